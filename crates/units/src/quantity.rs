@@ -1,0 +1,293 @@
+//! Sizes, rates and shares: one parser and one printer each.
+//!
+//! K, M, G are powers of 1,000; Ki, Mi, Gi are powers of 1,024, on sizes and on rates alike.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A size in bytes.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A rate in bit/s.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(transparent)]
+pub struct BitRate(pub u64);
+
+/// A share, held as a fraction: 5 % is `Percent(0.05)`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Percent(pub f64);
+
+/// Why a text is not a quantity; says what would be one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseQuantityError {
+    text: String,
+    expected: &'static str,
+}
+
+impl ParseQuantityError {
+    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
+        Self {
+            text: text.to_owned(),
+            expected,
+        }
+    }
+}
+
+impl fmt::Display for ParseQuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not {}", self.text, self.expected)
+    }
+}
+
+impl std::error::Error for ParseQuantityError {}
+
+const PREFIXES: [(&str, u64); 8] = [
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("Ti", 1 << 40),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+];
+
+/// Splits `12.5Gbit/s` into `12.5` and `Gbit/s`.
+pub(crate) fn split_number(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
+/// Number times factor as a whole number, or `None` where it is not one or does not fit.
+pub(crate) fn scale(number: &str, factor: u64) -> Option<u64> {
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    let (whole, fraction) = number.split_once('.')?;
+    if fraction.is_empty() || fraction.len() > 15 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let digits: u128 = fraction.parse().ok()?;
+    let denominator = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = digits * u128::from(factor);
+    if !part.is_multiple_of(denominator) {
+        return None;
+    }
+    let part = part / denominator;
+    whole
+        .checked_mul(factor)?
+        .checked_add(u64::try_from(part).ok()?)
+}
+
+fn prefix_factor(prefix: &str) -> Option<u64> {
+    if prefix.is_empty() {
+        return Some(1);
+    }
+    PREFIXES
+        .iter()
+        .find(|(p, _)| p.eq_ignore_ascii_case(prefix))
+        .map(|&(_, factor)| factor)
+}
+
+/// The largest binary prefix that divides the size, so that printing loses nothing.
+fn exact_binary(value: u64) -> (u64, &'static str) {
+    [
+        (1 << 40, "Ti"),
+        (1 << 30, "Gi"),
+        (1 << 20, "Mi"),
+        (1 << 10, "Ki"),
+    ]
+    .into_iter()
+    .find(|&(factor, _)| value >= factor && value.is_multiple_of(factor))
+    .map_or((value, ""), |(factor, prefix)| (value / factor, prefix))
+}
+
+impl FromStr for Bytes {
+    type Err = ParseQuantityError;
+
+    /// Reads `1500`, `64KiB`, `4 MiB`, `1.5K`, `1500B`.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let error = || ParseQuantityError::new(text, "a size such as 1500, 64KiB or 4MiB");
+        let (number, unit) = split_number(text);
+        let prefix = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
+        let factor = prefix_factor(prefix).ok_or_else(error)?;
+        scale(number, factor).map(Bytes).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, prefix) = exact_binary(self.0);
+        if prefix.is_empty() {
+            write!(f, "{value}")
+        } else {
+            write!(f, "{value}{prefix}B")
+        }
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = ParseQuantityError;
+
+    /// Reads `1G`, `10Gbit/s`, `2.5Gb/s`, `100M`, `9600`.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let error = || ParseQuantityError::new(text, "a bit rate such as 100M, 1G or 2.5Gbit/s");
+        let (number, unit) = split_number(text);
+        let prefix = ["bit/s", "b/s", "bps", "bit"]
+            .iter()
+            .find_map(|suffix| unit.strip_suffix(suffix))
+            .unwrap_or(unit);
+        let factor = prefix_factor(prefix).ok_or_else(error)?;
+        scale(number, factor).map(BitRate).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for BitRate {
+    /// The shortest exact form that the parser reads back: `1G`, `2500M`, `9600`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, prefix) = [
+            (1_000_000_000_000, "T"),
+            (1_000_000_000, "G"),
+            (1_000_000, "M"),
+            (1_000, "K"),
+        ]
+        .into_iter()
+        .find(|&(factor, _)| self.0 >= factor && self.0.is_multiple_of(factor))
+        .map_or((self.0, ""), |(factor, prefix)| (self.0 / factor, prefix));
+        write!(f, "{value}{prefix}")
+    }
+}
+
+impl FromStr for Percent {
+    type Err = ParseQuantityError;
+
+    /// Reads `5%` or `99.5 %`; a bare number is refused, since 0.05 and 5 would be confused.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let error = || ParseQuantityError::new(text, "a share such as 5% or 99.5%");
+        let number = text.trim().strip_suffix('%').ok_or_else(error)?.trim_end();
+        let value: f64 = number.parse().map_err(|_| error())?;
+        if value.is_finite() && value >= 0.0 {
+            Ok(Self(value / 100.0))
+        } else {
+            Err(error())
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded to a millionth of a percent: 0.07 * 100 is 7.000000000000001.
+        write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("1500", 1500),
+            ("64KiB", 65_536),
+            ("4 MiB", 4 << 20),
+            ("1.5K", 1500),
+            ("9000B", 9000),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_read_as_people_write_them() {
+        for (text, bps) in [
+            ("1G", 1_000_000_000),
+            ("10Gbit/s", 10_000_000_000),
+            ("2.5Gb/s", 2_500_000_000),
+            ("100Mbps", 100_000_000),
+            ("9600", 9600),
+        ] {
+            assert_eq!(text.parse(), Ok(BitRate(bps)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_quantity_is_refused_with_an_example() {
+        for text in [
+            "",
+            "x",
+            "1.5",
+            "1..2K",
+            "-1",
+            "1GiBs",
+            "99999999999G",
+            "1 parsec",
+        ] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        let message = "10Gx".parse::<BitRate>().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "`10Gx` is not a bit rate such as 100M, 1G or 2.5Gbit/s"
+        );
+        assert!("0.05".parse::<Percent>().is_err());
+    }
+
+    #[test]
+    fn shares_are_fractions_inside_and_percent_outside() {
+        assert_eq!("99.5 %".parse(), Ok(Percent(0.995)));
+        assert_eq!(Percent(0.07).to_string(), "7%");
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_gives_the_same_quantity(value: u64) {
+            prop_assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+            prop_assert_eq!(BitRate(value).to_string().parse(), Ok(BitRate(value)));
+        }
+
+        #[test]
+        fn no_text_makes_the_parsers_panic(text in ".{0,24}") {
+            let _ = (text.parse::<Bytes>(), text.parse::<BitRate>(), text.parse::<Percent>());
+        }
+    }
+}
