@@ -1,1 +1,25 @@
-//! Estimates.
+//! Estimates with intervals, comparisons, stopping rules, histograms.
+//!
+//! No number without its uncertainty: an [`Estimate`] carries an interval, or says how many samples
+//! one would need. Samples are runs, never single operations: operations of one run depend on each
+//! other, and an interval over them would be far too narrow.
+//!
+//! Deliberately not here: where samples come from, and how an estimate is printed. How often each
+//! interval really holds the truth is simulated in `tests/coverage.rs` and stands in `COVERAGE.md`.
+
+mod compare;
+mod correlation;
+mod estimate;
+mod histogram;
+mod rank;
+mod stop;
+mod student;
+
+pub use compare::{
+    Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, Verdict, holm, holm_adjust, paired, unpaired,
+};
+pub use correlation::{LAG1_WARNING, lag1};
+pub use estimate::{Estimate, Interval, mean, median, quantile};
+pub use histogram::{DecodeError, Histogram};
+pub use rank::{mann_whitney, wilcoxon_signed_rank};
+pub use stop::{PEEKING_SURCHARGE, StopRule};

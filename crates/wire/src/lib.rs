@@ -1,1 +1,24 @@
-//! Wire.
+//! What a wire carries, and so what no measurement on it can beat.
+//!
+//! A [`Link`] is written `ethernet:10G,mtu=9000`. From a link, an IP version and a payload follow
+//! the bytes on the wire, and from those the [`Ceiling`] of a rate and the [`Floor`] of a latency,
+//! both exact fractions until they are printed.
+//!
+//! Deliberately not here: InfiniBand, RoCE, and headers as bytes. A veth pair has no wire, so it has
+//! neither ceiling nor floor.
+
+mod ceiling;
+mod exact;
+mod family;
+mod floor;
+pub mod frame;
+mod link;
+mod violation;
+
+pub use ceiling::{Ceiling, packet_rate, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+pub use exact::{Exact, Input, Inputs, Kind};
+pub use family::{Family, UnknownFamily};
+pub use floor::{Floor, Path, Switching, one_way_floor, rtt_floor};
+pub use frame::{Layer4, ethernet_wire_bytes, fragments};
+pub use link::{Link, MTU_DEFAULT, MTU_MIN, ParseLinkError};
+pub use violation::{allowed, exceeds};

@@ -1,0 +1,165 @@
+//! `fabricmark run`: the main job.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fabricmark_control::{PlanError, run_plan};
+use fabricmark_plan::{Plan, Size};
+use fabricmark_store::{Experiment, NewExperiment, Store};
+
+use crate::exit::{Code, Failure};
+use crate::options::Run;
+use crate::output;
+use crate::progress::Line;
+
+/// Largest plan file: 1 MiB.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// Runs a plan and shows what it found.
+pub fn run(options: &Run) -> Result<ExitCode, Failure> {
+    let text = read_plan(&options.plan)?;
+    let size = if options.quick { Size::Quick } else { Size::Full };
+    let plan = read(&options.plan, &text, size)?;
+    if options.check {
+        println!("{}", summary(&options.plan, &plan));
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The user namespace must be entered before the first thread starts.
+    fabricmark_lab::acquire()?;
+    fs::create_dir_all(&options.place.out)
+        .map_err(|error| Failure::output(options.place.out.display(), &error))?;
+    let store = Store::open(&options.place.store_file())?;
+    let _lock = lock(&options.place.store_file())?;
+    let experiment = begin_or_resume(options, &plan, &text, &store)?;
+    let interrupted = interruptions()?;
+    let program = env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let mut line = Line::new();
+    let result = run_plan(&plan, &store, &experiment, &program, &mut line, &interrupted);
+    line.clear();
+    if let Err(error) = result {
+        return Err(kept(&store, &experiment, error));
+    }
+    let experiment = store.find(&experiment.name)?;
+    let files = output::show(&store, &experiment, &options.place.out, options.json)?;
+    eprintln!("{files}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_plan(path: &Path) -> Result<String, Failure> {
+    let size = fs::metadata(path).map_err(|error| Failure::input(path, &error))?.len();
+    if size > PLAN_BYTES_MAX {
+        let message = format!("{} is longer than 1 MiB: is it a plan?", path.display());
+        return Err(Failure::new(Code::Input, message));
+    }
+    fs::read_to_string(path).map_err(|error| Failure::input(path, &error))
+}
+
+fn read(path: &Path, text: &str, size: Size) -> Result<Plan, Failure> {
+    output::parse(&path.display().to_string(), text, size)
+        .map_err(|problems| Failure::new(Code::Input, format!("the plan is wrong\n{problems}")))
+}
+
+fn summary(path: &Path, plan: &Plan) -> String {
+    let stop = &plan.stop;
+    let runs = if stop.runs_min == stop.runs_max {
+        format!("{} runs", stop.runs_max)
+    } else {
+        format!("{} to {} runs", stop.runs_min, stop.runs_max)
+    };
+    format!(
+        "{}: {} points in {} groups, {runs} of {} each, at least {} min; digest {}",
+        path.display(),
+        plan.points.len(),
+        plan.groups.len(),
+        plan.duration_ns,
+        plan.shortest().0.div_ceil(60_000_000_000),
+        &plan.digest()[..12],
+    )
+}
+
+/// Keeps other coordinators away: two that measure at once spoil each other's figures.
+fn lock(store: &Path) -> Result<fs::File, Failure> {
+    let path = store.with_extension("lock");
+    let file =
+        fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Failure::new(
+            Code::RunFailed,
+            format!("another fabricmark runs a plan with {}: wait for it", store.display()),
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display(), &error)),
+    }
+}
+
+/// Ctrl-C and a polite kill end the run in order.
+fn interruptions() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second signal ends the program at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(flag)
+}
+
+fn begin_or_resume(
+    options: &Run,
+    plan: &Plan,
+    text: &str,
+    store: &Store,
+) -> Result<Experiment, Failure> {
+    let digest = plan.digest();
+    if !options.fresh
+        && let Some(experiment) = store.latest_of(&digest)?
+    {
+        let runs = store.records(&experiment)?.len();
+        if experiment.is_complete {
+            eprintln!(
+                "{} already has all {runs} runs of this plan; showing them (--fresh measures anew)",
+                experiment.name
+            );
+        } else {
+            eprintln!(
+                "resuming {}: {runs} runs of this plan are kept (--fresh begins anew)",
+                experiment.name
+            );
+        }
+        return Ok(experiment);
+    }
+    let stem = options.plan.file_stem().unwrap_or_default().to_string_lossy();
+    let quick = if options.quick { "-quick" } else { "" };
+    let plan_file = options.plan.display().to_string();
+    let reproduce = format!(
+        "fabricmark run {plan_file}{} --fresh",
+        if options.quick { " --quick" } else { "" }
+    );
+    let experiment = store.begin(&NewExperiment {
+        stem: &format!("{stem}{quick}"),
+        digest: &digest,
+        plan_file: &plan_file,
+        plan_text: text,
+        is_quick: options.quick,
+        reproduce: &reproduce,
+        started: &jiff::Timestamp::now().to_string(),
+        instrument: fabricmark_load::instrument(),
+    })?;
+    eprintln!("{}: {}", experiment.name, summary(&options.plan, plan));
+    Ok(experiment)
+}
+
+/// Says what is kept and how to go on.
+fn kept(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
+    let runs = store.records(experiment).map_or(0, |records| records.len());
+    let cause = if matches!(error, PlanError::Interrupted) { "" } else { "mend the cause and " };
+    Failure::from(error).and(&format!(
+        "{runs} runs of {} are kept; {cause}run the same command to go on",
+        experiment.name
+    ))
+}

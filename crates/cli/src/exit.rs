@@ -1,0 +1,136 @@
+//! The one place where errors become text and exit codes.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use fabricmark_control::PlanError;
+use fabricmark_lab::LabError;
+use fabricmark_store::StoreError;
+
+/// Exit codes (documented in `docs/exit-codes.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A comparison found something worse, or a threshold was missed.
+    Worse = 1,
+    /// A comparison cannot tell.
+    CannotTell = 2,
+    /// Wrong input.
+    Input = 64,
+    /// Missing privilege, device or program.
+    Missing = 66,
+    /// The run failed.
+    RunFailed = 67,
+    /// A fault of this program.
+    Internal = 70,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// A message for the user and the exit code that goes with it.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    message: String,
+}
+
+impl Failure {
+    /// A failure with its code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// A fault of this program.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// A file that cannot be read.
+    pub fn input(path: &Path, error: &io::Error) -> Self {
+        Self::new(Code::Input, format!("cannot read {}: {error}", path.display()))
+    }
+
+    /// A place that cannot be written.
+    pub fn output(what: impl Display, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::Missing,
+            _ => Code::RunFailed,
+        };
+        let help = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "; name another folder with --out"
+            }
+            io::ErrorKind::StorageFull => "; free some space or name another folder with --out",
+            _ => "",
+        };
+        Self::new(code, format!("cannot write {what}: {error}{help}"))
+    }
+
+    /// Adds a line.
+    pub fn and(mut self, line: &str) -> Self {
+        self.message = format!("{}\n{line}", self.message);
+        self
+    }
+
+    /// Tells the user.
+    pub fn report(&self) -> ExitCode {
+        eprintln!("fabricmark: {}", self.message);
+        self.code.into()
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let (code, help) = match &error {
+            StoreError::Full { .. } => {
+                (Code::RunFailed, "\nfree some space or name another place with --store")
+            }
+            StoreError::ReadOnly { .. } => {
+                (Code::Missing, "\nname a folder that you may write with --out or --store")
+            }
+            StoreError::Busy { .. } => (Code::RunFailed, ""),
+            StoreError::Newer { .. }
+            | StoreError::Unusable { .. }
+            | StoreError::NoSuchExperiment { .. } => (Code::Input, ""),
+        };
+        Self::new(code, format!("{error}{help}"))
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let code = match &error {
+            LabError::Refused { .. } | LabError::Missing(_) => Code::Missing,
+            LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Lab(error) => error.into(),
+            PlanError::Store(error) => error.into(),
+            PlanError::Interrupted => Self::new(Code::Interrupted, "interrupted"),
+            PlanError::WorkerLost { .. }
+            | PlanError::Run(_)
+            | PlanError::Invalid(_)
+            | PlanError::System { .. } => Self::new(Code::RunFailed, error.to_string()),
+        }
+    }
+}
+
+/// A command line that cannot be read: the parser's own message, and the code for wrong input.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // Help and version are answers, not errors; clap prints them to the right stream.
+    let _ = error.print();
+    if error.use_stderr() { Code::Input.into() } else { ExitCode::SUCCESS }
+}

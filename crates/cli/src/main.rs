@@ -1,0 +1,57 @@
+//! fabricmark: which way of moving these bytes is better here, by how much, is the difference real,
+//! and how far is it from what the wire allows?
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program: it prints")]
+
+mod command {
+    pub mod compare;
+    pub mod export;
+    pub mod report;
+    pub mod run;
+}
+mod exit;
+mod options;
+mod output;
+mod progress;
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::exit::Failure;
+use crate::options::{Command, Options};
+
+fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return exit::usage(&error),
+    };
+    let result = match options.command {
+        Command::Run(run) => command::run::run(&run),
+        Command::Report(report) => command::report::report(&report),
+        Command::Export(export) => command::export::export(&export),
+        Command::Compare(compare) => command::compare::compare(&compare),
+        Command::Completions { shell } => {
+            let mut command = Options::command();
+            clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man => clap_mangen::Man::new(Options::command())
+            .render(&mut std::io::stdout())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::output("standard output", &error)),
+        Command::Worker => worker(),
+    };
+    result.unwrap_or_else(|failure| failure.report())
+}
+
+/// Serves the coordinator that started this process with a socket as its standard input.
+fn worker() -> Result<ExitCode, Failure> {
+    let socket = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Failure::internal(format!("no socket to a coordinator: {error}")))?;
+    fabricmark_control::work(socket.into())
+        .map(|()| ExitCode::SUCCESS)
+        .map_err(|error| Failure::internal(format!("the worker lost its coordinator: {error}")))
+}

@@ -1,0 +1,124 @@
+//! From a stored experiment to tables on standard output and files of the report.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
+
+use fabricmark_plan::{Plan, Problems, Size};
+use fabricmark_record::Record;
+use fabricmark_report as report;
+use fabricmark_store::{Experiment, Store};
+
+use crate::exit::{Code, Failure};
+
+/// Width of tables where standard output is no terminal.
+const WIDTH: usize = 120;
+
+/// Reads a plan, with the published tables that this version knows.
+pub fn parse(file: &str, text: &str, size: Size) -> Result<Plan, Problems> {
+    let published = report::published_names();
+    let published: Vec<&str> = published.iter().map(String::as_str).collect();
+    fabricmark_plan::parse(file, text, size, &published)
+}
+
+/// An experiment with its plan and records.
+pub struct Loaded {
+    experiment: Experiment,
+    plan: Plan,
+    /// Its records, in the order of their runs.
+    pub records: Vec<Record>,
+}
+
+impl Loaded {
+    /// Reads an experiment's plan and records.
+    pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
+        let size = if experiment.is_quick { Size::Quick } else { Size::Full };
+        let plan = parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
+            let name = &experiment.name;
+            Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
+        })?;
+        let records = store.records(experiment)?;
+        Ok(Self { experiment: experiment.clone(), plan, records })
+    }
+
+    /// The level of confidence that the plan asks for, as a fraction.
+    pub fn confidence(&self) -> f64 {
+        self.plan.stop.confidence
+    }
+
+    fn view(&self) -> report::Experiment<'_> {
+        let Self { experiment, plan, records } = self;
+        report::Experiment {
+            name: &experiment.name,
+            plan,
+            records,
+            instrument: experiment.instrument,
+            started: &experiment.started,
+            reproduce: &experiment.reproduce,
+            planned_complete: experiment.is_complete,
+            quick: experiment.is_quick,
+        }
+    }
+}
+
+/// Prints an experiment and writes its report; says where.
+pub fn show(
+    store: &Store,
+    experiment: &Experiment,
+    out: &Path,
+    is_json: bool,
+) -> Result<String, Failure> {
+    let loaded = Loaded::of(store, experiment)?;
+    let view = loaded.view();
+    let summary = pretty(&report::summary_json(&view));
+    if is_json {
+        print(&summary)?;
+    } else {
+        print(&report::text(&view, width()))?;
+    }
+    let folder = out.join(&experiment.name);
+    let mut files = vec![
+        ("report.html".to_owned(), report::html(&view)),
+        ("results.json".to_owned(), summary),
+        ("runs.csv".to_owned(), report::csv(&loaded.records)),
+    ];
+    let charts = report::charts(&view);
+    files.extend(charts.into_iter().map(|chart| (format!("charts/{}", chart.name), chart.svg)));
+    fs::create_dir_all(folder.join("charts"))
+        .map_err(|error| Failure::output(folder.display(), &error))?;
+    let count = files.len() - 3;
+    for (name, text) in files {
+        let file = folder.join(name);
+        fs::write(&file, text).map_err(|error| Failure::output(file.display(), &error))?;
+    }
+    Ok(format!(
+        "report   {}\ncharts   {} ({count} SVG files)\nresults  {}, {}",
+        folder.join("report.html").display(),
+        folder.join("charts").display(),
+        folder.join("results.json").display(),
+        folder.join("runs.csv").display(),
+    ))
+}
+
+/// JSON for people and programs alike, with a newline at its end.
+pub fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// Prints to standard output; a reader that has closed it has seen enough.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match stdout().lock().write_all(text.as_bytes()).and_then(|()| stdout().flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::output("standard output", &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Columns that tables may take: the terminal's, or enough for one link a table.
+fn width() -> usize {
+    let terminal = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok());
+    match terminal.flatten() {
+        Some(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => WIDTH,
+    }
+}

@@ -1,0 +1,165 @@
+//! From what two ends counted to a record.
+
+use fabricmark_lab::{End, Lab, Shaper};
+use fabricmark_plan::{Pattern, Point, Transport};
+use fabricmark_proto::{EndReport, Ends};
+use fabricmark_record::{
+    Carrier, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Provenance, Warning,
+};
+use fabricmark_units::Bytes;
+use fabricmark_wire::{frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+
+/// The parts of a record that follow from a run.
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) flow: Flow,
+    pub(crate) figures: Figures,
+    pub(crate) limits: Limits,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Puts a run's parts together; `queue_drops` are packets dropped in front of the link meanwhile.
+pub(crate) fn assemble(
+    lab: &Lab,
+    host: &HostFacts,
+    point: &Point,
+    ends: Ends,
+    queue_drops: u64,
+) -> Parts {
+    let Ends { start, answer } = ends;
+    let provenance = provenance(point);
+    let figures = figures(point, &start, &answer, provenance);
+    let limits = limits(point);
+    let drops = drops(point, &start, &answer, queue_drops);
+    let mut warnings = Vec::new();
+    warnings.extend(start.warnings.iter().chain(&answer.warnings).cloned());
+    warnings.extend(above_ceiling(point, &figures, &limits, answer.counts.elapsed_ns));
+    if drops.unexplained > 0 {
+        warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
+    }
+    if start.lost_round_trips > 0 {
+        warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
+    }
+    warnings.extend(small_buffer(point, &answer));
+    if start.side.cpu.is_some() && start.side.cpu == answer.side.cpu {
+        warnings.push(Warning::SharedCpu);
+    }
+    let nodes = vec![
+        node(lab, host, point, End::Client, &start),
+        node(lab, host, point, End::Server, &answer),
+    ];
+    let flow = Flow {
+        group: "load".to_owned(),
+        from: End::Client.name().to_owned(),
+        to: End::Server.name().to_owned(),
+        sent: start.counts,
+        received: answer.counts,
+        drops,
+        reordered: answer.sequence.map(|counts| counts.reordered),
+        duplicates: answer.sequence.map(|counts| counts.duplicates),
+        rtt_ns: start.rtt_ns,
+        tcp: start.tcp,
+    };
+    Parts { nodes, flow, figures, limits, warnings }
+}
+
+/// A shaped link imitates a wire; a bare veth is what it is.
+fn provenance(point: &Point) -> Provenance {
+    if point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured }
+}
+
+fn figures(point: &Point, start: &EndReport, answer: &EndReport, provenance: Provenance) -> Figures {
+    let figure = |value: f64| Figure { value, provenance };
+    match point.pattern {
+        Pattern::Stream => Figures {
+            goodput_bps: answer.counts.received_bps().map(figure),
+            sent_bps: start.counts.sent_bps().map(figure),
+            ..Figures::default()
+        },
+        Pattern::PingPong => {
+            let rtt = start.rtt_ns.as_ref();
+            let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
+            let mean = rtt.and_then(|rtt| rtt.mean_ns());
+            Figures {
+                rtt_mean_ns: mean.map(figure),
+                half_rtt_mean_ns: mean.map(|mean| figure(mean / 2.0)),
+                rtt_p50_ns: quantile(0.5),
+                rtt_p99_ns: quantile(0.99),
+                rtt_p999_ns: quantile(0.999),
+                ..Figures::default()
+            }
+        }
+    }
+}
+
+/// The hard bound first, then what holds under a condition. A token bucket passes a message that
+/// fits into it at once, so a shaped link has no floor of the round trip.
+fn limits(point: &Point) -> Limits {
+    let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
+    let ceilings = match (point.pattern, point.transport) {
+        (Pattern::Stream, Transport::Udp) => {
+            udp_goodput(link, family, payload).into_iter().collect()
+        }
+        (Pattern::Stream, Transport::Tcp) => [
+            tcp_stream_goodput(link, family, 0),
+            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
+            tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        _ => Vec::new(),
+    };
+    Limits { ceilings, rtt_floor: None }
+}
+
+/// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
+fn drops(point: &Point, start: &EndReport, answer: &EndReport, queue_drops: u64) -> Drops {
+    if point.transport != Transport::Udp || point.pattern != Pattern::Stream {
+        return Drops::default();
+    }
+    let arrived = answer.sequence.map_or(answer.counts.calls, |counts| counts.unique);
+    let lost = start.counts.calls.saturating_sub(arrived);
+    let link = queue_drops + answer.device_drops;
+    let (socket, reassembly) = (answer.socket_drops, answer.reassembly_failures);
+    let unexplained = lost.saturating_sub(socket + link + reassembly);
+    Drops { lost, socket, link, reassembly, unexplained }
+}
+
+fn above_ceiling(
+    point: &Point,
+    figures: &Figures,
+    limits: &Limits,
+    elapsed_ns: u64,
+) -> Option<Warning> {
+    let goodput_bps = figures.goodput_bps?.value;
+    let bound = limits.ceilings.iter().find(|c| c.kind == fabricmark_wire::Kind::Bound)?;
+    let bound_bps = bound.goodput_bps.as_f64();
+    let bucket = Shaper::of(&point.link).map_or(0, |shaper| shaper.bucket_bytes());
+    let seconds = elapsed_ns as f64 / 1e9;
+    fabricmark_wire::exceeds(goodput_bps, bound_bps, bucket, seconds).then(|| {
+        let allowed_bps = fabricmark_wire::allowed(bound_bps, bucket, seconds);
+        Warning::AboveCeiling { goodput_bps, allowed_bps }
+    })
+}
+
+/// The kernel reports twice what it granted (socket(7)).
+fn small_buffer(point: &Point, answer: &EndReport) -> Option<Warning> {
+    let asked_bytes = point.receive_buffer?.0;
+    let granted_bytes = answer.side.receive_buffer_bytes? / 2;
+    (granted_bytes < asked_bytes).then_some(Warning::SmallBuffer { asked_bytes, granted_bytes })
+}
+
+fn node(lab: &Lab, host: &HostFacts, point: &Point, end: End, report: &EndReport) -> Node {
+    let link = lab.link(&point.link).unwrap_or_default();
+    let attachment = lab.attach(end, link, point.family);
+    Node {
+        name: end.name().to_owned(),
+        carrier: Carrier::LocalSocket,
+        namespace: Some(end.name().to_owned()),
+        address: Some(attachment.address),
+        device: Some(attachment.device),
+        side: report.side.clone(),
+        host: host.clone(),
+    }
+}

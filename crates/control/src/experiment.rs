@@ -1,0 +1,259 @@
+//! Runs a plan from its first block, or from where an earlier process stopped, to its end.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fabricmark_lab::{Lab, LabError};
+use fabricmark_plan::{Outcome as RunOutcome, Plan, Point, Step, Transport, block, group_is_finished, samples};
+use fabricmark_proto::ConversationError;
+use fabricmark_record::{Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning};
+use fabricmark_stats::{LAG1_WARNING, lag1};
+use fabricmark_store::{Experiment, Store, StoreError};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
+
+use crate::assemble::assemble;
+use crate::coordinator::{Coordinator, RunResult};
+
+/// Consecutive runs without a result that end a plan: the network is broken, not the run.
+const INVALID_MAX: u32 = 3;
+
+/// Runs that a correlation needs to mean anything.
+const CORRELATION_RUNS: usize = 10;
+
+/// Why a plan did not come to its end. Every finished run is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The user asked for it.
+    #[error("interrupted")]
+    Interrupted,
+    /// There is no lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Records cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A worker is gone.
+    #[error("the worker of node {node} {what} in mid-run ({how})")]
+    WorkerLost {
+        /// The node.
+        node: &'static str,
+        /// What was noticed.
+        what: String,
+        /// What became of the process.
+        how: String,
+    },
+    /// A run failed in a way that the next one would, too.
+    #[error("{0}")]
+    Run(ConversationError),
+    /// Several runs in a row gave nothing.
+    #[error("{INVALID_MAX} runs in a row gave no result; the last because {0}")]
+    Invalid(String),
+    /// A system call failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl PlanError {
+    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+}
+
+/// How far a plan has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Runs that are done, warm-ups included.
+    pub done: usize,
+    /// Runs that the plan will take if each group stops as soon as its rule allows.
+    pub planned: usize,
+    /// The block under way, from 0.
+    pub block: u32,
+    /// What the rest takes at least.
+    pub left: Nanos,
+}
+
+/// Somebody who watches a plan being run.
+pub trait Progress {
+    /// A run begins.
+    fn begins(&mut self, position: Position, point: &Point, step: &Step);
+    /// A run is done and its record kept.
+    fn ends(&mut self, record: &Record);
+}
+
+/// Runs what is left of an experiment's plan.
+pub fn run_plan(
+    plan: &Plan,
+    store: &Store,
+    experiment: &Experiment,
+    program: &Path,
+    progress: &mut dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<(), PlanError> {
+    let mut history = History::of(&store.records(experiment)?);
+    let mut links: Vec<Link> = Vec::new();
+    for point in &plan.points {
+        if !links.contains(&point.link) {
+            links.push(point.link);
+        }
+    }
+    let mut coordinator = Coordinator::start(Lab::build(&links)?, program)?;
+    let context = Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
+    let mut invalid_in_a_row = 0;
+    for number in 0.. {
+        let steps = block(plan, number, &history.outcomes);
+        if steps.is_empty() {
+            break;
+        }
+        for (index, step) in steps.iter().enumerate() {
+            if history.done.contains(&(step.block, step.place)) {
+                continue;
+            }
+            if interrupted.load(Relaxed) {
+                return Err(PlanError::Interrupted);
+            }
+            let point = &plan.points[step.point];
+            progress.begins(history.position(plan, number, &steps[index..]), point, step);
+            let record = context.run(step, &mut coordinator, &history)?;
+            store.append(experiment, &record)?;
+            history.add(&record);
+            progress.ends(&record);
+            match &record.outcome {
+                Outcome::Completed => invalid_in_a_row = 0,
+                Outcome::Skipped(reason) | Outcome::Invalid(reason) => {
+                    invalid_in_a_row += 1;
+                    if invalid_in_a_row >= INVALID_MAX {
+                        return Err(PlanError::Invalid(reason.clone()));
+                    }
+                }
+            }
+        }
+    }
+    store.complete(experiment)?;
+    Ok(())
+}
+
+/// What an experiment's records say about its order.
+struct History {
+    done: HashSet<(u32, u32)>,
+    outcomes: Vec<RunOutcome>,
+}
+
+impl History {
+    fn of(records: &[Record]) -> Self {
+        let mut history = Self { done: HashSet::new(), outcomes: Vec::new() };
+        for record in records {
+            history.add(record);
+        }
+        history
+    }
+
+    fn add(&mut self, record: &Record) {
+        let place = &record.place;
+        self.done.insert((place.block, place.place));
+        if !place.warm_up {
+            let (block, point) = (place.block, place.point as usize);
+            self.outcomes.push(RunOutcome { block, point, value: record.deciding_value() });
+        }
+    }
+
+    fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
+        let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
+        let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
+        let members: u64 = (0..plan.groups.len())
+            .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
+            .map(|group| plan.groups[group].len() as u64)
+            .sum();
+        let warm_ups = rest.iter().filter(|step| step.warm_up).count() as u64;
+        let runs = rest.len() as u64 - warm_ups + later_blocks * members;
+        let left = Nanos(runs * plan.duration_ns.0 + warm_ups * plan.warm_up_ns.0);
+        let done = self.done.len();
+        Position { done, planned: done + (runs + warm_ups) as usize, block: number, left }
+    }
+}
+
+/// What is the same for every run of a plan.
+struct Context<'a> {
+    plan: &'a Plan,
+    digest: String,
+    host: HostFacts,
+    interrupted: &'a AtomicBool,
+}
+
+impl Context<'_> {
+    fn run(
+        &self,
+        step: &Step,
+        coordinator: &mut Coordinator,
+        history: &History,
+    ) -> Result<Record, PlanError> {
+        let Self { plan, digest, host, interrupted } = self;
+        let point = &plan.points[step.point];
+        let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
+        let started = jiff::Timestamp::now().to_string();
+        // Only datagrams are lost for good; asking the queues takes 6 ms a run.
+        let asks_queues = point.transport == Transport::Udp;
+        let link = coordinator.lab.link(&point.link).unwrap_or_default();
+        let queue_drops = |coordinator: &Coordinator| -> Result<u64, LabError> {
+            if asks_queues { coordinator.lab.queue_drops(link) } else { Ok(0) }
+        };
+        let before = queue_drops(coordinator)?;
+        let result = coordinator.run(plan, point, duration, interrupted)?;
+        let dropped = queue_drops(coordinator)?.saturating_sub(before);
+        let place = Place {
+            plan_digest: digest.clone(),
+            seed: plan.seed,
+            block: step.block,
+            place: step.place,
+            point: step.point as u32,
+            warm_up: step.warm_up,
+        };
+        let mut record = Record {
+            schema: SCHEMA_VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            place,
+            point: point.clone(),
+            testbed: plan.testbed,
+            duration_ns: duration,
+            started,
+            nodes: Vec::new(),
+            flows: Vec::new(),
+            figures: Figures::default(),
+            limits: Limits::default(),
+            warnings: Vec::new(),
+            outcome: Outcome::Completed,
+        };
+        match result {
+            RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
+            RunResult::Finished(ends) => {
+                let parts = assemble(&coordinator.lab, host, point, *ends, dropped);
+                record.nodes = parts.nodes;
+                record.flows = vec![parts.flow];
+                record.figures = parts.figures;
+                record.limits = parts.limits;
+                record.warnings = parts.warnings;
+                if record.deciding_value().is_none() {
+                    record.outcome = Outcome::Invalid("nothing arrived".to_owned());
+                } else if !step.warm_up {
+                    record.warnings.extend(correlated(step, history, &record));
+                }
+            }
+        }
+        Ok(record)
+    }
+}
+
+/// Whether this point's runs, this one included, follow one another.
+fn correlated(step: &Step, history: &History, record: &Record) -> Option<Warning> {
+    let mut values = samples(step.point, step.block, &history.outcomes);
+    values.extend(record.deciding_value());
+    let lag1 = lag1(&values).filter(|_| values.len() >= CORRELATION_RUNS)?;
+    (lag1 > LAG1_WARNING).then_some(Warning::Correlated { lag1 })
+}

@@ -1,0 +1,114 @@
+//! A node's worker process, seen from the coordinator.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fabricmark_lab::Namespace;
+use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
+
+use crate::experiment::PlanError;
+
+/// Time for a worker to start and greet; 11 ms when measured.
+const GREET_WITHIN: Duration = Duration::from_secs(10);
+
+/// A worker process in a namespace, and the socket to it.
+pub(crate) struct Node {
+    name: &'static str,
+    child: Child,
+    pub(crate) socket: UnixStream,
+    frames: FrameReader,
+}
+
+impl Node {
+    /// Starts `program worker` in the namespace and greets it.
+    pub(crate) fn start(
+        name: &'static str,
+        program: &Path,
+        namespace: &Namespace,
+    ) -> Result<Self, PlanError> {
+        let (ours, theirs) = UnixStream::pair().map_err(PlanError::system("make a socket"))?;
+        let mut command = Command::new(program);
+        command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        // Ctrl-C in a terminal goes to the coordinator alone, which ends the run in order.
+        command.process_group(0);
+        namespace.enter(&mut command);
+        let child = command.spawn().map_err(PlanError::system("start a worker"))?;
+        let mut node = Self { name, child, socket: ours, frames: FrameReader::default() };
+        node.greet()?;
+        node.socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
+        Ok(node)
+    }
+
+    fn greet(&mut self) -> Result<(), PlanError> {
+        self.send(&Order::Hello { version: PROTOCOL_VERSION })?;
+        let until = Instant::now() + GREET_WITHIN;
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|l| !l.is_zero())
+        {
+            self.socket.set_read_timeout(Some(left)).map_err(PlanError::system("set a time-out"))?;
+            match self.receive()?.into_iter().next() {
+                Some(Report::Hello { version }) if version == PROTOCOL_VERSION => return Ok(()),
+                Some(_) => return Err(self.lost("greets in another version; rebuild it")),
+                None => {}
+            }
+        }
+        Err(self.lost("did not greet"))
+    }
+
+    /// Sends an order; the worker reads at once, so this does not wait.
+    pub(crate) fn send(&mut self, order: &Order) -> Result<(), PlanError> {
+        let sent = self.socket.write_all(&encode(order));
+        sent.map_err(|error| self.lost(&format!("takes no orders ({error})")))
+    }
+
+    /// The reports that have arrived; an error when the worker is gone.
+    pub(crate) fn receive(&mut self) -> Result<Vec<Report>, PlanError> {
+        let mut buffer = [0; 64 << 10];
+        match self.socket.read(&mut buffer) {
+            Ok(0) => return Err(self.lost("ended")),
+            Ok(bytes) => {
+                if let Err(error) = self.frames.push(&buffer[..bytes]) {
+                    return Err(self.lost(&error.to_string()));
+                }
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                ) => {}
+            Err(error) => return Err(self.lost(&format!("cannot be heard ({error})"))),
+        }
+        let mut reports = Vec::new();
+        loop {
+            match self.frames.next() {
+                Ok(Some(report)) => reports.push(report),
+                Ok(None) => return Ok(reports),
+                Err(error) => return Err(self.lost(&error.to_string())),
+            }
+        }
+    }
+
+    /// What became of a worker that no longer answers.
+    pub(crate) fn lost(&mut self, what: &str) -> PlanError {
+        let how = match self.child.try_wait() {
+            Ok(Some(status)) => match (status.signal(), status.code()) {
+                (Some(signal), _) => format!("killed by signal {signal}"),
+                (None, code) => format!("exit code {}", code.unwrap_or_default()),
+            },
+            _ => "still running".to_owned(),
+        };
+        PlanError::WorkerLost { node: self.name, what: what.to_owned(), how }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // A worker ends by itself when its socket closes; one that hangs is not waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

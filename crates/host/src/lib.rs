@@ -1,0 +1,66 @@
+//! What is known of this machine, as far as a record needs it.
+
+use std::fs;
+
+use fabricmark_record::HostFacts;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The value of `key` in text whose lines are `key<separator>value`.
+fn field(text: &str, key: &str, separator: char) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(separator)?;
+        (name.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+/// Processors that this process may use.
+pub fn cpus() -> Vec<u32> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
+}
+
+/// What is known of this machine; what cannot be read is empty.
+pub fn facts() -> HostFacts {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let memory_kib = read("/proc/meminfo")
+        .and_then(|text| field(&text, "MemTotal", ':'))
+        .and_then(|value| value.strip_suffix(" kB")?.parse::<u64>().ok());
+    HostFacts {
+        hostname: read("/proc/sys/kernel/hostname").unwrap_or_default(),
+        os: read("/etc/os-release")
+            .and_then(|text| field(&text, "PRETTY_NAME", '='))
+            .unwrap_or_default(),
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        cpu: field(&cpuinfo, "model name", ':').unwrap_or_default(),
+        cpus: cpus().len() as u32,
+        memory_bytes: memory_kib.unwrap_or(0) * 1024,
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        clock_source: read(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        is_virtual: field(&cpuinfo, "flags", ':')
+            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let text = "model : 1\nmodel name : Some CPU\nflags : fpu hypervisor\n";
+        assert_eq!(field(text, "model name", ':').as_deref(), Some("Some CPU"));
+        assert_eq!(field(text, "name", ':'), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_a_processor() {
+        let facts = facts();
+        assert!(!facts.kernel.is_empty() && facts.cpus > 0 && facts.memory_bytes > 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! The two-node lab: one veth pair for each link, shaped where the link has a wire.
+//!
+//! ```text
+//!   client ── link0 10.71.0.1, fd71:0::1 ────────── link0 10.71.0.2, fd71:0::2 ── server
+//!          └─ link1 10.71.1.1, fd71:1::1 ────────── link1 10.71.1.2, fd71:1::2 ─┘
+//! ```
+
+use std::net::IpAddr;
+
+use fabricmark_wire::{Family, Link};
+
+use crate::namespace::Namespace;
+use crate::shaper::Shaper;
+use crate::tool::{self, LabError};
+
+/// The two ends of every link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Starts flows.
+    Client,
+    /// Answers them.
+    Server,
+}
+
+impl End {
+    /// The node's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Where a node is attached to a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Network device in the node's namespace.
+    pub device: String,
+    /// The node's address on the link.
+    pub address: IpAddr,
+}
+
+/// Two namespaces with a veth pair for each link.
+#[derive(Debug)]
+pub struct Lab {
+    links: Vec<Link>,
+    client: Namespace,
+    server: Namespace,
+}
+
+impl Lab {
+    /// Builds the lab. Needs the right to make networks (see [`crate::acquire`]).
+    pub fn build(links: &[Link]) -> Result<Self, LabError> {
+        let lab =
+            Self { links: links.to_vec(), client: Namespace::new()?, server: Namespace::new()? };
+        let server_path = lab.server.path();
+        let mut pairs = String::from("link set lo up\n");
+        for (index, link) in links.iter().enumerate() {
+            let mtu = link.mtu();
+            pairs += &format!(
+                "link add link{index} mtu {mtu} type veth peer name link{index} mtu {mtu} \
+                 netns {server_path}\n"
+            );
+        }
+        tool::run(&lab.client, "ip", &["-batch", "-"], &pairs)?;
+        for end in [End::Client, End::Server] {
+            let mut addresses = String::from("link set lo up\n");
+            for index in 0..links.len() {
+                for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
+                    let Attachment { device, address } = lab.attach(end, index, family);
+                    // A lab has no other node, so there is no duplicate address to wait for.
+                    let nodad = if family == Family::V6 { " nodad" } else { "" };
+                    addresses += &format!("addr add {address}/{bits} dev {device}{nodad}\n");
+                }
+                addresses += &format!("link set link{index} up\n");
+            }
+            tool::run(lab.namespace(end), "ip", &["-batch", "-"], &addresses)?;
+            for (index, link) in links.iter().enumerate() {
+                if let Some(shaper) = Shaper::of(link) {
+                    let words = shaper.words();
+                    let device = format!("link{index}");
+                    let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
+                    arguments.extend(words.split(' '));
+                    tool::run(lab.namespace(end), "tc", &arguments, "")?;
+                }
+            }
+        }
+        Ok(lab)
+    }
+
+    /// The namespace of a node.
+    pub fn namespace(&self, end: End) -> &Namespace {
+        match end {
+            End::Client => &self.client,
+            End::Server => &self.server,
+        }
+    }
+
+    /// The place of a link in this lab.
+    pub fn link(&self, link: &Link) -> Option<usize> {
+        self.links.iter().position(|known| known == link)
+    }
+
+    /// Where a node is attached to a link, by the link's place.
+    pub fn attach(&self, end: End, link: usize, family: Family) -> Attachment {
+        let host = match end {
+            End::Client => 1,
+            End::Server => 2,
+        };
+        let number = u16::try_from(link).unwrap_or(u16::MAX);
+        let address = match family {
+            Family::V4 => IpAddr::from([10, 71, number as u8, host]),
+            Family::V6 => IpAddr::from([0xfd71, number, 0, 0, 0, 0, 0, u16::from(host)]),
+        };
+        Attachment { device: format!("link{link}"), address }
+    }
+
+    /// Packets that the queue in front of a link has dropped so far, both directions.
+    pub fn queue_drops(&self, link: usize) -> Result<u64, LabError> {
+        let mut drops = 0;
+        for end in [End::Client, End::Server] {
+            let device = format!("link{link}");
+            let arguments = ["-s", "-j", "qdisc", "show", "dev", &device];
+            let text = tool::run(self.namespace(end), "tc", &arguments, "")?;
+            let queues: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let counts = queues.as_array().into_iter().flatten();
+            drops += counts.filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
+        }
+        Ok(drops)
+    }
+}

@@ -1,0 +1,87 @@
+//! The programs `ip` and `tc` of iproute2, and what can go wrong with a lab.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::namespace::Namespace;
+
+/// Why there is no lab.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// This user may not make namespaces.
+    #[error("{cause}\n{remedy}")]
+    Refused {
+        /// What the kernel refused and why.
+        cause: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A program is missing.
+    #[error(
+        "the program `{0}` is missing: install iproute2 (Debian, Ubuntu: apt-get install iproute2)"
+    )]
+    Missing(&'static str),
+    /// A program did not do what it was asked for.
+    #[error("`{command}` failed: {message}")]
+    Tool {
+        /// The command as one could type it in the namespace.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// A system call failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl LabError {
+    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+}
+
+/// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
+fn find(program: &'static str) -> Result<PathBuf, LabError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+        .ok_or(LabError::Missing(program))
+}
+
+/// Runs a program in a namespace, with `input` on its standard input; gives its standard output.
+pub(crate) fn run(
+    namespace: &Namespace,
+    program: &'static str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<String, LabError> {
+    let mut command = Command::new(find(program)?);
+    command.args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    namespace.enter(&mut command);
+    let mut child = command.spawn().map_err(LabError::system("start a program"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that stopped reading says why below.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let Output { status, stdout, stderr } =
+        child.wait_with_output().map_err(LabError::system("wait for a program"))?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    }
+    let command = format!("{program} {}", arguments.join(" "));
+    let input = if input.is_empty() { String::new() } else { format!(" <<< {}", input.trim()) };
+    Err(LabError::Tool {
+        command: command + &input,
+        message: String::from_utf8_lossy(&stderr).trim().to_owned(),
+    })
+}

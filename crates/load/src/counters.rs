@@ -1,0 +1,57 @@
+//! What the kernel of this namespace counted beside the sockets.
+
+use std::fs;
+
+/// Packets that a device dropped on receipt, its backlog queue included (`/proc/net/dev`).
+pub(crate) fn device_drops(device: &str) -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    parse_device_drops(&text, device).unwrap_or(0)
+}
+
+/// Datagrams that could not be put together again, IPv4 and IPv6.
+pub(crate) fn reassembly_failures() -> u64 {
+    let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+    let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+    parse_snmp(&v4, "Ip:", "ReasmFails").unwrap_or(0) + parse_snmp6(&v6, "Ip6ReasmFails").unwrap_or(0)
+}
+
+/// `  veth1: bytes packets errs drop ...`
+fn parse_device_drops(text: &str, device: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+/// A line of names, then a line of values, both headed by the protocol.
+fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(protocol));
+    let column = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// A name and a value on each line.
+fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
+    let mut words = text.lines().map(str::split_whitespace).find_map(|mut words| {
+        (words.next()? == name).then_some(words)
+    })?;
+    words.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_the_fourth_column_of_the_device() {
+        let text = "Inter-|   Receive\n face |bytes packets errs drop\n    lo: 1 2 3 4\n veth1: 10 20 30 40 50\n";
+        assert_eq!(parse_device_drops(text, "veth1"), Some(40));
+        assert_eq!(parse_device_drops(text, "veth"), None);
+    }
+
+    #[test]
+    fn failures_are_read_by_the_name_of_their_column() {
+        let v4 = "Ip: Forwarding ReasmFails\nIp: 1 7\nTcp: RtoMin\nTcp: 2\n";
+        assert_eq!(parse_snmp(v4, "Ip:", "ReasmFails"), Some(7));
+        let v6 = "Ip6InReceives   5\nIp6ReasmFails   9\n";
+        assert_eq!(parse_snmp6(v6, "Ip6ReasmFails"), Some(9));
+    }
+}

@@ -1,0 +1,118 @@
+//! Socket options that no safe crate offers.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The fields of `struct tcp_info` (linux/tcp.h) up to the last one used here. A kernel that knows
+/// fewer fields fills fewer bytes; a field beyond them is reported as absent.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawTcpInfo {
+    state_to_flags: [u8; 8],
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_data_sent: u32,
+    last_ack_sent: u32,
+    last_data_recv: u32,
+    last_ack_recv: u32,
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt: u32,
+    rttvar: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+}
+
+/// What TCP_INFO says about a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TcpInfo {
+    /// Largest segment sent, in bytes.
+    pub snd_mss: u32,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Smoothed round trip in microseconds.
+    pub rtt_us: u32,
+    /// Segments sent again, in all.
+    pub total_retrans: u32,
+    /// Bytes written and not yet sent.
+    pub notsent_bytes: u32,
+    /// Segments with data sent, in all.
+    pub data_segs_out: u32,
+}
+
+/// Reads an option into a plain value; gives the number of bytes that the kernel filled.
+fn get<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: T) -> io::Result<(T, usize)> {
+    let mut value = MaybeUninit::new(value);
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`, which outlives the call; the kernel writes at
+    // most `length` bytes, and T is a plain integer structure, valid for any bytes.
+    let result = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &raw mut length)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was initialised above and any bytes are a valid T.
+    Ok((unsafe { value.assume_init() }, length as usize))
+}
+
+/// TCP_INFO of a connection; nothing where the kernel is too old to count data segments (before
+/// Linux 4.6).
+pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<Option<TcpInfo>> {
+    let (raw, filled) = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, RawTcpInfo::default())?;
+    Ok((filled >= size_of::<RawTcpInfo>()).then_some(TcpInfo {
+        snd_mss: raw.snd_mss,
+        unacked: raw.unacked,
+        rtt_us: raw.rtt,
+        total_retrans: raw.total_retrans,
+        notsent_bytes: raw.notsent_bytes,
+        data_segs_out: raw.data_segs_out,
+    }))
+}
+
+/// Datagrams that this socket dropped for lack of buffer: SK_MEMINFO_DROPS of SO_MEMINFO, the
+/// counter that SO_RXQ_OVFL reports with a later datagram.
+pub(crate) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    const SK_MEMINFO_DROPS: usize = 8; // linux/sock_diag.h
+    let (info, filled) = get(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, [0u32; 9])?;
+    Ok(if filled >= size_of_val(&info) { u64::from(info[SK_MEMINFO_DROPS]) } else { 0 })
+}
+
+/// Sets the receive buffer beyond net.core.rmem_max; needs CAP_NET_ADMIN.
+pub(crate) fn force_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,23 @@
+//! What to do: the plan file, the factors and their levels, the matrix of points, the order of
+//! runs, and which run comes next.
+//!
+//! Everything here is a function from values to values. A plan and the outcomes so far decide the
+//! next block of runs, so that adaptive stopping and resuming agree.
+//!
+//! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
+
+mod factor;
+mod file;
+mod matrix;
+mod order;
+mod plan;
+mod point;
+mod problem;
+mod reading;
+
+pub use factor::{Factor, Level, LevelError};
+pub use file::{Size, parse};
+pub use order::{Outcome, Step, block, group_is_finished, samples};
+pub use plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Testbed, Where};
+pub use point::{Path, Pattern, Point, Transport};
+pub use problem::{Problem, Problems};

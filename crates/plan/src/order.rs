@@ -1,0 +1,222 @@
+//! The order of runs: randomised blocks, as a pure function of seed, block and outcomes so far.
+//!
+//! One block runs each point of every unfinished group once. The members of a group follow each
+//! other directly, in random order, so that what is compared is measured close together in time;
+//! the groups themselves come in random order. Drift of the machine then falls on all members
+//! alike. Rules:
+//!
+//! 1. Block `b` depends on the outcomes of blocks before `b` only, so an interrupted block is
+//!    continued as it was begun.
+//! 2. A group leaves when each of its members meets the stopping rule after the same block.
+//! 3. No group runs in more than `runs_max` blocks, whatever failed meanwhile.
+//! 4. In block 0 each counted run follows a warm-up of its own point.
+
+use fabricmark_units::Stream;
+
+use crate::plan::Plan;
+
+/// One run to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Number of the block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub place: u32,
+    /// Index of the point in the plan.
+    pub point: usize,
+    /// Whether the run only warms up and does not count.
+    pub warm_up: bool,
+}
+
+/// What a counted run gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// Its block.
+    pub block: u32,
+    /// Index of its point in the plan.
+    pub point: usize,
+    /// Its deciding figure: goodput in bit/s for a stream, mean round trip in nanoseconds for
+    /// ping-pong; nothing for a run that was invalid.
+    pub value: Option<f64>,
+}
+
+/// The valid values of one point in the order of their blocks, from blocks before `before`.
+pub fn samples(point: usize, before: u32, outcomes: &[Outcome]) -> Vec<f64> {
+    let mut found: Vec<(u32, f64)> = outcomes
+        .iter()
+        .filter(|outcome| outcome.point == point && outcome.block < before)
+        .filter_map(|outcome| Some((outcome.block, outcome.value?)))
+        .collect();
+    found.sort_by_key(|&(block, _)| block);
+    found.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Whether a group needs no run in block `block`.
+pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &[Outcome]) -> bool {
+    let runs_max = u32::try_from(plan.stop.runs_max).unwrap_or(u32::MAX);
+    if block >= runs_max {
+        return true;
+    }
+    // A group that has left stays out: its samples no longer change with the block.
+    let members: Vec<Vec<f64>> = plan.groups[group]
+        .iter()
+        .map(|&point| samples(point, block, outcomes))
+        .collect();
+    let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
+    plan.stop.is_finished(&members)
+}
+
+/// The runs of block `block`, in order; none when the plan is finished.
+pub fn block(plan: &Plan, block: u32, outcomes: &[Outcome]) -> Vec<Step> {
+    let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
+    let mut groups: Vec<usize> = (0..plan.groups.len())
+        .filter(|&group| !group_is_finished(plan, group, block, outcomes))
+        .collect();
+    stream.shuffle(&mut groups);
+    let mut steps = Vec::new();
+    for group in groups {
+        let mut members = plan.groups[group].clone();
+        stream.shuffle(&mut members);
+        for point in members {
+            let warm_ups: &[bool] = if block == 0 { &[true, false] } else { &[false] };
+            for &warm_up in warm_ups {
+                steps.push(Step {
+                    block,
+                    place: steps.len() as u32,
+                    point,
+                    warm_up,
+                });
+            }
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Size, parse};
+    use proptest::prelude::*;
+
+    fn plan(seed: u64) -> Plan {
+        let text = format!(
+            r#"title = "t"
+            seed = {seed}
+            [factors]
+            pattern = ["stream"]
+            transport = ["tcp"]
+            family = [4, 6]
+            payload = [4, 64, 1024]
+            link = ["veth"]
+            [settings]
+            congestion = "cubic"
+            [stop]
+            runs = {{ min = 3, max = 6 }}
+            [[compare]]
+            factor = "family"
+            baseline = 4
+            candidate = 6
+            "#
+        );
+        parse("plan.toml", &text, Size::Full, &[]).unwrap()
+    }
+
+    /// Outcomes of blocks `0..blocks` where every point gives its value from `value`.
+    fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> f64) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for number in 0..blocks {
+            for step in block(plan, number, &outcomes)
+                .iter()
+                .filter(|step| !step.warm_up)
+            {
+                let value = Some(value(number, step.point));
+                outcomes.push(Outcome {
+                    block: number,
+                    point: step.point,
+                    value,
+                });
+            }
+        }
+        outcomes
+    }
+
+    #[test]
+    fn the_first_block_warms_each_point_up_directly_before_its_run() {
+        let plan = plan(1);
+        let steps = block(&plan, 0, &[]);
+        assert_eq!(steps.len(), 12);
+        for pair in steps.chunks(2) {
+            assert!(pair[0].warm_up && !pair[1].warm_up && pair[0].point == pair[1].point);
+        }
+        assert!(block(&plan, 1, &[]).iter().all(|step| !step.warm_up));
+    }
+
+    #[test]
+    fn both_members_stay_until_both_meet_the_rule() {
+        let plan = plan(1);
+        let noisy = plan.groups[0][0];
+        let all = outcomes(&plan, 6, |number, point| {
+            if point == noisy {
+                100.0 + 50.0 * f64::from(number % 2)
+            } else {
+                100.0
+            }
+        });
+        for &point in &plan.groups[0] {
+            assert_eq!(
+                samples(point, 6, &all).len(),
+                6,
+                "the noisy group runs to its maximum"
+            );
+        }
+        for group in &plan.groups[1..] {
+            for &point in group {
+                assert_eq!(
+                    samples(point, 6, &all).len(),
+                    3,
+                    "the quiet groups leave at once"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_runs_do_not_keep_a_plan_running_for_ever() {
+        let plan = plan(1);
+        let mut failed = Vec::new();
+        let mut blocks = 0;
+        while blocks < 100 {
+            let steps = block(&plan, blocks, &failed);
+            if steps.is_empty() {
+                break;
+            }
+            failed.extend(steps.iter().map(|step| Outcome {
+                block: blocks,
+                point: step.point,
+                value: None,
+            }));
+            blocks += 1;
+        }
+        assert_eq!(blocks, 6);
+    }
+
+    proptest! {
+        #[test]
+        fn the_members_of_a_group_follow_each_other(seed in 0..i64::MAX as u64, number in 0u32..3) {
+            let plan = plan(seed);
+            let points: Vec<usize> =
+                block(&plan, number, &[]).iter().filter(|s| !s.warm_up).map(|s| s.point).collect();
+            for pair in points.chunks(2) {
+                prop_assert!(plan.groups.iter().any(|g| g.contains(&pair[0]) && g.contains(&pair[1])));
+            }
+        }
+
+        #[test]
+        fn later_outcomes_do_not_change_an_earlier_block(seed in 0..i64::MAX as u64) {
+            let plan = plan(seed);
+            let all = outcomes(&plan, 5, |number, point| 100.0 + f64::from(number) * point as f64);
+            let early: Vec<Outcome> = all.iter().copied().filter(|o| o.block < 3).collect();
+            prop_assert_eq!(block(&plan, 3, &all), block(&plan, 3, &early));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A resolved plan: nothing left to default, nothing left to check.
+
+use std::collections::BTreeMap;
+
+use fabricmark_stats::StopRule;
+use fabricmark_units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::factor::{Factor, Level};
+use crate::point::{Pattern, Point};
+
+/// An experiment with every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Where the points are carried out.
+    pub testbed: Testbed,
+    /// Seed of the order of runs.
+    pub seed: u64,
+    /// Length of one run.
+    pub duration_ns: Nanos,
+    /// Length of the warm-up run that each point gets once.
+    pub warm_up_ns: Nanos,
+    /// When a comparison group has been run often enough.
+    pub stop: StopRule,
+    /// Port that the receiving end binds; 0 lets the kernel choose.
+    pub port: u16,
+    /// The matrix.
+    pub points: Vec<Point>,
+    /// Points that are run in the same blocks and stop together, as indexes into `points`.
+    /// Every point is in exactly one group.
+    pub groups: Vec<Vec<usize>>,
+    /// Which levels are compared.
+    pub compare: Vec<Compare>,
+    /// What to show; it does not change what is run.
+    #[serde(skip)]
+    pub presentation: Presentation,
+}
+
+/// Where the points of a plan are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Testbed {
+    /// Networks on this machine.
+    Lab,
+}
+
+/// Two levels of one factor to be compared, all other factors being equal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Compare {
+    /// The factor.
+    pub factor: Factor,
+    /// What is compared against.
+    pub baseline: Level,
+    /// What is judged.
+    pub candidate: Level,
+}
+
+/// What to show of a plan's records.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Presentation {
+    /// Title of the report.
+    pub title: String,
+    /// A sentence or two below the title.
+    pub about: String,
+    /// Tables, in this order.
+    pub tables: Vec<Table>,
+    /// Charts, in this order.
+    pub charts: Vec<Chart>,
+}
+
+/// Levels that a point must have to be shown.
+pub type Where = BTreeMap<Factor, Level>;
+
+/// A figure of a run.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Application bits per second that arrived; mean over runs.
+    Goodput,
+    /// Half the mean round trip; mean over runs.
+    HalfRtt,
+    /// Mean round trip; mean over runs.
+    Rtt,
+    /// Median round trip of a run; median over runs.
+    RttP50,
+    /// 99th percentile of a run's round trips; median over runs.
+    RttP99,
+    /// 99.9th percentile of a run's round trips; median over runs.
+    RttP999,
+}
+
+/// A table: a row for each level of one factor, a column for each combination of others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Title.
+    pub title: String,
+    /// What the cells show.
+    pub figure: Figure,
+    /// Which points are shown.
+    pub filter: Where,
+    /// Factor of the rows.
+    pub rows: Factor,
+    /// Factors of the columns, outermost first.
+    pub columns: Vec<Factor>,
+    /// A published table to show beside, such as `P1 IV 10GbE`.
+    pub published: Option<String>,
+}
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Title.
+    pub title: String,
+    /// Lines against x, or groups of bars.
+    pub kind: ChartKind,
+    /// What is plotted.
+    pub figure: Figure,
+    /// Which points are plotted.
+    pub filter: Where,
+    /// Factor of the horizontal axis.
+    pub x: Factor,
+    /// Factors that make a series.
+    pub series: Vec<Factor>,
+}
+
+/// How a chart draws its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChartKind {
+    /// A line for each series on logarithmic axes, intervals as bars, ceilings dashed.
+    Lines,
+    /// Groups of bars, one group a level of x, as figures 10 and 11 of P1.
+    Bars,
+}
+
+impl Figure {
+    /// The pattern that yields this figure.
+    pub fn pattern(self) -> Pattern {
+        match self {
+            Self::Goodput => Pattern::Stream,
+            _ => Pattern::PingPong,
+        }
+    }
+}
+
+impl Plan {
+    /// SHA-256 of everything that decides what is run, as 64 hexadecimal digits. Two plans of equal
+    /// digest share records; a changed title or table does not change it.
+    pub fn digest(&self) -> String {
+        let canonical = serde_json::to_vec(self).expect("a plan is plain data");
+        Sha256::digest(canonical)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// A lower bound of the time that all runs take: each group stops as early as its rule allows.
+    pub fn shortest(&self) -> Nanos {
+        let runs = self.stop.runs_min as u64;
+        Nanos(self.points.len() as u64 * (runs * self.duration_ns.0 + self.warm_up_ns.0))
+    }
+}

@@ -1,0 +1,214 @@
+//! Reads single values of a plan file: texts, numbers, quantities, tables; each fault is noted with
+//! its place and with what would be right.
+
+use std::ops::Range;
+
+use fabricmark_units::Nanos;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::problem::Source;
+
+/// Longest run: an hour.
+pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(3600);
+
+pub(crate) type Value<'i> = Spanned<DeValue<'i>>;
+
+/// A table whose keys are taken out one by one; what stays is unknown.
+pub(crate) struct Section<'a, 'i> {
+    pub(crate) name: &'static str,
+    pub(crate) span: Range<usize>,
+    pub(crate) table: Option<&'a DeTable<'i>>,
+    pub(crate) known: Vec<&'static str>,
+}
+
+impl<'a, 'i> Section<'a, 'i> {
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<&'a Value<'i>> {
+        self.known.push(key);
+        self.table?.get(key)
+    }
+
+    /// Notes every key that nobody took.
+    pub(crate) fn finish(self, source: &mut Source<'_>) {
+        let Some(table) = self.table else { return };
+        for key in table.keys() {
+            let name = key.get_ref().as_ref();
+            if !self.known.contains(&name) {
+                let message = format!("unknown key `{name}` in {}", self.name);
+                source.problem(key.span(), message, suggestion(name, &self.known));
+            }
+        }
+    }
+}
+
+/// "did you mean" for a near miss, else the whole choice.
+pub(crate) fn suggestion(name: &str, known: &[&str]) -> String {
+    let near = known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(name, word), word))
+        .min()
+        .filter(|(distance, word)| *distance <= 2.max(word.len() / 3));
+    match near {
+        Some((_, word)) => format!("did you mean `{word}`?"),
+        None => format!("use one of {}", known.join(", ")),
+    }
+}
+
+pub(crate) struct Reader<'s, 't> {
+    pub(crate) source: &'s mut Source<'t>,
+    pub(crate) published: &'s [&'s str],
+}
+
+impl Reader<'_, '_> {
+    pub(crate) fn wrong(&mut self, value: &Value<'_>, expected: &str) {
+        let message = format!(
+            "expected {expected}, found {}",
+            value.get_ref().type_str().replace('_', " ")
+        );
+        self.source
+            .problem(value.span(), message, format!("write {expected}"));
+    }
+
+    pub(crate) fn text(&mut self, value: &Value<'_>) -> Option<String> {
+        let text = value.get_ref().as_str().map(str::to_owned);
+        if text.is_none() {
+            self.wrong(value, "a text in quotes");
+        }
+        text
+    }
+
+    pub(crate) fn integer(
+        &mut self,
+        value: &Value<'_>,
+        min: u64,
+        max: u64,
+        expected: &str,
+    ) -> Option<u64> {
+        let number = value
+            .get_ref()
+            .as_integer()
+            .and_then(|i| u64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok())
+            .filter(|number| (min..=max).contains(number));
+        if number.is_none() {
+            let found = self
+                .source
+                .text
+                .get(value.span())
+                .unwrap_or_default()
+                .to_owned();
+            let message = format!("`{found}` is not {expected}");
+            self.source
+                .problem(value.span(), message, format!("write {expected}"));
+        }
+        number
+    }
+
+    /// A quantity of the `units` crate, written as text with its unit.
+    pub(crate) fn quantity<T: std::str::FromStr>(
+        &mut self,
+        value: &Value<'_>,
+        expected: &str,
+    ) -> Option<T>
+    where
+        T::Err: std::fmt::Display,
+    {
+        let Some(text) = value.get_ref().as_str() else {
+            self.wrong(value, expected);
+            return None;
+        };
+        match text.parse() {
+            Ok(quantity) => Some(quantity),
+            Err(error) => {
+                let error: T::Err = error;
+                self.source
+                    .problem(value.span(), error.to_string(), format!("write {expected}"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn one_of<T: Copy>(
+        &mut self,
+        value: &Value<'_>,
+        choice: &[(&str, T)],
+        what: &str,
+    ) -> Option<T> {
+        let text = self.text(value)?;
+        let found = choice
+            .iter()
+            .find(|(word, _)| *word == text)
+            .map(|&(_, found)| found);
+        if found.is_none() {
+            let words: Vec<&str> = choice.iter().map(|&(word, _)| word).collect();
+            let message = format!("unknown {what} `{text}`");
+            self.source
+                .problem(value.span(), message, suggestion(&text, &words));
+        }
+        found
+    }
+
+    pub(crate) fn section<'a, 'i>(
+        &mut self,
+        parent: &mut Section<'a, 'i>,
+        key: &'static str,
+        name: &'static str,
+    ) -> Section<'a, 'i> {
+        let value = parent.take(key);
+        let table = value.and_then(|value| value.get_ref().as_table());
+        if let (Some(value), None) = (value, table) {
+            self.wrong(value, &format!("a table {name}"));
+        }
+        Section {
+            name,
+            span: value.map_or(0..0, Spanned::span),
+            table,
+            known: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tables<'a, 'i>(
+        &mut self,
+        parent: &mut Section<'a, 'i>,
+        key: &'static str,
+        name: &'static str,
+    ) -> Vec<Section<'a, 'i>> {
+        let Some(value) = parent.take(key) else {
+            return Vec::new();
+        };
+        let tables: Option<Vec<_>> = value.get_ref().as_array().and_then(|array| {
+            let section = |item: &'a Value<'i>| {
+                let table = Some(item.get_ref().as_table()?);
+                Some(Section {
+                    name,
+                    span: item.span(),
+                    table,
+                    known: Vec::new(),
+                })
+            };
+            array.iter().map(section).collect()
+        });
+        if tables.is_none() {
+            self.wrong(value, &format!("tables headed {name}"));
+        }
+        tables.unwrap_or_default()
+    }
+
+    pub(crate) fn duration(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        key: &'static str,
+        default: Nanos,
+    ) -> Option<Nanos> {
+        let Some(value) = section.take(key) else {
+            return Some(default);
+        };
+        let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
+        if duration.0 == 0 || duration > DURATION_MAX {
+            let message = format!("a {key} of {duration} is out of range");
+            self.source
+                .problem(value.span(), message, "use more than 0 and at most an hour");
+            return None;
+        }
+        Some(duration)
+    }
+}

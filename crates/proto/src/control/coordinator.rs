@@ -1,0 +1,259 @@
+//! The coordinator's side of one run: it drives both ends through the same conversation.
+//!
+//! ```text
+//!   coordinator            answering end          starting end
+//!       |-- prepare ------------>|                      |
+//!       |-- prepare ----------------------------------->|
+//!       |<- ready, port ---------|                      |
+//!       |<- ready --------------------------------------|
+//!       |-- begin, address and port ------------------->|
+//!       |                        |<== open, payloads ==>|
+//!       |<- finished, counts ---------------------------|
+//!       |-- drain, sent count -->|                      |
+//!       |<- finished, counts ----|                      |
+//! ```
+//!
+//! Each step has a deadline. After a failure at one end the other is told to give up.
+
+use std::net::SocketAddr;
+
+use fabricmark_units::{Instant, Nanos};
+
+use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
+
+/// Time for an order that needs no data to flow: on a local socket a millisecond, so this only
+/// ends the wait for a stuck peer.
+const ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
+
+/// Time beyond the run's duration for its last data to arrive.
+const FINISH_WITHIN: Nanos = Nanos::from_secs(10);
+
+/// Silence after the last arrival that ends a datagram stream, beside two round trips. Queued
+/// datagrams behind a 1 Gbit/s link with a 4 MiB buffer need 34 ms, but each arrival restarts it.
+const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
+
+/// What both ends of a finished run counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ends {
+    /// The starting end.
+    pub start: EndReport,
+    /// The answering end.
+    pub answer: EndReport,
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConversationError {
+    /// An end reported a failure.
+    #[error("the {} end failed: {failure}", name(*role))]
+    Failed {
+        /// Which end.
+        role: Role,
+        /// Why.
+        failure: Failure,
+    },
+    /// An end did not answer in time.
+    #[error("the {} end did not answer within {within}", name(*role))]
+    Silent {
+        /// Which end.
+        role: Role,
+        /// The time it had.
+        within: Nanos,
+    },
+    /// An end's connection closed.
+    #[error("the {} end vanished", name(*role))]
+    Vanished {
+        /// Which end.
+        role: Role,
+    },
+}
+
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::Start => "starting",
+        Role::Answer => "answering",
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Preparing {
+        port: Option<u16>,
+        is_starter_ready: bool,
+    },
+    /// A reliable flow tells the answering end of its end, so that end may report first.
+    Running { answer: Option<Box<EndReport>> },
+    Draining {
+        start: Box<EndReport>,
+    },
+    Over,
+}
+
+/// One run's conversation with its two ends.
+#[derive(Debug)]
+pub struct Conversation {
+    run: u64,
+    duration: Nanos,
+    answer_address: std::net::IpAddr,
+    state: State,
+    deadline: Option<(Instant, Nanos)>,
+    output: std::collections::VecDeque<(Role, Order)>,
+    outcome: Option<Result<Ends, ConversationError>>,
+}
+
+impl Conversation {
+    /// Begins a run whose ends are prepared as said.
+    pub fn new(now: Instant, start: Prepare, answer: Prepare) -> Self {
+        let mut conversation = Self {
+            run: start.run,
+            duration: start.duration_ns,
+            answer_address: answer.address,
+            state: State::Preparing {
+                port: None,
+                is_starter_ready: false,
+            },
+            deadline: None,
+            output: std::collections::VecDeque::new(),
+            outcome: None,
+        };
+        conversation
+            .output
+            .push_back((Role::Answer, Order::Prepare(Box::new(answer))));
+        conversation
+            .output
+            .push_back((Role::Start, Order::Prepare(Box::new(start))));
+        conversation.wait(now, ANSWER_WITHIN);
+        conversation
+    }
+
+    /// Takes a report from one end.
+    pub fn on_message(&mut self, now: Instant, from: Role, report: Report) {
+        match report {
+            Report::Ready { run, port } if run == self.run => self.on_ready(now, from, port),
+            Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
+            Report::Failed { run, failure } if run == self.run => {
+                self.fail(ConversationError::Failed {
+                    role: from,
+                    failure,
+                });
+            }
+            // A late word about an earlier run says nothing about this one.
+            _ => {}
+        }
+    }
+
+    /// Takes note that one end's connection is gone.
+    pub fn on_closed(&mut self, from: Role) {
+        self.fail(ConversationError::Vanished { role: from });
+    }
+
+    /// Takes note of the time; does nothing before the deadline.
+    pub fn on_timeout(&mut self, now: Instant) {
+        let Some((deadline, within)) = self.deadline else {
+            return;
+        };
+        if now < deadline {
+            return;
+        }
+        let role = match &self.state {
+            State::Preparing { port: None, .. } | State::Draining { .. } => Role::Answer,
+            _ => Role::Start,
+        };
+        self.fail(ConversationError::Silent { role, within });
+    }
+
+    /// Gives the run up, as if an end had failed.
+    pub fn abort(&mut self) {
+        self.fail(ConversationError::Failed {
+            role: Role::Start,
+            failure: Failure::Aborted,
+        });
+    }
+
+    /// The next order to be sent, and to which end.
+    pub fn poll_output(&mut self) -> Option<(Role, Order)> {
+        self.output.pop_front()
+    }
+
+    /// When [`Self::on_timeout`] wants to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|(deadline, _)| deadline)
+    }
+
+    /// The result, once there is one.
+    pub fn outcome(&mut self) -> Option<Result<Ends, ConversationError>> {
+        self.outcome.take()
+    }
+
+    fn wait(&mut self, now: Instant, within: Nanos) {
+        self.deadline = Some((now + within, within));
+    }
+
+    fn on_ready(&mut self, now: Instant, from: Role, ready_port: u16) {
+        let State::Preparing {
+            port,
+            is_starter_ready,
+        } = &mut self.state
+        else {
+            return;
+        };
+        match from {
+            Role::Answer => *port = Some(ready_port),
+            Role::Start => *is_starter_ready = true,
+        }
+        if let (Some(port), true) = (*port, *is_starter_ready) {
+            let peer = SocketAddr::new(self.answer_address, port);
+            self.output.push_back((
+                Role::Start,
+                Order::Begin {
+                    run: self.run,
+                    peer,
+                },
+            ));
+            self.state = State::Running { answer: None };
+            self.wait(now, self.duration + FINISH_WITHIN);
+        }
+    }
+
+    fn on_finished(&mut self, now: Instant, from: Role, end: Box<EndReport>) {
+        match (std::mem::replace(&mut self.state, State::Over), from) {
+            (State::Running { answer: Some(answer) }, Role::Start) => self.conclude(*end, *answer),
+            (State::Running { answer: None }, Role::Start) => {
+                let idle_ns = Nanos(2 * end.opening_rtt_ns) + IDLE_BEYOND_TWO_RTT;
+                let drain = Order::Drain { run: self.run, calls: end.counts.calls, idle_ns };
+                self.output.push_back((Role::Answer, drain));
+                self.state = State::Draining { start: end };
+                self.wait(now, FINISH_WITHIN + idle_ns);
+            }
+            (State::Running { answer: None }, Role::Answer) => {
+                self.state = State::Running { answer: Some(end) };
+            }
+            (State::Draining { start }, Role::Answer) => self.conclude(*start, *end),
+            (State::Over, _) => {}
+            (_, role) => {
+                let failure = Failure::Protocol("it finished out of turn".to_owned());
+                self.fail(ConversationError::Failed { role, failure });
+            }
+        }
+    }
+
+    fn conclude(&mut self, start: EndReport, answer: EndReport) {
+        self.deadline = None;
+        self.outcome = Some(Ok(Ends { start, answer }));
+    }
+
+    fn fail(&mut self, error: ConversationError) {
+        if self.outcome.is_some() || (matches!(self.state, State::Over) && self.deadline.is_none())
+        {
+            return;
+        }
+        self.output.clear();
+        for role in [Role::Start, Role::Answer] {
+            self.output
+                .push_back((role, Order::Abort { run: self.run }));
+        }
+        self.state = State::Over;
+        self.deadline = None;
+        self.outcome = Some(Err(error));
+    }
+}

@@ -1,0 +1,167 @@
+//! The words of the control conversation.
+
+use std::net::{IpAddr, SocketAddr};
+
+use fabricmark_plan::Point;
+use fabricmark_record::{Counts, Side, TcpCounters, Warning};
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::opening::Token;
+
+/// What the coordinator asks of a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub enum Order {
+    /// Names the coordinator's version; the first order.
+    Hello {
+        /// [`crate::PROTOCOL_VERSION`] of the coordinator.
+        version: u16,
+    },
+    /// Get ready for a run; answered by [`Report::Ready`].
+    Prepare(Box<Prepare>),
+    /// Open the flow to the other end and carry the pattern out; answered by [`Report::Finished`].
+    Begin {
+        /// The run.
+        run: u64,
+        /// Where the other end waits.
+        peer: SocketAddr,
+    },
+    /// The other end has finished: wait for what is still under way; answered by
+    /// [`Report::Finished`].
+    Drain {
+        /// The run.
+        run: u64,
+        /// Payloads that the other end sent.
+        calls: u64,
+        /// How long to wait after the last arrival.
+        idle_ns: Nanos,
+    },
+    /// Give the run up; answered by [`Report::Failed`].
+    Abort {
+        /// The run.
+        run: u64,
+    },
+}
+
+/// Everything that one end needs to know of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The run.
+    pub run: u64,
+    /// Which end.
+    pub role: Role,
+    /// What to carry out.
+    pub point: Point,
+    /// How long the starting end sends.
+    pub duration_ns: Nanos,
+    /// Token of the flow.
+    pub token: Token,
+    /// Address to bind to.
+    pub address: IpAddr,
+    /// Port to bind to at the answering end; 0 lets the kernel choose.
+    pub port: u16,
+    /// Network device of that address, whose drops are counted.
+    pub device: String,
+    /// Processor to bind the load thread to.
+    pub cpu: Option<u32>,
+}
+
+/// The two ends of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Opens the flow: the sender of a stream, the asker of ping-pong.
+    Start,
+    /// Waits for the flow: the receiver of a stream, the answerer of ping-pong.
+    Answer,
+}
+
+/// What a worker tells the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "kebab-case")]
+pub enum Report {
+    /// Names the worker's version; the answer to [`Order::Hello`].
+    Hello {
+        /// [`crate::PROTOCOL_VERSION`] of the worker.
+        version: u16,
+    },
+    /// Ready for the run.
+    Ready {
+        /// The run.
+        run: u64,
+        /// Port that the answering end is bound to; 0 at the starting end.
+        port: u16,
+    },
+    /// The run's end, with everything this end counted.
+    Finished {
+        /// The run.
+        run: u64,
+        /// What this end counted.
+        end: Box<EndReport>,
+    },
+    /// The run failed at this end.
+    Failed {
+        /// The run.
+        run: u64,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// Why a run failed at one end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// The kernel refused something that the run needs.
+    #[error("{0}")]
+    System(String),
+    /// The other end did not open the flow, or stopped answering.
+    #[error("{0}")]
+    Peer(String),
+    /// An order came that the conversation does not allow here.
+    #[error("{0}")]
+    Protocol(String),
+    /// The coordinator gave the run up.
+    #[error("the run was given up")]
+    Aborted,
+}
+
+/// What one end of a flow counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndReport {
+    /// Payloads, bytes and time.
+    pub counts: Counts,
+    /// Circumstances.
+    pub side: Side,
+    /// Time that the flow's opening took from request to acceptance, at the starting end.
+    pub opening_rtt_ns: u64,
+    /// Round trips, at the starting end of ping-pong.
+    pub rtt_ns: Option<Histogram>,
+    /// Round trips that got no answer in time.
+    pub lost_round_trips: u64,
+    /// TCP's counters, at the starting end.
+    pub tcp: Option<TcpCounters>,
+    /// What sequence numbers say, at the receiving end of datagrams.
+    pub sequence: Option<SequenceCounts>,
+    /// Datagrams that the socket dropped for lack of buffer.
+    pub socket_drops: u64,
+    /// Packets that the device's receiving side dropped.
+    pub device_drops: u64,
+    /// Datagrams given up for missing fragments.
+    pub reassembly_failures: u64,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<Warning>,
+}
+
+/// Arrivals by sequence number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceCounts {
+    /// Different numbers that arrived.
+    pub unique: u64,
+    /// Arrivals after a higher number.
+    pub reordered: u64,
+    /// Arrivals of a number that was there before.
+    pub duplicates: u64,
+}

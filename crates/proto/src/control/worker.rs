@@ -1,0 +1,144 @@
+//! The worker's side: which order may follow which, and what to do about it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use fabricmark_units::Nanos;
+
+use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
+use crate::PROTOCOL_VERSION;
+
+/// What the worker is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Make sockets ready; an answering end begins to wait for its flow.
+    Prepare(Box<Prepare>),
+    /// Open the flow and carry the pattern out.
+    Begin(SocketAddr),
+    /// The other end has sent so many payloads and is done; stop after this silence.
+    Drain {
+        /// Payloads sent.
+        calls: u64,
+        /// Silence after the last arrival that ends the run.
+        idle: Nanos,
+    },
+    /// Stop and forget the run.
+    Abort,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Preparing(u64, Role),
+    Ready(u64, Role),
+    Busy(u64, Role),
+}
+
+/// A worker's conversation with its coordinator.
+#[derive(Debug)]
+pub struct Worker {
+    state: State,
+    /// The run that finished last; an order for it may still be on its way.
+    finished: Option<u64>,
+    output: VecDeque<Report>,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            finished: None,
+            output: VecDeque::new(),
+        }
+    }
+}
+
+impl Worker {
+    /// Takes an order; says what to do about it.
+    pub fn on_order(&mut self, order: Order) -> Option<Action> {
+        match (order, self.state) {
+            (Order::Hello { version }, State::Idle) => {
+                self.output.push_back(Report::Hello {
+                    version: PROTOCOL_VERSION,
+                });
+                if version != PROTOCOL_VERSION {
+                    self.refuse(0, "the coordinator speaks another version");
+                }
+                None
+            }
+            (Order::Prepare(prepare), State::Idle) => {
+                self.state = State::Preparing(prepare.run, prepare.role);
+                Some(Action::Prepare(prepare))
+            }
+            (Order::Begin { run, peer }, State::Ready(ready, Role::Start)) if run == ready => {
+                self.state = State::Busy(run, Role::Start);
+                Some(Action::Begin(peer))
+            }
+            (
+                Order::Drain {
+                    run,
+                    calls,
+                    idle_ns,
+                },
+                State::Ready(ready, Role::Answer),
+            ) if run == ready => {
+                self.state = State::Busy(run, Role::Answer);
+                Some(Action::Drain {
+                    calls,
+                    idle: idle_ns,
+                })
+            }
+            (Order::Drain { run, .. }, State::Idle) if self.finished == Some(run) => None,
+            (Order::Abort { .. }, State::Idle) => None,
+            (Order::Abort { run }, _) => {
+                self.state = State::Idle;
+                self.output.push_back(Report::Failed {
+                    run,
+                    failure: Failure::Aborted,
+                });
+                Some(Action::Abort)
+            }
+            (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is under way"),
+            (Order::Begin { run, .. } | Order::Drain { run, .. }, _) => {
+                self.refuse(run, "no such run is ready")
+            }
+            (Order::Hello { .. }, _) => self.refuse(0, "a greeting in mid-run"),
+        }
+    }
+
+    /// Takes note that sockets are ready.
+    pub fn on_prepared(&mut self, port: u16) {
+        if let State::Preparing(run, role) = self.state {
+            self.state = State::Ready(run, role);
+            self.output.push_back(Report::Ready { run, port });
+        }
+    }
+
+    /// Takes what the run's end counted, or why there is nothing.
+    pub fn on_finished(&mut self, end: Result<EndReport, Failure>) {
+        let (State::Preparing(run, _) | State::Ready(run, _) | State::Busy(run, _)) = self.state
+        else {
+            return;
+        };
+        self.state = State::Idle;
+        self.finished = Some(run);
+        self.output.push_back(match end {
+            Ok(end) => Report::Finished {
+                run,
+                end: Box::new(end),
+            },
+            Err(failure) => Report::Failed { run, failure },
+        });
+    }
+
+    /// The next report to be sent.
+    pub fn poll_output(&mut self) -> Option<Report> {
+        self.output.pop_front()
+    }
+
+    fn refuse(&mut self, run: u64, why: &str) -> Option<Action> {
+        let failure = Failure::Protocol(why.to_owned());
+        self.output.push_back(Report::Failed { run, failure });
+        None
+    }
+}

@@ -1,0 +1,108 @@
+//! Frames of the control conversation: one JSON value a line, with a cap on its length.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Longest line, its newline included. A report with a full histogram stays below 100 KiB.
+const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The line does not end within the cap.
+    #[error("a control message is longer than {FRAME_BYTES_MAX} bytes")]
+    TooLong,
+    /// The line is not the JSON form of the message that is due.
+    #[error("a control message cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// Collects bytes and gives whole messages.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    bytes: Vec<u8>,
+    searched: usize,
+}
+
+impl FrameReader {
+    /// Takes bytes as they arrive, never holding more than one frame beyond its cap.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        self.bytes.extend_from_slice(bytes);
+        let pending = self.bytes.len()
+            - self
+                .bytes
+                .iter()
+                .rposition(|&b| b == b'\n')
+                .map_or(0, |p| p + 1);
+        if pending > FRAME_BYTES_MAX {
+            Err(FrameError::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The next whole message, if there is one.
+    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let Some(end) = self.bytes[self.searched..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+        else {
+            self.searched = self.bytes.len();
+            return Ok(None);
+        };
+        let end = self.searched + end;
+        if end >= FRAME_BYTES_MAX {
+            return Err(FrameError::TooLong);
+        }
+        let message = serde_json::from_slice(&self.bytes[..end]);
+        self.bytes.drain(..=end);
+        self.searched = 0;
+        Ok(Some(message?))
+    }
+}
+
+/// The frame of a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(message).expect("messages are plain data");
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_without_end_is_refused_at_the_cap() {
+        let mut reader = FrameReader::default();
+        for _ in 0..16 {
+            reader.push(&[b'x'; FRAME_BYTES_MAX / 16]).unwrap();
+        }
+        assert!(matches!(reader.push(b"x"), Err(FrameError::TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_cutting(messages: Vec<u32>, cut in 1usize..7) {
+            let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
+            let mut reader = FrameReader::default();
+            let mut found = Vec::new();
+            for piece in bytes.chunks(cut) {
+                reader.push(piece).unwrap();
+                while let Some(message) = reader.next::<u32>().unwrap() {
+                    found.push(message);
+                }
+            }
+            prop_assert_eq!(found, messages);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+            let mut reader = FrameReader::default();
+            if reader.push(&bytes).is_ok() {
+                while let Ok(Some(_)) = reader.next::<crate::Order>() {}
+            }
+        }
+    }
+}

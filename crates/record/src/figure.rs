@@ -1,0 +1,72 @@
+//! Figures with their provenance, and the limits beside them.
+
+use fabricmark_plan as plan;
+use fabricmark_wire::{Ceiling, Floor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where a figure comes from. Figures of different provenance are never mixed without saying so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// Real sockets over a real path.
+    Measured,
+    /// Real sockets over a path that imitates another one.
+    Emulated,
+    /// Computed.
+    Modelled,
+    /// Printed by somebody else.
+    Published,
+}
+
+/// A value and where it comes from; the unit stands in the key that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    /// The value in the base unit of its key.
+    pub value: f64,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+/// What a run found; each figure is absent where its pattern does not yield it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Application bits per second that arrived, from the first arrival to the last; the bytes of
+    /// the first arrival are not counted, since their time is not in the interval.
+    pub goodput_bps: Option<Figure>,
+    /// Application bits per second that the sender handed to the kernel.
+    pub sent_bps: Option<Figure>,
+    /// Mean round trip.
+    pub rtt_mean_ns: Option<Figure>,
+    /// Median round trip.
+    pub rtt_p50_ns: Option<Figure>,
+    /// 99th percentile of the round trips.
+    pub rtt_p99_ns: Option<Figure>,
+    /// 99.9th percentile of the round trips.
+    pub rtt_p999_ns: Option<Figure>,
+    /// Half the mean round trip; not a one-way delay.
+    pub half_rtt_mean_ns: Option<Figure>,
+}
+
+/// What the wire allows for this point; empty on a link that has no wire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limits {
+    /// Upper bounds of the goodput, the hard one first.
+    pub ceilings: Vec<Ceiling>,
+    /// Lower bound of the round trip.
+    pub rtt_floor: Option<Floor>,
+}
+
+impl Figures {
+    /// The figure by the name that plans use; half of a round trip stays a figure of its own.
+    pub fn get(&self, figure: plan::Figure) -> Option<Figure> {
+        match figure {
+            plan::Figure::Goodput => self.goodput_bps,
+            plan::Figure::HalfRtt => self.half_rtt_mean_ns,
+            plan::Figure::Rtt => self.rtt_mean_ns,
+            plan::Figure::RttP50 => self.rtt_p50_ns,
+            plan::Figure::RttP99 => self.rtt_p99_ns,
+            plan::Figure::RttP999 => self.rtt_p999_ns,
+        }
+    }
+}

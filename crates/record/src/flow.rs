@@ -1,0 +1,133 @@
+//! What a flow counted at its two ends.
+
+use fabricmark_stats::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One flow of a run: what its two ends counted, kept apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flow {
+    /// Group of flows that it belongs to.
+    pub group: String,
+    /// Node that starts the flow.
+    pub from: String,
+    /// Node that answers or receives.
+    pub to: String,
+    /// What the starting end counted.
+    pub sent: Counts,
+    /// What the other end counted.
+    pub received: Counts,
+    /// Where datagrams were lost.
+    pub drops: Drops,
+    /// Datagrams that arrived after one with a higher sequence number; absent where payloads are
+    /// too short to carry one.
+    pub reordered: Option<u64>,
+    /// Datagrams that arrived more than once; absent where payloads carry no sequence number.
+    pub duplicates: Option<u64>,
+    /// Round trips in nanoseconds, for ping-pong.
+    pub rtt_ns: Option<Histogram>,
+    /// What TCP counted at the starting end.
+    pub tcp: Option<TcpCounters>,
+}
+
+/// Payloads and bytes at one end of a flow, and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Calls that moved data: writes, reads or datagrams.
+    pub calls: u64,
+    /// Application bytes.
+    pub bytes: u64,
+    /// From the first call to the last, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Bytes of the first call, which fall outside `elapsed_ns` at a receiver.
+    pub first_bytes: u64,
+}
+
+/// Datagrams lost, by the place of their loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Drops {
+    /// Sent less received, duplicates not counted.
+    pub lost: u64,
+    /// Dropped at the receiving socket for lack of buffer (SO_RXQ_OVFL's counter).
+    pub socket: u64,
+    /// Dropped by a queue of the link: queueing disciplines and the receiving backlog, in packets;
+    /// a fragmented datagram that loses several packets is counted several times.
+    pub link: u64,
+    /// Datagrams given up because fragments of them were missing (ReasmFails).
+    pub reassembly: u64,
+    /// Lost without a counter that says where; 0 in a healthy run.
+    pub unexplained: u64,
+}
+
+/// What TCP_INFO says at the end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpCounters {
+    /// The congestion control in use.
+    pub congestion: String,
+    /// Largest segment that the connection sends, in bytes.
+    pub mss: u64,
+    /// Data segments sent, retransmissions included.
+    pub data_segments: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Smoothed round-trip time in nanoseconds.
+    pub srtt_ns: u64,
+    /// Writes per data segment: above 1 where the kernel put several writes into one segment.
+    pub writes_per_segment: f64,
+    /// Segments that the writes would have filled one by one, over segments sent: above 1.05 the
+    /// kernel merged writes, and the ceiling of a write by itself says nothing.
+    pub merging: f64,
+}
+
+impl TcpCounters {
+    /// Above this `merging` a cell is marked as merged.
+    pub const MERGED_ABOVE: f64 = 1.05;
+
+    /// Whether the kernel merged writes into common segments.
+    pub fn is_merged(&self) -> bool {
+        self.merging > Self::MERGED_ABOVE
+    }
+}
+
+impl Counts {
+    /// Sender's view: all bytes over the whole time, in bit/s.
+    pub fn sent_bps(&self) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| 8e9 * self.bytes as f64 / self.elapsed_ns as f64)
+    }
+
+    /// Receiver's view: the bytes after the first arrival, over the time since it, in bit/s.
+    pub fn received_bps(&self) -> Option<f64> {
+        let later = self.bytes.saturating_sub(self.first_bytes);
+        (self.elapsed_ns > 0).then(|| 8e9 * later as f64 / self.elapsed_ns as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
+        // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
+        // 375 bytes would claim 1.5 Gbit/s.
+        let counts = Counts {
+            calls: 3,
+            bytes: 375,
+            elapsed_ns: 2_000,
+            first_bytes: 125,
+        };
+        assert_eq!(counts.received_bps(), Some(1e9));
+        assert_eq!(counts.sent_bps(), Some(1.5e9));
+    }
+
+    #[test]
+    fn a_single_arrival_has_no_rate() {
+        let counts = Counts {
+            calls: 1,
+            bytes: 125,
+            elapsed_ns: 0,
+            first_bytes: 125,
+        };
+        assert_eq!(counts.received_bps(), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! What one run leaves, as data.
+//!
+//! A record is self-contained: the resolved point, the seed and place in the order, the nodes with
+//! their facts, what each flow counted, the figures with their provenance, the ceilings with their
+//! inputs, and warnings. It travels as one line of JSON; its schema is `docs/record.schema.json`.
+//! Reports and comparisons are functions from records.
+//!
+//! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
+
+mod figure;
+mod flow;
+mod node;
+mod record;
+mod warning;
+
+pub use figure::{Figure, Figures, Limits, Provenance};
+pub use flow::{Counts, Drops, Flow, TcpCounters};
+pub use node::{Carrier, HostFacts, Node, Side};
+pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
+pub use warning::Warning;

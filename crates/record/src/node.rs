@@ -1,0 +1,68 @@
+//! The nodes of a run and what is known of them.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One end of a run: a carrier, optionally a namespace, and what its sockets are bound to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Its name in the run.
+    pub name: String,
+    /// How the coordinator reaches it.
+    pub carrier: Carrier,
+    /// Name of its network namespace, where it has one of its own.
+    pub namespace: Option<String>,
+    /// Address that its sockets are bound to.
+    pub address: Option<IpAddr>,
+    /// Network device that the address belongs to.
+    pub device: Option<String>,
+    /// What its end of the run knew and counted.
+    pub side: Side,
+    /// The machine it ran on.
+    pub host: HostFacts,
+}
+
+/// How the coordinator reaches a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// A worker process on this machine, over a local socket.
+    LocalSocket,
+}
+
+/// Circumstances at one end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// The processor that the load thread was bound to.
+    pub cpu: Option<u32>,
+    /// Receive buffer that the kernel granted, in bytes (twice what was asked for, where the kernel
+    /// counts its own overhead: socket(7)).
+    pub receive_buffer_bytes: Option<u64>,
+    /// Send buffer that the kernel granted, in bytes.
+    pub send_buffer_bytes: Option<u64>,
+}
+
+/// What is known of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFacts {
+    /// Host name.
+    pub hostname: String,
+    /// Operating system, as it names itself.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Processors that this program may use.
+    pub cpus: u32,
+    /// Installed memory in bytes.
+    pub memory_bytes: u64,
+    /// Frequency governor of the first processor, where the kernel has one.
+    pub governor: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// Whether the processor says that it runs under a hypervisor.
+    pub is_virtual: bool,
+}

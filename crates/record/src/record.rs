@@ -1,0 +1,104 @@
+//! The record itself.
+
+use fabricmark_plan::{Point, Testbed};
+use fabricmark_units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figure::{Figures, Limits};
+use crate::flow::Flow;
+use crate::node::Node;
+use crate::warning::Warning;
+
+/// Version of the record's form; readers refuse a newer one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What one run leaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this form.
+    pub schema: u32,
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// Where the run stands in its experiment.
+    pub place: Place,
+    /// What was run, every default filled in.
+    pub point: Point,
+    /// Where it was run.
+    pub testbed: Testbed,
+    /// Length asked for.
+    pub duration_ns: Nanos,
+    /// When it began, in RFC 3339.
+    pub started: String,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The flows; each names its group.
+    pub flows: Vec<Flow>,
+    /// What was found.
+    pub figures: Figures,
+    /// What the wire allows.
+    pub limits: Limits,
+    /// What to know before trusting it.
+    pub warnings: Vec<Warning>,
+    /// Whether the run counts.
+    pub outcome: Outcome,
+}
+
+/// Where a run stands in its experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Digest of the resolved plan, 64 hexadecimal digits.
+    pub plan_digest: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub place: u32,
+    /// Index of the point in the plan.
+    pub point: u32,
+    /// Whether the run only warmed up and does not count.
+    pub warm_up: bool,
+}
+
+/// Whether a run counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ran to its end.
+    Completed,
+    /// It was not tried, for this reason.
+    Skipped(String),
+    /// It ran but does not count, for this reason.
+    Invalid(String),
+}
+
+/// What the instrument itself costs: both patterns over the `null` transport.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Instrument {
+    /// Mean time of one send of the stream pattern.
+    pub stream_call_ns: f64,
+    /// Mean round trip of the ping-pong pattern, its two clock readings included.
+    pub ping_pong_ns: f64,
+}
+
+impl Record {
+    /// The figure that decides when a point has been run often enough: goodput for a stream, mean
+    /// round trip for ping-pong, the rate of sending over `null`, where nothing arrives; nothing
+    /// where the run does not count.
+    pub fn deciding_value(&self) -> Option<f64> {
+        if self.outcome != Outcome::Completed {
+            return None;
+        }
+        let figure = self.figures.goodput_bps.or(self.figures.rtt_mean_ns).or(self.figures.sent_bps)?;
+        Some(figure.value).filter(|value| value.is_finite() && *value > 0.0)
+    }
+}
+
+/// The JSON Schema of a record, as text that ends in a newline.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Record);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,103 @@
+//! What a reader of a record should know before trusting it.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A circumstance that may spoil a figure, with the numbers that show it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Warning {
+    /// The receiver saw more than the wire allows: a defect of ours or of the emulation.
+    AboveCeiling {
+        /// What was measured.
+        goodput_bps: f64,
+        /// The bound with its tolerances.
+        allowed_bps: f64,
+    },
+    /// A round trip was shorter than the wire allows.
+    BelowFloor {
+        /// The shortest round trip seen.
+        rtt_ns: u64,
+        /// The bound.
+        floor_ns: f64,
+    },
+    /// Datagrams were lost and no counter says where.
+    UnexplainedLoss {
+        /// How many.
+        datagrams: u64,
+    },
+    /// The run's figure follows the one of the run before, so intervals are narrower than the truth.
+    Correlated {
+        /// Correlation of each run with the one before.
+        lag1: f64,
+    },
+    /// Both ends shared one processor.
+    SharedCpu,
+    /// The load thread could not be bound to a processor.
+    NotPinned {
+        /// The node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel granted less receive buffer than was asked for.
+    SmallBuffer {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes granted.
+        granted_bytes: u64,
+    },
+    /// Round trips that got no answer in time.
+    LostRoundTrips {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AboveCeiling {
+                goodput_bps,
+                allowed_bps,
+            } => write!(
+                f,
+                "{:.2} Mbit/s arrived where the wire allows {:.2}: a defect of the tool or of the \
+                 emulated link",
+                goodput_bps / 1e6,
+                allowed_bps / 1e6
+            ),
+            Self::BelowFloor { rtt_ns, floor_ns } => write!(
+                f,
+                "a round trip of {rtt_ns} ns where the wire needs {floor_ns:.0}: a defect of the \
+                 tool or of the emulated link"
+            ),
+            Self::UnexplainedLoss { datagrams } => {
+                write!(
+                    f,
+                    "{datagrams} datagrams were lost and no counter says where"
+                )
+            }
+            Self::Correlated { lag1 } => write!(
+                f,
+                "each run resembles the one before (correlation {lag1:.2}): the true interval is \
+                 wider than the printed one"
+            ),
+            Self::SharedCpu => write!(f, "both ends ran on one processor"),
+            Self::NotPinned { node, reason } => {
+                write!(f, "node {node} was not bound to a processor: {reason}")
+            }
+            Self::SmallBuffer {
+                asked_bytes,
+                granted_bytes,
+            } => write!(
+                f,
+                "asked for a receive buffer of {asked_bytes} bytes, got {granted_bytes}: raise \
+                 net.core.rmem_max"
+            ),
+            Self::LostRoundTrips { count } => write!(f, "{count} round trips got no answer"),
+        }
+    }
+}

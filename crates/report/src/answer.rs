@@ -1,0 +1,181 @@
+//! The answer in plain words: how many rows differ, by how much, and what could not be seen.
+
+use fabricmark_plan::Compare;
+use fabricmark_stats::{Comparison, Verdict};
+
+use crate::Experiment;
+use crate::label;
+use crate::number::{count, percent, share};
+use crate::view::{Group, TableView};
+
+/// More sentences than this are no longer an answer.
+const SENTENCES_MAX: usize = 8;
+
+/// What a table's group answers, and what that is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// `UDP throughput, ethernet:1G (emulated)`
+    pub about: String,
+    /// `IPv6 is slower than IPv4 in 13 of 14 rows (−12.1 % to −2.4 %) and the same in 1.`
+    pub text: String,
+    /// The verdict of each row with the row's label, in the table's order; none where the answer
+    /// is not about a table.
+    pub verdicts: Vec<(String, Option<Verdict>)>,
+}
+
+impl Answer {
+    fn remark(about: &str, text: String) -> Self {
+        Self {
+            about: about.to_owned(),
+            text,
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+/// One answer for each comparison of each group; the last one says what else to know.
+pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
+    let mut all: Vec<Answer> = tables
+        .iter()
+        .flat_map(|table| table.groups.iter().map(move |group| (table, group)))
+        .flat_map(|(table, group)| {
+            table
+                .compared
+                .iter()
+                .enumerate()
+                .filter_map(|(place, compare)| of_group(table, group, place, compare))
+        })
+        .collect();
+    if all.is_empty() {
+        let runs = e
+            .records
+            .iter()
+            .filter(|record| !record.place.warm_up)
+            .count();
+        let text = format!(
+            "{} in {}; this plan compares nothing.",
+            count(runs, "run"),
+            e.name
+        );
+        all.push(Answer::remark(e.name, text));
+    }
+    if all.len() > SENTENCES_MAX {
+        let text = format!("{} more in the tables below.", all.len() - SENTENCES_MAX);
+        all.truncate(SENTENCES_MAX);
+        all.push(Answer::remark("And", text));
+    }
+    if e.quick {
+        let duration = e.plan.duration_ns.as_secs_f64();
+        let runs = e.plan.stop.runs_max;
+        let text = format!(
+            "{} of {duration} s: expect `cannot tell`; the full plan decides.",
+            count(runs, "run")
+        );
+        all.push(Answer::remark("Quick look", text));
+    }
+    if !e.planned_complete {
+        let text = "Not every planned run is here; figures may still move.".to_owned();
+        all.push(Answer::remark("Incomplete", text));
+    }
+    all
+}
+
+fn of_group(
+    table: &TableView<'_>,
+    group: &Group<'_>,
+    place: usize,
+    compare: &Compare,
+) -> Option<Answer> {
+    let found: Vec<&Comparison> = group
+        .rows
+        .iter()
+        .filter_map(|row| table.change(row.changes[place]))
+        .collect();
+    let candidate = label::level(compare.factor, &compare.candidate);
+    let baseline = label::level(compare.factor, &compare.baseline);
+    let uncompared = group.rows.len() - found.len();
+    let rows = count(group.rows.len(), "row");
+    let part = |verdict: Verdict, words: &str| {
+        let those: Vec<&&Comparison> = found
+            .iter()
+            .filter(|comparison| comparison.verdict == verdict)
+            .collect();
+        let share_of = if those.len() == group.rows.len() {
+            format!("in all {rows}")
+        } else {
+            format!("in {} of {rows}", those.len())
+        };
+        let detail = match verdict {
+            Verdict::CannotTell => unseen(&those),
+            Verdict::Same => String::new(),
+            _ => range(&those),
+        };
+        (!those.is_empty()).then(|| format!("{words} {share_of}{detail}"))
+    };
+    let mut parts: Vec<String> = [
+        part(Verdict::Slower, &format!("slower than {baseline}")),
+        part(Verdict::Faster, &format!("faster than {baseline}")),
+        part(Verdict::Same, &format!("the same as {baseline}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if let Some(first) = parts.first_mut() {
+        *first = format!("{candidate} is {first}");
+    }
+    parts.extend(part(Verdict::CannotTell, "cannot tell"));
+    if uncompared > 0 {
+        parts.push(format!("no comparison in {uncompared} of {rows}"));
+    }
+    (!group.rows.is_empty()).then(|| Answer {
+        about: [table.title(), &group.title]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .collect::<Vec<_>>()
+            .join(", "),
+        text: sentence(&parts.join("; ")),
+        verdicts: group
+            .rows
+            .iter()
+            .map(|row| {
+                let comparison = table.change(row.changes[place]);
+                let label = label::level(table.spec.rows, &row.level);
+                (label, comparison.map(|comparison| comparison.verdict))
+            })
+            .collect(),
+    })
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
+/// ` (−12.1 % to −2.4 %)`, smallest change first.
+fn range(comparisons: &[&&Comparison]) -> String {
+    let mut changes: Vec<f64> = comparisons.iter().map(|c| c.change.value).collect();
+    changes.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    match changes.as_slice() {
+        [] => String::new(),
+        [only] => format!(" ({})", percent(*only)),
+        [smallest, .., largest] => format!(" ({} to {})", percent(*smallest), percent(*largest)),
+    }
+}
+
+fn unseen(comparisons: &[&&Comparison]) -> String {
+    let largest = comparisons
+        .iter()
+        .filter_map(|c| c.smallest_visible)
+        .fold(0.0, f64::max);
+    if largest > 0.0 {
+        format!(
+            ", where up to {}\u{a0}% could have gone unseen",
+            share(largest)
+        )
+    } else {
+        String::new()
+    }
+}

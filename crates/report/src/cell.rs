@@ -1,0 +1,215 @@
+//! One cell: what the runs of one point say about one figure.
+
+use fabricmark_plan::{Figure, Pattern, Point};
+use fabricmark_record::{Drops, Provenance, Record};
+use fabricmark_stats::{Estimate, StopRule, median};
+use fabricmark_wire::Kind;
+
+use crate::number;
+use crate::runs::{Runs, failure};
+
+/// What a point gave, with all that stands beside the figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell<'a> {
+    pub point: &'a Point,
+    /// The figure in base units; absent where no run counts.
+    pub estimate: Option<Estimate>,
+    /// The median of the runs' values with its order-statistic interval.
+    pub median: Option<Estimate>,
+    /// Why there is no figure.
+    pub missing: Option<String>,
+    pub provenance: Option<Provenance>,
+    /// The hard limit: a bound where there is one.
+    pub limit: Option<Limit>,
+    /// TCP's limit if each write left in segments of its own.
+    pub message_limit: Option<Limit>,
+    /// Whether the kernel merged writes in any run.
+    pub is_merged: bool,
+    pub writes_per_segment: Option<f64>,
+    pub retransmitted: Option<u64>,
+    /// Datagrams lost in a stream.
+    pub loss: Option<Loss>,
+}
+
+/// A ceiling or a floor, and where the figure stands to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub kind: Kind,
+    /// In the base unit of the figure.
+    pub value: f64,
+    /// The figure as a multiple of the limit: 0.94 is 94 % of a ceiling, 3 is three times a floor.
+    pub share: f64,
+    pub formula: String,
+}
+
+/// Datagrams lost over all runs of a point.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loss {
+    pub sent: u64,
+    pub drops: Drops,
+}
+
+impl Loss {
+    /// Lost datagrams as a share of those sent.
+    pub(crate) fn share(self) -> f64 {
+        if self.sent == 0 {
+            0.0
+        } else {
+            self.drops.lost as f64 / self.sent as f64
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.drops.lost += other.drops.lost;
+        self.drops.socket += other.drops.socket;
+        self.drops.link += other.drops.link;
+        self.drops.reassembly += other.drops.reassembly;
+        self.drops.unexplained += other.drops.unexplained;
+    }
+
+    /// Where they were lost: `link 12, socket 3`.
+    pub(crate) fn places(self) -> String {
+        let Drops {
+            socket,
+            link,
+            reassembly,
+            unexplained,
+            ..
+        } = self.drops;
+        let places = [
+            ("on the link", link),
+            ("at the socket", socket),
+            ("in reassembly", reassembly),
+            ("unexplained", unexplained),
+        ];
+        let words: Vec<String> = places
+            .into_iter()
+            .filter(|&(_, count)| count > 0)
+            .map(|(place, count)| format!("{place} {}", number::fixed(count as f64, 0)))
+            .collect();
+        words.join(", ")
+    }
+}
+
+impl<'a> Cell<'a> {
+    pub(crate) fn of(
+        point: &'a Point,
+        runs: Option<&Runs<'_>>,
+        figure: Figure,
+        rule: &StopRule,
+    ) -> Self {
+        let none = Runs::default();
+        let runs = runs.unwrap_or(&none);
+        let values = runs.values(figure);
+        let middle = median(&values, rule.confidence);
+        let estimate = match figure {
+            Figure::Goodput | Figure::HalfRtt | Figure::Rtt => rule.estimate(&values),
+            Figure::RttP50 | Figure::RttP99 | Figure::RttP999 => middle.clone(),
+        };
+        let first = runs.counted.first().copied();
+        let value = estimate.as_ref().map(|estimate| estimate.value);
+        let limit = |limit: Option<(Kind, f64, String)>| {
+            let (kind, limit, formula) = limit?;
+            Some(Limit {
+                kind,
+                value: limit,
+                share: value? / limit,
+                formula,
+            })
+        };
+        let flows = || runs.counted.iter().flat_map(|record| &record.flows);
+        let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
+        let is_stream = point.pattern == Pattern::Stream;
+        let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
+            Loss::default(),
+            |mut sum, flow| {
+                sum.add(Loss {
+                    sent: flow.sent.calls,
+                    drops: flow.drops,
+                });
+                sum
+            },
+        );
+        Self {
+            point,
+            missing: value.is_none().then(|| why_missing(runs)),
+            median: middle,
+            provenance: first
+                .and_then(|record| record.figures.get(figure))
+                .map(|figure| figure.provenance),
+            limit: limit(first.and_then(|record| hard_limit(record, figure))),
+            message_limit: limit(
+                first
+                    .filter(|_| is_stream)
+                    .and_then(|record| message_limit(record)),
+            ),
+            is_merged: is_stream && tcp.iter().any(|tcp| tcp.is_merged()),
+            writes_per_segment: (is_stream && !tcp.is_empty()).then(|| {
+                tcp.iter().map(|tcp| tcp.writes_per_segment).sum::<f64>() / tcp.len() as f64
+            }),
+            retransmitted: (!tcp.is_empty()).then(|| tcp.iter().map(|tcp| tcp.retransmitted).sum()),
+            loss: (loss.drops.lost > 0).then_some(loss),
+            estimate,
+        }
+    }
+}
+
+fn why_missing(runs: &Runs<'_>) -> String {
+    runs.failed
+        .last()
+        .and_then(|record| failure(record))
+        .unwrap_or_else(|| {
+            if runs.counted.is_empty() {
+                "not run yet"
+            } else {
+                "this figure was not recorded"
+            }
+            .to_owned()
+        })
+}
+
+fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
+    let floor = |part: f64| {
+        let floor = record.limits.rtt_floor.as_ref()?;
+        Some((
+            floor.kind,
+            floor.time_ns.as_f64() * part,
+            floor.formula.clone(),
+        ))
+    };
+    match figure {
+        Figure::Goodput => record
+            .limits
+            .ceilings
+            .iter()
+            .find(|ceiling| ceiling.kind == Kind::Bound)
+            .map(|ceiling| {
+                (
+                    ceiling.kind,
+                    ceiling.goodput_bps.as_f64(),
+                    ceiling.formula.clone(),
+                )
+            }),
+        Figure::HalfRtt => floor(0.5),
+        _ => floor(1.0),
+    }
+}
+
+/// The ceiling that depends on the size of a write is the one that was computed from it.
+fn message_limit(record: &Record) -> Option<(Kind, f64, String)> {
+    record
+        .limits
+        .ceilings
+        .iter()
+        .find(|ceiling| {
+            ceiling.kind == Kind::Conditional && ceiling.inputs.contains_key("payload_bytes")
+        })
+        .map(|ceiling| {
+            (
+                ceiling.kind,
+                ceiling.goodput_bps.as_f64(),
+                ceiling.formula.clone(),
+            )
+        })
+}

@@ -1,0 +1,209 @@
+//! What all charts share: the sheet, the axes, the grid and the legend.
+
+use std::fmt::Write as _;
+
+use super::Form;
+use super::plot::Plot;
+use super::scale::Scale;
+use super::svg::{COLOURS, escaped};
+
+/// Rules for both themes and for narrow screens, where letters grow.
+const STYLE: &str = include_str!("style.css");
+
+pub(super) const WIDTH: f64 = 600.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 14.0;
+const PLOT_HEIGHT: f64 = 320.0;
+/// Room above the plot for the name of the vertical axis.
+const HEAD: f64 = 40.0;
+const TITLE_LINE: f64 = 26.0;
+const LEGEND_LINE: f64 = 28.0;
+/// Width of a letter on a narrow screen, where letters are largest.
+const LETTER: f64 = 9.2;
+/// Letters that fit one line of a title.
+const TITLE_LETTERS: usize = 56;
+
+/// The area in which values are drawn.
+pub(super) struct Frame {
+    top: f64,
+    pub y: Scale,
+}
+
+impl Frame {
+    pub(super) fn new(plot: &Plot, y: Scale, form: Form) -> Self {
+        let title = match form {
+            Form::File => title_lines(&plot.title).len() as f64 * TITLE_LINE + 8.0,
+            Form::Inline => 0.0,
+        };
+        Self {
+            top: title + HEAD,
+            y,
+        }
+    }
+
+    pub(super) fn left() -> f64 {
+        LEFT
+    }
+
+    pub(super) fn right() -> f64 {
+        WIDTH - RIGHT
+    }
+
+    pub(super) fn top(&self) -> f64 {
+        self.top
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + PLOT_HEIGHT
+    }
+
+    pub(super) fn y_at(&self, value: f64) -> f64 {
+        self.bottom() - self.y.at(value) * PLOT_HEIGHT
+    }
+
+    /// The whole drawing around `body`, which is drawn in this frame; `places` are those of the
+    /// levels of x, `swatch` draws the sign of a series in the legend.
+    pub(super) fn sheet(
+        &self,
+        plot: &Plot,
+        form: Form,
+        places: &[f64],
+        swatch: impl Fn(usize) -> String,
+        body: &str,
+    ) -> String {
+        let mut inside = String::new();
+        if form == Form::File {
+            let _ = write!(
+                inside,
+                r#"<style>{STYLE}</style><rect class="fm-paper" width="100%" height="100%"/>"#
+            );
+            for (line, text) in title_lines(&plot.title).iter().enumerate() {
+                let y = 22.0 + line as f64 * TITLE_LINE;
+                let text = escaped(text);
+                let _ = write!(
+                    inside,
+                    r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#
+                );
+            }
+        }
+        self.axes(&mut inside, plot, places);
+        inside.push_str(body);
+        let height = self.legend(&mut inside, plot, swatch);
+        let label = escaped(&format!(
+            "{}: {} by {}",
+            plot.title, plot.y_title, plot.x_title
+        ));
+        format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="fm-chart" viewBox="0 0 {WIDTH} {height:.0}" role="group" aria-label="{label}">{inside}</svg>"#
+        )
+    }
+
+    fn axes(&self, out: &mut String, plot: &Plot, places: &[f64]) {
+        let (left, right, bottom) = (Self::left(), Self::right(), self.bottom());
+        let _ = write!(
+            out,
+            r#"<text class="fm-axis" x="6" y="{:.1}">{}</text>"#,
+            self.top - 19.0,
+            escaped(&plot.y_title)
+        );
+        for &tick in &self.y.ticks {
+            let y = self.y_at(tick);
+            let _ = write!(
+                out,
+                r#"<path class="fm-grid" d="M{left} {y:.1}H{right}"/><text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text>"#,
+                left - 8.0,
+                Scale::written(tick)
+            );
+        }
+        let _ = write!(
+            out,
+            r#"<path class="fm-base" d="M{left} {bottom:.1}H{right}"/>"#
+        );
+        let step = label_step(plot, places);
+        for (index, (level, place)) in plot.x.iter().zip(places).enumerate() {
+            let _ = write!(
+                out,
+                r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#
+            );
+            if index.is_multiple_of(step) {
+                let _ = write!(
+                    out,
+                    r#"<text class="fm-tick" x="{place:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+                    bottom + 24.0,
+                    escaped(&level.label)
+                );
+            }
+        }
+        let _ = write!(
+            out,
+            r#"<text class="fm-axis" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+            left.midpoint(right),
+            bottom + 50.0,
+            escaped(&plot.x_title)
+        );
+    }
+
+    /// Draws the legend and gives the height of the whole sheet.
+    fn legend(&self, out: &mut String, plot: &Plot, swatch: impl Fn(usize) -> String) -> f64 {
+        let (mut x, mut y) = (6.0, self.bottom() + 84.0);
+        let mut place = |label: &str| {
+            let width = 46.0 + LETTER * label.chars().count() as f64;
+            if x > 6.0 && x + width > WIDTH {
+                (x, y) = (6.0, y + LEGEND_LINE);
+            }
+            let at = (x, y);
+            x += width + 10.0;
+            at
+        };
+        for (index, series) in plot.series.iter().enumerate() {
+            let (x, y) = place(&series.label);
+            let _ = write!(
+                out,
+                r#"<g class="fm-key fm-s{}" data-key="{index}" transform="translate({x:.1} {y:.1})"><rect class="fm-hit" x="-4" y="-18" width="{:.1}" height="26" rx="4"/>{}<text class="fm-label" x="40">{}</text></g>"#,
+                index % COLOURS,
+                46.0 + LETTER * series.label.chars().count() as f64,
+                swatch(index),
+                escaped(&series.label)
+            );
+        }
+        if plot.has_limits() {
+            let label = format!("{} of the same colour", plot.limit);
+            let (x, y) = place(&label);
+            let _ = write!(
+                out,
+                r#"<g transform="translate({x:.1} {y:.1})"><path class="fm-limit fm-limit-key" d="M0 -5H32"/><text class="fm-label" x="40">{label}</text></g>"#
+            );
+        }
+        y + 16.0
+    }
+}
+
+/// Every how many levels can be labelled without labels touching.
+fn label_step(plot: &Plot, places: &[f64]) -> usize {
+    let widest = plot
+        .x
+        .iter()
+        .map(|level| level.label.chars().count())
+        .max()
+        .unwrap_or(1);
+    let closest = places
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(f64::INFINITY, f64::min);
+    let room = (widest as f64 * LETTER + 10.0) / closest.max(1.0);
+    (room.ceil() as usize).max(1)
+}
+
+fn title_lines(title: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in title.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= TITLE_LETTERS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,222 @@
+//! What a chart shows, in the unit of its axis, before it is drawn.
+
+use fabricmark_plan::{Chart, ChartKind, Factor, Figure, Level, Plan, Point};
+use fabricmark_record::Provenance;
+use fabricmark_units::Percent;
+
+use crate::cell::Cell;
+use crate::number::{self, Unit};
+use crate::runs::ByPoint;
+use crate::{label, select};
+
+/// A chart as values.
+pub(crate) struct Plot {
+    pub title: String,
+    pub x_title: String,
+    pub y_title: String,
+    pub x: Vec<XLevel>,
+    pub series: Vec<Series>,
+    /// `ceiling` or `floor`.
+    pub limit: &'static str,
+}
+
+/// A level on the horizontal axis.
+pub(crate) struct XLevel {
+    pub label: String,
+    /// Where it stands: the logarithm of a size, else its number.
+    pub place: f64,
+}
+
+/// Points of one combination of levels.
+pub(crate) struct Series {
+    pub label: String,
+    pub dots: Vec<Dot>,
+}
+
+/// One figure.
+pub(crate) struct Dot {
+    /// Index into [`Plot::x`].
+    pub x: usize,
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+    pub limit: Option<f64>,
+    /// What it is, how sure, and how near the limit: lines of text.
+    pub tip: String,
+}
+
+impl Plot {
+    /// Nothing where no point of the plan belongs to the chart.
+    pub(crate) fn of(plan: &Plan, chart: &Chart, runs: &ByPoint<'_>) -> Option<Self> {
+        let points = select::points(plan, chart.figure, &chart.filter);
+        let mut used = chart.series.clone();
+        used.push(chart.x);
+        let mut factors = select::missing_factors(&points, &used);
+        factors.extend(&chart.series);
+        let levels = select::levels(&points, chart.x);
+        if levels.is_empty() {
+            return None;
+        }
+        let series = select::combinations(&points, &factors)
+            .into_iter()
+            .map(|combination| {
+                let of_series: Vec<&Point> = points
+                    .iter()
+                    .copied()
+                    .filter(|point| select::levels_of(point, &factors) == combination)
+                    .collect();
+                series(
+                    plan,
+                    chart,
+                    &of_series,
+                    &levels,
+                    &name(&factors, &combination),
+                    runs,
+                )
+            })
+            .collect();
+        let figure = label::figure(chart.figure);
+        let unit = Unit::of(chart.figure).name;
+        Some(Self {
+            title: if chart.title.is_empty() {
+                figure.to_owned()
+            } else {
+                chart.title.clone()
+            },
+            x_title: label::heading(chart.x),
+            y_title: format!("{figure} ({unit})"),
+            x: levels
+                .iter()
+                .enumerate()
+                .map(|(i, level)| x_level(chart.x, level, i))
+                .collect(),
+            series,
+            limit: if chart.figure == Figure::Goodput {
+                "ceiling"
+            } else {
+                "floor"
+            },
+        })
+    }
+
+    pub(crate) fn dots(&self) -> impl Iterator<Item = &Dot> {
+        self.series.iter().flat_map(|series| &series.dots)
+    }
+
+    pub(crate) fn has_limits(&self) -> bool {
+        self.dots().any(|dot| dot.limit.is_some())
+    }
+}
+
+fn name(factors: &[Factor], levels: &[Level]) -> String {
+    let words: Vec<String> = factors
+        .iter()
+        .zip(levels)
+        .map(|(&factor, level)| label::level(factor, level))
+        .collect();
+    words.join(", ")
+}
+
+fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {
+    let bytes = level
+        .parse::<u64>()
+        .ok()
+        .filter(|_| factor == Factor::Payload);
+    match bytes {
+        Some(bytes) => XLevel {
+            label: size(bytes),
+            place: (bytes.max(1) as f64).log2(),
+        },
+        None => XLevel {
+            label: label::row(factor, level),
+            place: index as f64,
+        },
+    }
+}
+
+/// `512`, `4Ki`: short enough to stand below a tick.
+fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}Ki", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+fn series(
+    plan: &Plan,
+    chart: &Chart,
+    points: &[&Point],
+    levels: &[Level],
+    name: &str,
+    runs: &ByPoint<'_>,
+) -> Series {
+    let mut provenance: Option<Provenance> = None;
+    let mut dots = Vec::new();
+    for (x, level) in levels.iter().enumerate() {
+        let Some(point) = points.iter().find(|point| point.level(chart.x) == *level) else {
+            continue;
+        };
+        let cell = Cell::of(point, runs.get(point), chart.figure, &plan.stop);
+        provenance = provenance.or(cell.provenance);
+        let at = label::level(chart.x, level);
+        let heading = if name.is_empty() {
+            at.clone()
+        } else {
+            format!("{name}, {at}")
+        };
+        dots.extend(dot(&cell, x, &heading, chart));
+    }
+    let suffix = match provenance {
+        None | Some(Provenance::Measured) => String::new(),
+        Some(other) => format!(" ({})", label::provenance(other)),
+    };
+    let name = if name.is_empty() {
+        label::figure(chart.figure)
+    } else {
+        name
+    };
+    Series {
+        label: format!("{name}{suffix}"),
+        dots,
+    }
+}
+
+fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
+    let figure = chart.figure;
+    let has_limits = chart.kind == ChartKind::Lines;
+    let unit = Unit::of(figure);
+    let estimate = cell.estimate.as_ref()?;
+    let written = number::estimate(estimate, unit);
+    let mut tip = format!(
+        "{heading}\n{} {} {}",
+        written.value, written.spread, unit.name
+    );
+    if let Some(interval) = estimate.interval {
+        let confidence = Percent(estimate.confidence);
+        tip += &format!(
+            "\n{confidence} interval {}",
+            number::interval(interval, unit)
+        );
+    }
+    tip += &format!("\n{}", number::count(estimate.n, "run"));
+    if let Some(limit) = &cell.limit {
+        tip += &match figure {
+            Figure::Goodput => format!("\n{} % of the ceiling", number::share(limit.share)),
+            _ => format!("\n{} × the floor", number::fixed(limit.share, 1)),
+        };
+    }
+    if cell.is_merged {
+        tip += "\nthe kernel merged writes";
+    }
+    Some(Dot {
+        x,
+        value: estimate.value / unit.size,
+        interval: estimate
+            .interval
+            .map(|i| (i.low / unit.size, i.high / unit.size)),
+        limit: has_limits
+            .then(|| cell.limit.as_ref().map(|limit| limit.value / unit.size))
+            .flatten(),
+        tip,
+    })
+}

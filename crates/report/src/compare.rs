@@ -1,0 +1,295 @@
+//! Two sets of records against each other: has it become worse?
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use fabricmark_plan::{Figure, Pattern, Point};
+use fabricmark_record::Record;
+use fabricmark_stats::{Better, Comparison, Estimate, Verdict, holm, mean, unpaired};
+use fabricmark_units::Percent;
+use serde_json::{Value, json};
+
+use crate::number::{self, Unit, Written, WrittenChange};
+use crate::runs::{ByPoint, Runs};
+use crate::view::judged_by;
+use crate::{label, summary};
+
+/// The points that two sets of records share, compared.
+#[derive(Clone, Debug)]
+pub struct ComparisonReport {
+    /// Name of the baseline.
+    pub baseline: String,
+    /// Name of what is judged.
+    pub candidate: String,
+    /// One row for each point that both have, by name of the point.
+    pub rows: Vec<ComparedPoint>,
+    /// Keys of points that only one of the two has.
+    pub unmatched: Vec<String>,
+    /// The change for the worse that is let pass, as a fraction.
+    pub gate_share: f64,
+    /// Whether the candidate passes.
+    pub gate: GateResult,
+    /// The nominal coverage of intervals as a fraction.
+    pub confidence: f64,
+}
+
+/// One point in both sets.
+#[derive(Clone, Debug)]
+pub struct ComparedPoint {
+    /// The point's key.
+    pub point: String,
+    /// The figure that is compared.
+    pub figure: Figure,
+    /// The baseline's estimate, in base units; absent where no run counts.
+    pub baseline: Option<Estimate>,
+    /// The candidate's estimate.
+    pub candidate: Option<Estimate>,
+    /// The comparison; absent with fewer than two runs on a side.
+    pub comparison: Option<Comparison>,
+}
+
+/// Whether a candidate passes a regression gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateResult {
+    /// No point is worse than the gate lets pass, and the runs suffice to say so.
+    Pass,
+    /// At least one point is slower, by more than the gate.
+    Worse,
+    /// No point is known to be worse, but some may be.
+    CannotTell,
+}
+
+/// Compares the deciding figure of each point that both sets have: Welch's t test on logarithms
+/// with Holm's correction over all points.
+///
+/// `gate` is the change for the worse that is let pass; without one any `slower` fails.
+pub fn compare(
+    baseline: (&str, &[Record]),
+    candidate: (&str, &[Record]),
+    confidence: f64,
+    gate: Option<Percent>,
+) -> ComparisonReport {
+    let (a, b) = (ByPoint::of(baseline.1), ByPoint::of(candidate.1));
+    let mut keys: Vec<&str> = a.keys().filter(|key| b.get_key(key).is_some()).collect();
+    keys.sort_by_key(|key| first_place(&a, key));
+    let shared: HashSet<&str> = keys.iter().copied().collect();
+    let mut unmatched: Vec<String> = a
+        .keys()
+        .chain(b.keys())
+        .filter(|key| !shared.contains(key))
+        .map(str::to_owned)
+        .collect();
+    unmatched.sort_unstable();
+    let mut rows: Vec<ComparedPoint> = keys
+        .into_iter()
+        .filter_map(|key| Some(compared(key, a.get_key(key)?, b.get_key(key)?, confidence)))
+        .collect();
+    let mut family: Vec<Comparison> = rows
+        .iter()
+        .filter_map(|row| row.comparison.clone())
+        .collect();
+    holm(&mut family);
+    let decided = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
+    for (comparison, decided) in decided.zip(family) {
+        *comparison = decided;
+    }
+    let gate_share = gate.map_or(0.0, |share| share.0);
+    ComparisonReport {
+        gate: judge(&rows, gate_share),
+        baseline: baseline.0.to_owned(),
+        candidate: candidate.0.to_owned(),
+        rows,
+        unmatched,
+        gate_share,
+        confidence,
+    }
+}
+
+/// Points in the order of their plan.
+fn first_place(runs: &ByPoint<'_>, key: &str) -> Option<u32> {
+    let runs = runs.get_key(key)?;
+    runs.counted
+        .iter()
+        .chain(&runs.failed)
+        .map(|record| record.place.point)
+        .min()
+}
+
+fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedPoint {
+    let first: Option<&Point> = a
+        .counted
+        .iter()
+        .chain(&a.failed)
+        .next()
+        .map(|record| &record.point);
+    let figure = match first.map(|point| point.pattern) {
+        Some(Pattern::PingPong) => Figure::Rtt,
+        Some(Pattern::Stream) | None => Figure::Goodput,
+    };
+    let (better, tie) = judged_by(figure);
+    let (a, b) = (a.deciding(), b.deciding());
+    ComparedPoint {
+        point: key.to_owned(),
+        figure,
+        baseline: mean(&a, confidence),
+        candidate: mean(&b, confidence),
+        comparison: unpaired(&a, &b, confidence, better, tie),
+    }
+}
+
+fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
+    let is_worse = |row: &ComparedPoint| {
+        row.comparison.as_ref().is_some_and(|comparison| {
+            comparison.verdict == Verdict::Slower
+                && loss(comparison.better, comparison.change.value) > gate
+        })
+    };
+    let may_be_worse = |row: &ComparedPoint| {
+        let Some(comparison) = &row.comparison else {
+            return true;
+        };
+        if gate == 0.0 {
+            return comparison.verdict == Verdict::CannotTell;
+        }
+        comparison.change.interval.is_none_or(|interval| {
+            let better = comparison.better;
+            loss(better, interval.low).max(loss(better, interval.high)) > gate
+        })
+    };
+    if rows.iter().any(is_worse) {
+        GateResult::Worse
+    } else if rows.is_empty() || rows.iter().any(may_be_worse) {
+        GateResult::CannotTell
+    } else {
+        GateResult::Pass
+    }
+}
+
+/// How much worse a change is, as a fraction; negative where it is better.
+fn loss(better: Better, change: f64) -> f64 {
+    match better {
+        Better::Higher => -change,
+        Better::Lower => change,
+    }
+}
+
+impl GateResult {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Worse => "worse",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+impl ComparisonReport {
+    /// The comparison as a table of text, with the answer above it.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let count = |verdict| {
+            let found = self.rows.iter().filter_map(|row| row.comparison.as_ref());
+            found
+                .filter(|comparison| comparison.verdict == verdict)
+                .count()
+        };
+        let _ = writeln!(
+            out,
+            "{} against {}: {}. {} slower, {} faster, {} same, {} cannot tell.\n",
+            self.candidate,
+            self.baseline,
+            self.gate_text(),
+            count(Verdict::Slower),
+            count(Verdict::Faster),
+            count(Verdict::Same),
+            count(Verdict::CannotTell)
+        );
+        let mut table = comfy_table::Table::new();
+        table.load_style(crate::text::STYLE);
+        table.set_header([
+            "point",
+            self.baseline.as_str(),
+            &self.candidate,
+            "change",
+            "verdict",
+        ]);
+        for row in &self.rows {
+            table.add_row(row.written());
+        }
+        for line in table.lines() {
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        let _ = writeln!(
+            out,
+            "\n{} intervals; Welch's t test on logarithms, corrected after Holm over all points.",
+            Percent(self.confidence)
+        );
+        for key in &self.unmatched {
+            let _ = writeln!(out, "only in one of the two: {key}");
+        }
+        out
+    }
+
+    /// The comparison as JSON: base units, changes as fractions.
+    pub fn json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let unit = format!(
+                "{}_{}",
+                label::figure_key(row.figure),
+                Unit::of(row.figure).key
+            );
+            json!({
+                "point": row.point,
+                (format!("baseline_{unit}")): row.baseline,
+                (format!("candidate_{unit}")): row.candidate,
+                "comparison": row.comparison.as_ref().map(summary::comparison),
+            })
+        });
+        json!({
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "gate": self.gate.word(),
+            "gate_share": self.gate_share,
+            "rows": rows.collect::<Vec<_>>(),
+            "unmatched": self.unmatched,
+        })
+    }
+
+    fn gate_text(&self) -> String {
+        let word = self.gate.word();
+        if self.gate_share > 0.0 {
+            format!("{word} (gate {})", Percent(self.gate_share))
+        } else {
+            word.to_owned()
+        }
+    }
+}
+
+impl ComparedPoint {
+    fn written(&self) -> [String; 5] {
+        let unit = Unit::of(self.figure);
+        let value = |estimate: &Option<Estimate>| {
+            estimate.as_ref().map_or_else(
+                || "no run counts".to_owned(),
+                |estimate| {
+                    let Written { value, spread } = number::estimate(estimate, unit);
+                    format!("{value} {spread} {}", unit.name)
+                },
+            )
+        };
+        let (change, verdict) = self.comparison.as_ref().map_or_else(
+            || ("too few runs".to_owned(), Verdict::CannotTell.to_string()),
+            |comparison| {
+                let WrittenChange { value, interval } = number::change(&comparison.change);
+                (format!("{value} {interval}"), label::judged(comparison))
+            },
+        );
+        [
+            self.point.clone(),
+            value(&self.baseline),
+            value(&self.candidate),
+            change,
+            verdict,
+        ]
+    }
+}

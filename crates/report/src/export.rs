@@ -1,0 +1,166 @@
+//! Records for other programs: one row or one line a run.
+
+use fabricmark_plan::Factor;
+use fabricmark_record::{Counts, Drops, Outcome, Record};
+use fabricmark_wire::Kind;
+
+/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name.
+///
+/// Counts are sums over the flows of a run, elapsed times those of the longest flow.
+pub fn csv(records: &[Record]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut put = |row: Vec<String>| {
+        writer
+            .write_record(&row)
+            .expect("a vector takes every byte and each row is equally long");
+    };
+    put(fields(None).into_iter().map(|(name, _)| name).collect());
+    for record in records {
+        put(fields(Some(record))
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect());
+    }
+    let bytes = writer.into_inner().expect("a vector takes every byte");
+    String::from_utf8(bytes).expect("the fields are text")
+}
+
+/// Every record as one line of JSON, the form in which records travel.
+pub fn json_lines(records: &[Record]) -> String {
+    records
+        .iter()
+        .map(|record| serde_json::to_string(record).expect("a record is plain data") + "\n")
+        .collect()
+}
+
+/// Names and values of one row, so that head and rows cannot differ; without a record the values
+/// are empty.
+fn fields(record: Option<&Record>) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    let mut put = |name: &str, value: Option<String>| {
+        fields.push((name.to_owned(), value.unwrap_or_default()));
+    };
+    let place = record.map(|record| &record.place);
+    put("plan_digest", place.map(|place| place.plan_digest.clone()));
+    put("seed", place.map(|place| place.seed.to_string()));
+    put("block", place.map(|place| place.block.to_string()));
+    put("place", place.map(|place| place.place.to_string()));
+    put("warm_up", place.map(|place| place.warm_up.to_string()));
+    put("started", record.map(|record| record.started.clone()));
+    put(
+        "duration_ns",
+        record.map(|record| record.duration_ns.0.to_string()),
+    );
+    for factor in Factor::ALL {
+        let name = match factor {
+            Factor::Payload | Factor::ReceiveBuffer => format!("{factor}_bytes"),
+            _ => factor.to_string(),
+        };
+        put(&name, record.map(|record| record.point.level(factor)));
+    }
+    let (outcome, reason) = record.map(outcome).unzip();
+    put("outcome", outcome.map(str::to_owned));
+    put("reason", reason.map(str::to_owned));
+    let figures = record.map(|record| record.figures).unwrap_or_default();
+    for (name, figure) in [
+        ("goodput_bps", figures.goodput_bps),
+        ("sent_bps", figures.sent_bps),
+        ("rtt_mean_ns", figures.rtt_mean_ns),
+        ("rtt_p50_ns", figures.rtt_p50_ns),
+        ("rtt_p99_ns", figures.rtt_p99_ns),
+        ("rtt_p999_ns", figures.rtt_p999_ns),
+        ("half_rtt_mean_ns", figures.half_rtt_mean_ns),
+    ] {
+        put(name, figure.map(|figure| figure.value.to_string()));
+    }
+    let provenance = figures
+        .goodput_bps
+        .or(figures.rtt_mean_ns)
+        .map(|figure| figure.provenance);
+    put(
+        "provenance",
+        provenance.map(|p| crate::label::provenance(p).to_owned()),
+    );
+    let ceiling = |kind| {
+        let ceilings = &record?.limits.ceilings;
+        let ceiling = ceilings.iter().find(|ceiling| ceiling.kind == kind)?;
+        Some(ceiling.goodput_bps.as_f64().to_string())
+    };
+    put("ceiling_bound_bps", ceiling(Kind::Bound));
+    put("ceiling_conditional_bps", ceiling(Kind::Conditional));
+    let floor = record.and_then(|record| record.limits.rtt_floor.as_ref());
+    put(
+        "rtt_floor_ns",
+        floor.map(|floor| floor.time_ns.as_f64().to_string()),
+    );
+    counts(record, &mut put);
+    let warnings = record.map(|record| {
+        record
+            .warnings
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
+    });
+    put("warnings", warnings);
+    fields
+}
+
+fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
+    let flows = record
+        .map(|record| record.flows.as_slice())
+        .unwrap_or_default();
+    let has_flows = !flows.is_empty();
+    let (mut sent, mut received) = (Counts::default(), Counts::default());
+    let mut drops = Drops::default();
+    for flow in flows {
+        for (sum, part) in [(&mut sent, flow.sent), (&mut received, flow.received)] {
+            sum.calls += part.calls;
+            sum.bytes += part.bytes;
+            sum.elapsed_ns = sum.elapsed_ns.max(part.elapsed_ns);
+        }
+        drops.lost += flow.drops.lost;
+        drops.socket += flow.drops.socket;
+        drops.link += flow.drops.link;
+        drops.reassembly += flow.drops.reassembly;
+        drops.unexplained += flow.drops.unexplained;
+    }
+    for (name, count) in [
+        ("sent_calls", sent.calls),
+        ("sent_bytes", sent.bytes),
+        ("sent_elapsed_ns", sent.elapsed_ns),
+        ("received_calls", received.calls),
+        ("received_bytes", received.bytes),
+        ("received_elapsed_ns", received.elapsed_ns),
+        ("lost_datagrams", drops.lost),
+        ("lost_at_socket", drops.socket),
+        ("lost_on_link", drops.link),
+        ("lost_in_reassembly", drops.reassembly),
+        ("lost_unexplained", drops.unexplained),
+    ] {
+        put(name, has_flows.then(|| count.to_string()));
+    }
+    let tcp: Vec<_> = flows.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
+    let has_tcp = !tcp.is_empty();
+    let retransmitted: u64 = tcp.iter().map(|tcp| tcp.retransmitted).sum();
+    put(
+        "tcp_retransmitted",
+        has_tcp.then(|| retransmitted.to_string()),
+    );
+    let writes: f64 = tcp.iter().map(|tcp| tcp.writes_per_segment).sum();
+    let writes = writes / tcp.len().max(1) as f64;
+    put(
+        "tcp_writes_per_segment",
+        has_tcp.then(|| writes.to_string()),
+    );
+    let merged = tcp.iter().any(|tcp| tcp.is_merged());
+    put("tcp_merged", has_tcp.then(|| merged.to_string()));
+}
+
+fn outcome(record: &Record) -> (&'static str, &str) {
+    match &record.outcome {
+        Outcome::Completed => ("completed", ""),
+        Outcome::Skipped(reason) => ("skipped", reason),
+        Outcome::Invalid(reason) => ("invalid", reason),
+    }
+}

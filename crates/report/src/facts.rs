@@ -1,0 +1,247 @@
+//! How it was measured, on what, and how to get it again.
+
+use std::collections::BTreeSet;
+
+use fabricmark_plan::{Factor, Point, Testbed};
+use fabricmark_record::{HostFacts, Outcome, Provenance};
+use fabricmark_stats::{LATENCY_TIE, PEEKING_SURCHARGE, THROUGHPUT_TIE};
+use fabricmark_units::{Nanos, Percent};
+
+use crate::Experiment;
+use crate::number::{count, fixed};
+use crate::{label, select};
+
+/// A fact with its name.
+pub(crate) type Fact = (&'static str, String);
+
+/// Digits of the digest that people compare by eye.
+const DIGEST_DIGITS: usize = 12;
+
+/// What stands at the foot of every report.
+pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
+    vec![
+        ("instrument", instrument(e)),
+        ("runs", runs(e)),
+        ("certainty", certainty(e)),
+        ("hosts", hosts(e)),
+        ("seed", e.plan.seed.to_string()),
+        ("digest", digest(e)),
+        ("started", e.started.to_owned()),
+        ("again", e.reproduce.to_owned()),
+    ]
+}
+
+/// The resolved settings and the rules of judgement.
+pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
+    let stop = &e.plan.stop;
+    let confidence = Percent(stop.confidence);
+    let runs = match stop.half_width {
+        None => format!("Each point is run {} times.", stop.runs_max),
+        Some(width) => format!(
+            "Each point is run {} to {} times, until the {confidence} interval of the mean is \
+             within ±{} of it. Between the first and the last look intervals are widened by the \
+             factor {PEEKING_SURCHARGE}, because who stops at the first narrow interval favours \
+             lucky ones.",
+            stop.runs_min,
+            stop.runs_max,
+            Percent(width)
+        ),
+    };
+    let testbed = match e.plan.testbed {
+        Testbed::Lab => "Network namespaces on one machine",
+    };
+    vec![
+        (
+            "Settings",
+            format!(
+                "{}; {} in {} compared together; runs of {} after one warm-up of {} each.",
+                testbed,
+                count(e.plan.points.len(), "point"),
+                count(e.plan.groups.len(), "group"),
+                e.plan.duration_ns,
+                e.plan.warm_up_ns
+            ),
+        ),
+        ("Factors", factors(e)),
+        (
+            "Order",
+            format!(
+                "Randomised blocks from seed {}. What is compared runs side by side within a \
+                 block, in random order, so that drift of the machine falls on both alike.",
+                e.plan.seed
+            ),
+        ),
+        ("Runs", runs),
+        (
+            "Figures",
+            "Goodput is application bytes that arrived, after the first arrival, over the time \
+             since it. Half a round trip is half of the mean round trip, not a one-way delay. \
+             Percentiles are medians over runs with order-statistic intervals."
+                .to_owned(),
+        ),
+        (
+            "Verdicts",
+            format!(
+                "Ratios of the runs of one block, paired t test on their logarithms at {confidence} \
+                 with Holm's correction over each table. Same: the whole interval is within ±{} \
+                 (latency ±{}). Cannot tell: the runs do not decide, and ≥ names the smallest \
+                 difference that they would have shown with probability 80 %.",
+                Percent(THROUGHPUT_TIE),
+                Percent(LATENCY_TIE)
+            ),
+        ),
+        (
+            "Limits",
+            "Ceilings and floors are computed from frame formats when a run is recorded. A bound \
+             cannot be exceeded; a conditional one holds only if each write travels by itself."
+                .to_owned(),
+        ),
+        ("Provenance", provenance(e)),
+    ]
+}
+
+/// Every factor with its resolved levels, constant ones included.
+fn factors(e: &Experiment<'_>) -> String {
+    let points: Vec<&Point> = e.plan.points.iter().collect();
+    let words: Vec<String> = Factor::ALL
+        .into_iter()
+        .filter_map(|factor| {
+            let mut levels = select::levels(&points, factor);
+            levels.retain(|level| !level.is_empty());
+            let heading = label::heading(factor);
+            let levels: Vec<String> = levels
+                .iter()
+                .map(|level| label::row(factor, level))
+                .collect();
+            (!levels.is_empty()).then(|| format!("{heading}: {}", levels.join(" · ")))
+        })
+        .collect();
+    sentence_list(&words)
+}
+
+fn provenance(e: &Experiment<'_>) -> String {
+    let mut found: Vec<Provenance> = Vec::new();
+    for record in e.records {
+        let figures = &record.figures;
+        for figure in [figures.goodput_bps, figures.rtt_mean_ns]
+            .into_iter()
+            .flatten()
+        {
+            if !found.contains(&figure.provenance) {
+                found.push(figure.provenance);
+            }
+        }
+    }
+    let meaning = |provenance| match provenance {
+        Provenance::Measured => "real sockets over a real path",
+        Provenance::Emulated => "real sockets over a path that imitates the named link",
+        Provenance::Modelled => "computed",
+        Provenance::Published => "printed by somebody else",
+    };
+    let words: Vec<String> = found
+        .into_iter()
+        .map(|provenance| format!("{}: {}", label::provenance(provenance), meaning(provenance)))
+        .collect();
+    sentence_list(&words)
+}
+
+fn sentence_list(words: &[String]) -> String {
+    if words.is_empty() {
+        "no figures".to_owned()
+    } else {
+        words.join("; ") + "."
+    }
+}
+
+fn instrument(e: &Experiment<'_>) -> String {
+    e.instrument.map_or_else(
+        || "its own cost was not measured".to_owned(),
+        |cost| {
+            format!(
+                "null transport: {} ns a send call, {} ns a round trip",
+                fixed(cost.stream_call_ns, 1),
+                fixed(cost.ping_pong_ns, 1)
+            )
+        },
+    )
+}
+
+fn runs(e: &Experiment<'_>) -> String {
+    let (mut completed, mut warm_ups, mut skipped, mut invalid) = (0, 0, 0, 0);
+    let mut time = Nanos(0);
+    for record in e.records {
+        match (&record.outcome, record.place.warm_up) {
+            (_, true) => warm_ups += 1,
+            (Outcome::Completed, false) => {
+                completed += 1;
+                time = time + record.duration_ns;
+            }
+            (Outcome::Skipped(_), false) => skipped += 1,
+            (Outcome::Invalid(_), false) => invalid += 1,
+        }
+    }
+    let state = if e.planned_complete {
+        ""
+    } else {
+        ", more planned"
+    };
+    format!(
+        "{} counted ({} s), {warm_ups} warm-ups, {skipped} skipped, {invalid} invalid{state}",
+        fixed(f64::from(completed), 0),
+        fixed(time.as_secs_f64(), 0)
+    )
+}
+
+fn certainty(e: &Experiment<'_>) -> String {
+    format!(
+        "{} intervals; verdicts corrected after Holm, one family a table",
+        Percent(e.plan.stop.confidence)
+    )
+}
+
+pub(crate) fn digest(e: &Experiment<'_>) -> String {
+    let mut digest = e.plan.digest();
+    digest.truncate(DIGEST_DIGITS);
+    digest
+}
+
+fn hosts(e: &Experiment<'_>) -> String {
+    let found: BTreeSet<String> = e
+        .records
+        .iter()
+        .flat_map(|record| &record.nodes)
+        .map(|node| host(&node.host))
+        .collect();
+    if found.is_empty() {
+        return "unknown".to_owned();
+    }
+    found.into_iter().collect::<Vec<_>>().join("; ")
+}
+
+fn host(host: &HostFacts) -> String {
+    let mut words = vec![
+        host.hostname.clone(),
+        host.os.clone(),
+        format!("kernel {}", host.kernel),
+        format!("{} × {}", host.cpus, host.cpu),
+        format!(
+            "{} GiB",
+            fixed(host.memory_bytes as f64 / f64::from(1 << 30), 0)
+        ),
+    ];
+    words.extend(
+        host.governor
+            .as_ref()
+            .map(|governor| format!("governor {governor}")),
+    );
+    words.extend(
+        host.clock_source
+            .as_ref()
+            .map(|clock| format!("clock {clock}")),
+    );
+    if host.is_virtual {
+        words.push("virtual machine".to_owned());
+    }
+    words.retain(|word| !word.is_empty());
+    words.join(", ")
+}

@@ -1,0 +1,88 @@
+//! Factors, levels and figures in words.
+
+use fabricmark_plan::{Factor, Figure, Transport};
+use fabricmark_record::Provenance;
+use fabricmark_stats::{Comparison, Verdict};
+
+use crate::number;
+
+/// A level as it stands in a heading.
+pub(crate) fn level(factor: Factor, level: &str) -> String {
+    match factor {
+        _ if level.is_empty() => format!("no {}", words(factor)),
+        Factor::Family => format!("IPv{level}"),
+        Factor::Transport if level != Transport::Null.to_string() => level.to_uppercase(),
+        Factor::Payload => format!("{} B", row(factor, level)),
+        Factor::ReceiveBuffer => format!("receive buffer {} B", row(factor, level)),
+        Factor::Nodelay => format!("nodelay {level}"),
+        Factor::Label => format!("label {level}"),
+        _ => level.to_owned(),
+    }
+}
+
+/// A level as it stands at the head of a row, where the factor is named above.
+pub(crate) fn row(factor: Factor, text: &str) -> String {
+    match (factor, text.parse::<f64>()) {
+        (Factor::Payload | Factor::ReceiveBuffer, Ok(bytes)) => number::fixed(bytes, 0),
+        (Factor::Family, _) => level(factor, text),
+        _ => text.to_owned(),
+    }
+}
+
+/// The heading above the levels of a factor.
+pub(crate) fn heading(factor: Factor) -> String {
+    match factor {
+        Factor::Payload => "payload (B)".to_owned(),
+        Factor::ReceiveBuffer => "receive buffer (B)".to_owned(),
+        Factor::Family => "IP version".to_owned(),
+        _ => words(factor),
+    }
+}
+
+fn words(factor: Factor) -> String {
+    factor.to_string().replace('_', " ")
+}
+
+/// A figure in words, without its unit.
+pub(crate) fn figure(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Goodput => "goodput",
+        Figure::HalfRtt => "half a round trip",
+        Figure::Rtt => "round trip",
+        Figure::RttP50 => "median round trip",
+        Figure::RttP99 => "99th percentile of the round trip",
+        Figure::RttP999 => "99.9th percentile of the round trip",
+    }
+}
+
+/// The key of a figure without its unit: `goodput`, `half_rtt`.
+pub(crate) fn figure_key(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Goodput => "goodput",
+        Figure::HalfRtt => "half_rtt",
+        Figure::Rtt => "rtt",
+        Figure::RttP50 => "rtt_p50",
+        Figure::RttP99 => "rtt_p99",
+        Figure::RttP999 => "rtt_p999",
+    }
+}
+
+/// A provenance in one word.
+pub(crate) fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Measured => "measured",
+        Provenance::Emulated => "emulated",
+        Provenance::Modelled => "modelled",
+        Provenance::Published => "published",
+    }
+}
+
+/// The verdict, with what could have been seen where nothing was.
+pub(crate) fn judged(comparison: &Comparison) -> String {
+    match (comparison.verdict, comparison.smallest_visible) {
+        (Verdict::CannotTell, Some(smallest)) => {
+            format!("cannot tell (≥ {} %)", number::share(smallest))
+        }
+        (verdict, _) => verdict.to_string(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Footnotes of a table: what to know before trusting it.
+
+use fabricmark_plan::Table;
+use fabricmark_record::Warning;
+use fabricmark_stats::{LAG1_WARNING, lag1};
+
+use crate::cell::Loss;
+use crate::label;
+use crate::number::{count, share};
+use crate::runs::{ByPoint, Runs, failure};
+use crate::view::Group;
+
+/// Runs that a correlation needs before it is worth a warning.
+const LAG1_RUNS_MIN: usize = 10;
+
+/// Texts in the order of their first occurrence, with how often each occurred.
+#[derive(Default)]
+struct Tally(Vec<Entry>);
+
+struct Entry {
+    kind: String,
+    text: String,
+    count: usize,
+    is_uniform: bool,
+}
+
+impl Tally {
+    fn add(&mut self, kind: String, text: String) {
+        match self.0.iter_mut().find(|entry| entry.kind == kind) {
+            Some(entry) => {
+                entry.count += 1;
+                entry.is_uniform &= entry.text == text;
+            }
+            None => self.0.push(Entry {
+                kind,
+                text,
+                count: 1,
+                is_uniform: true,
+            }),
+        }
+    }
+
+    fn into_notes(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(
+            |Entry {
+                 text,
+                 count: n,
+                 is_uniform,
+                 ..
+             }| {
+                let such_as = if is_uniform { "" } else { "such as: " };
+                format!("{}: {such_as}{text}", count(n, "run"))
+            },
+        )
+    }
+}
+
+pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if groups.is_empty() {
+        notes.push("no point of this plan belongs to this table".to_owned());
+    }
+    if groups
+        .iter()
+        .flat_map(Group::cells)
+        .any(|cell| cell.message_limit.is_some())
+    {
+        notes.push(
+            "% of ceiling: of what a stream may reach at most / of what writes that travel one by \
+             one would reach"
+                .to_owned(),
+        );
+    }
+    if groups
+        .iter()
+        .flat_map(Group::cells)
+        .any(|cell| cell.is_merged)
+    {
+        notes.push(
+            "† merged: the kernel put several writes into one segment, so the second ceiling says \
+             nothing"
+                .to_owned(),
+        );
+    }
+    notes.extend(groups.iter().filter_map(loss));
+    let shown: Vec<&Runs<'_>> = groups
+        .iter()
+        .flat_map(Group::cells)
+        .filter_map(|cell| runs.get(cell.point))
+        .collect();
+    notes.extend(of_runs(&shown));
+    notes.extend(
+        groups
+            .iter()
+            .filter_map(|group| correlation(spec, group, runs)),
+    );
+    notes
+}
+
+/// Warnings of the runs, and runs that do not count.
+pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
+    let mut failures = Tally::default();
+    let mut warnings = Tally::default();
+    for record in runs.iter().flat_map(|runs| &runs.failed) {
+        let text = failure(record).unwrap_or_default();
+        failures.add(text.clone(), text);
+    }
+    for warning in runs
+        .iter()
+        .flat_map(|runs| &runs.counted)
+        .flat_map(|r| &r.warnings)
+    {
+        warnings.add(kind(warning), warning.to_string());
+    }
+    failures.into_notes().chain(warnings.into_notes()).collect()
+}
+
+/// Warnings of one kind make one note, whatever their numbers.
+fn kind(warning: &Warning) -> String {
+    match warning {
+        Warning::NotPinned { node, reason } => format!("{node} {reason}"),
+        other => format!("{:?}", std::mem::discriminant(other)),
+    }
+}
+
+fn loss(group: &Group<'_>) -> Option<String> {
+    let losses: Vec<Loss> = group.cells().filter_map(|cell| cell.loss).collect();
+    let worst = losses.iter().map(|loss| loss.share()).fold(0.0, f64::max);
+    let sum = losses.iter().fold(Loss::default(), |mut sum, &loss| {
+        sum.add(loss);
+        sum
+    });
+    (sum.drops.lost > 0).then(|| {
+        format!(
+            "{}: {} lost in {}, {} % of those sent at worst ({})",
+            group.title,
+            count(
+                usize::try_from(sum.drops.lost).unwrap_or(usize::MAX),
+                "datagram"
+            ),
+            count(losses.len(), "cell"),
+            share(worst),
+            sum.places()
+        )
+    })
+}
+
+/// A warning where runs of a point follow each other's figures.
+fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<String> {
+    let correlated: Vec<(String, f64)> = group
+        .cells()
+        .filter_map(|cell| {
+            let values = runs.get(cell.point)?.deciding();
+            let lag = lag1(&values).filter(|&lag| lag > LAG1_WARNING)?;
+            let row = label::level(spec.rows, &cell.point.level(spec.rows));
+            (values.len() >= LAG1_RUNS_MIN).then_some((row, lag))
+        })
+        .collect();
+    let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "{}: in {} each run resembles the one before (correlation {worst:.2} at {row}): the true \
+         intervals are wider than the printed ones",
+        group.title,
+        count(correlated.len(), "cell"),
+    ))
+}

@@ -1,0 +1,218 @@
+//! How figures are written: units, digits, signs.
+
+use fabricmark_plan::Figure;
+use fabricmark_stats::{Estimate, Interval};
+
+/// The unit in which a table or a chart prints a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Unit {
+    pub name: &'static str,
+    /// Base units in one of it.
+    pub size: f64,
+    /// Suffix of keys that carry the base unit.
+    pub key: &'static str,
+}
+
+impl Unit {
+    pub(crate) fn of(figure: Figure) -> Self {
+        match figure {
+            Figure::Goodput => Self {
+                name: "Mbit/s",
+                size: 1e6,
+                key: "bps",
+            },
+            _ => Self {
+                name: "µs",
+                size: 1e3,
+                key: "ns",
+            },
+        }
+    }
+}
+
+/// A value in a table: the figure, and how sure it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    pub value: String,
+    /// `± 0.3`, or why there is no interval.
+    pub spread: String,
+}
+
+/// Writes an estimate in `unit`, with two digits of its half width.
+pub(crate) fn estimate(estimate: &Estimate, unit: Unit) -> Written {
+    let value = estimate.value / unit.size;
+    let half_width = estimate.half_width().map(|width| width / unit.size);
+    let decimals = decimals(half_width, value);
+    Written {
+        value: fixed(value, decimals),
+        spread: half_width.map_or_else(
+            || format!("(n = {} < {})", estimate.n, estimate.n_needed),
+            |width| format!("± {}", fixed(width, decimals)),
+        ),
+    }
+}
+
+/// An interval in `unit`: `[940.9, 941.5]`.
+pub(crate) fn interval(Interval { low, high }: Interval, unit: Unit) -> String {
+    let (low, high) = (low / unit.size, high / unit.size);
+    let decimals = decimals(Some((high - low) / 2.0), high);
+    format!("[{}, {}]", fixed(low, decimals), fixed(high, decimals))
+}
+
+/// Decimals that show two digits of the half width; without one, four digits of the value.
+fn decimals(half_width: Option<f64>, value: f64) -> usize {
+    let (size, digits) = match half_width {
+        Some(width) if width > 0.0 => (width, 2.0),
+        _ => (value.abs(), 4.0),
+    };
+    if size > 0.0 && size.is_finite() {
+        (digits - 1.0 - size.log10().floor()).clamp(0.0, 3.0) as usize
+    } else {
+        0
+    }
+}
+
+/// A number with `decimals`, thousands parted by commas, and a true minus sign.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let is_zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
+    let sign = if value < 0.0 && !is_zero { "−" } else { "" };
+    format!("{sign}{grouped}{fraction}")
+}
+
+/// A share of something as percent without a sign: `94.1`.
+pub(crate) fn share(fraction: f64) -> String {
+    fixed(fraction * 100.0, if fraction < 0.001 { 3 } else { 1 })
+}
+
+/// A change with its interval as percent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WrittenChange {
+    /// `−5.1 %`
+    pub value: String,
+    /// `[−6.0, −4.2]`, or nothing where there is no interval.
+    pub interval: String,
+}
+
+/// Writes a change that is held as a fraction.
+pub(crate) fn change(change: &Estimate) -> WrittenChange {
+    let half_width = change.half_width().unwrap_or(change.value.abs()) * 100.0;
+    let decimals = match half_width {
+        width if width >= 10.0 => 0,
+        width if width >= 0.095 => 1,
+        _ => 2,
+    };
+    WrittenChange {
+        value: format!("{} %", signed(change.value * 100.0, decimals)),
+        interval: change.interval.map_or_else(
+            || format!("(n = {} < {})", change.n, change.n_needed),
+            |Interval { low, high }| {
+                format!(
+                    "[{}, {}]",
+                    signed(low * 100.0, decimals),
+                    signed(high * 100.0, decimals)
+                )
+            },
+        ),
+    }
+}
+
+/// A fraction as percent with its sign and one decimal, for sentences: `+0.3 %`, never broken.
+pub(crate) fn percent(fraction: f64) -> String {
+    format!("{}\u{a0}%", signed(fraction * 100.0, 1))
+}
+
+fn signed(value: f64, decimals: usize) -> String {
+    let text = fixed(value, decimals);
+    let is_zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
+    if value > 0.0 && !is_zero {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
+/// A p value: `0.031`, `< 0.001`.
+pub(crate) fn probability(p: f64) -> String {
+    if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", fixed(number as f64, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: f64, half_width: Option<f64>) -> Estimate {
+        let interval = half_width.map(|w| Interval {
+            low: value - w,
+            high: value + w,
+        });
+        Estimate {
+            value,
+            interval,
+            n: 5,
+            n_needed: 6,
+            confidence: 0.95,
+        }
+    }
+
+    #[test]
+    fn a_value_shows_two_digits_of_its_half_width() {
+        let unit = Unit::of(Figure::Goodput);
+        for (value, width, expected) in [
+            (941.4123e6, 0.31e6, "941.41 ± 0.31"),
+            (9414.8e6, 12.4e6, "9,415 ± 12"),
+            (20.154e6, 0.0021e6, "20.154 ± 0.002"),
+            (1234.5e6, 0.0, "1,234 ± 0"),
+        ] {
+            let Written { value, spread } = estimate(&of(value, Some(width)), unit);
+            assert_eq!(format!("{value} {spread}"), expected);
+        }
+    }
+
+    #[test]
+    fn a_value_without_an_interval_says_how_many_runs_it_lacks() {
+        let written = estimate(&of(31_234.0, None), Unit::of(Figure::RttP99));
+        assert_eq!(
+            (written.value.as_str(), written.spread.as_str()),
+            ("31.23", "(n = 5 < 6)")
+        );
+    }
+
+    #[test]
+    fn a_change_has_a_sign_and_its_interval() {
+        for (value, width, expected) in [
+            (-0.051, 0.009, "−5.1 % [−6.0, −4.2]"),
+            (0.0031, 0.0004, "+0.31 % [+0.27, +0.35]"),
+            (-0.24, 0.12, "−24 % [−36, −12]"),
+            (0.0, 0.01, "0.0 % [−1.0, +1.0]"),
+        ] {
+            let WrittenChange { value, interval } = change(&of(value, Some(width)));
+            assert_eq!(format!("{value} {interval}"), expected);
+        }
+    }
+
+    #[test]
+    fn thousands_are_parted_and_zero_has_no_sign() {
+        assert_eq!(fixed(1_234_567.891, 1), "1,234,567.9");
+        assert_eq!(fixed(-999.0, 0), "−999");
+        assert_eq!(fixed(-0.001, 1), "0.0");
+    }
+}

@@ -1,0 +1,91 @@
+//! Which points of a plan a table or a chart shows, and how they fall into rows and columns.
+
+use fabricmark_plan::{Factor, Figure, Level, Plan, Point, Where};
+
+/// The points that a figure and a filter leave.
+pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Where) -> Vec<&'a Point> {
+    let is_shown = |point: &&Point| {
+        point.pattern == figure.pattern()
+            && filter
+                .iter()
+                .all(|(&factor, level)| point.level(factor) == *level)
+    };
+    plan.points.iter().filter(is_shown).collect()
+}
+
+/// The levels of one factor: by number where they are numbers, else in the plan's order.
+pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
+    let mut found = combinations(points, &[factor])
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>();
+    if found.iter().all(|level| level.parse::<u64>().is_ok()) {
+        found.sort_by_key(|level| level.parse::<u64>().ok());
+    }
+    found
+}
+
+/// The combinations of levels that occur, in the plan's order; one empty combination without
+/// factors.
+pub(crate) fn combinations(points: &[&Point], factors: &[Factor]) -> Vec<Vec<Level>> {
+    let mut found: Vec<Vec<Level>> = Vec::new();
+    for point in points {
+        let levels = levels_of(point, factors);
+        if !found.contains(&levels) {
+            found.push(levels);
+        }
+    }
+    found
+}
+
+/// The levels that one point has of `factors`.
+pub(crate) fn levels_of(point: &Point, factors: &[Factor]) -> Vec<Level> {
+    factors.iter().map(|&factor| point.level(factor)).collect()
+}
+
+/// Factors that must join `used` so that no two points share a place.
+pub(crate) fn missing_factors(points: &[&Point], used: &[Factor]) -> Vec<Factor> {
+    let mut known = used.to_vec();
+    let mut missing = Vec::new();
+    for factor in Factor::ALL {
+        if known.contains(&factor) {
+            continue;
+        }
+        let mut with = known.clone();
+        with.push(factor);
+        if combinations(points, &with).len() > combinations(points, &known).len() {
+            known.push(factor);
+            missing.push(factor);
+        }
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricmark_plan::{Size, parse};
+
+    fn plan() -> Plan {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = ['tcp', 'udp']\n\
+                    family = [4, 6]\npayload = [64, 4, 1024]\nlink = ['veth', 'ethernet:1G']\n\
+                    [settings]\ncongestion = 'cubic'\n";
+        parse("t", text, Size::Full, &[]).unwrap()
+    }
+
+    #[test]
+    fn payloads_stand_in_the_order_of_their_numbers() {
+        let plan = plan();
+        let points = points(&plan, Figure::Goodput, &Where::new());
+        assert_eq!(levels(&points, Factor::Payload), ["4", "64", "1024"]);
+        assert_eq!(levels(&points, Factor::Link), ["veth", "ethernet:1G"]);
+    }
+
+    #[test]
+    fn a_factor_that_follows_from_another_makes_no_column() {
+        let plan = plan();
+        let points = points(&plan, Figure::Goodput, &Where::new());
+        let used = [Factor::Payload, Factor::Family, Factor::Transport];
+        assert_eq!(missing_factors(&points, &used), [Factor::Link]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The report as JSON: base units, the unit in the key.
+
+use fabricmark_plan::{Factor, Figure, Level};
+use fabricmark_stats::{Comparison, Estimate};
+use serde_json::{Map, Value, json};
+
+use crate::cell::{Cell, Limit};
+use crate::view::{Group, Row, TableView, tables};
+use crate::{Experiment, answer, facts, label};
+
+/// Tables, cells and comparisons of `e` with every estimate; no single runs.
+pub fn summary_json(e: &Experiment<'_>) -> Value {
+    let tables = tables(e);
+    let pairs = |facts: Vec<facts::Fact>| -> Map<String, Value> {
+        facts
+            .into_iter()
+            .map(|(name, fact)| (name.to_lowercase(), json!(fact)))
+            .collect()
+    };
+    json!({
+        "name": e.name,
+        "title": e.plan.presentation.title,
+        "about": e.plan.presentation.about,
+        "started": e.started,
+        "reproduce": e.reproduce,
+        "quick": e.quick,
+        "complete": e.planned_complete,
+        "seed": e.plan.seed,
+        "plan_digest": e.plan.digest(),
+        "instrument": e.instrument,
+        "answers": answer::answers(e, &tables)
+            .into_iter()
+            .map(|answer| json!({ "about": answer.about, "text": answer.text }))
+            .collect::<Vec<_>>(),
+        "tables": tables.iter().map(table).collect::<Vec<_>>(),
+        "method": pairs(facts::method(e)),
+    })
+}
+
+fn table(table: &TableView<'_>) -> Value {
+    json!({
+        "title": table.title(),
+        "figure": table.spec.figure,
+        "rows": table.spec.rows,
+        "published": table.published,
+        "groups": table.groups.iter().map(|part| group(table, part)).collect::<Vec<_>>(),
+        "notes": table.notes,
+    })
+}
+
+fn group(table: &TableView<'_>, group: &Group<'_>) -> Value {
+    json!({
+        "title": group.title,
+        "levels": levels(&group.levels),
+        "rows": group.rows.iter().map(|part| row(table, part)).collect::<Vec<_>>(),
+    })
+}
+
+fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
+    let figure = table.spec.figure;
+    let comparisons = table
+        .compared
+        .iter()
+        .zip(&row.changes)
+        .map(|(compare, &change)| {
+            json!({
+                "factor": compare.factor,
+                "baseline": compare.baseline,
+                "candidate": compare.candidate,
+                "result": table.change(change).map(comparison),
+            })
+        });
+    let cells = row
+        .cells
+        .iter()
+        .zip(&row.published)
+        .filter_map(|(found, &published)| {
+            Some(cell(found.as_ref()?, figure, table.unit.key, published))
+        });
+    json!({
+        "level": row.level,
+        "cells": cells.collect::<Vec<_>>(),
+        "comparisons": comparisons.collect::<Vec<_>>(),
+    })
+}
+
+fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> Value {
+    let name = label::figure_key(figure);
+    let levels: Vec<(Factor, Level)> = Factor::ALL
+        .into_iter()
+        .map(|factor| (factor, cell.point.level(factor)))
+        .collect();
+    let mut map = Map::new();
+    let mut put = |key: String, value: Value| {
+        if !value.is_null() {
+            map.insert(key, value);
+        }
+    };
+    put("levels".to_owned(), self::levels(&levels));
+    put(
+        format!("{name}_{unit}"),
+        json!(cell.estimate.as_ref().map(estimate)),
+    );
+    put(
+        format!("{name}_median_{unit}"),
+        json!(cell.median.as_ref().map(estimate)),
+    );
+    put("provenance".to_owned(), json!(cell.provenance));
+    put("missing".to_owned(), json!(cell.missing));
+    put(
+        format!("limit_{unit}"),
+        json!(cell.limit.as_ref().map(limit)),
+    );
+    put(
+        format!("message_limit_{unit}"),
+        json!(cell.message_limit.as_ref().map(limit)),
+    );
+    put(
+        "merged".to_owned(),
+        if cell.is_merged {
+            json!(true)
+        } else {
+            Value::Null
+        },
+    );
+    put(
+        "writes_per_segment".to_owned(),
+        json!(cell.writes_per_segment),
+    );
+    put("retransmitted".to_owned(), json!(cell.retransmitted));
+    put(
+        "loss".to_owned(),
+        json!(cell.loss.map(|loss| json!({
+            "sent": loss.sent,
+            "share": loss.share(),
+            "drops": loss.drops,
+        }))),
+    );
+    put(format!("published_{unit}"), json!(published));
+    Value::Object(map)
+}
+
+fn levels(levels: &[(Factor, Level)]) -> Value {
+    let present = levels.iter().filter(|(_, level)| !level.is_empty());
+    present
+        .map(|(factor, level)| (factor.to_string(), json!(level)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn estimate(estimate: &Estimate) -> Value {
+    json!({
+        "value": estimate.value,
+        "low": estimate.interval.map(|interval| interval.low),
+        "high": estimate.interval.map(|interval| interval.high),
+        "n": estimate.n,
+        "n_needed": estimate.n_needed,
+        "confidence": estimate.confidence,
+    })
+}
+
+fn limit(limit: &Limit) -> Value {
+    json!({
+        "value": limit.value,
+        "kind": limit.kind,
+        "formula": limit.formula,
+        "measured_over_limit": limit.share,
+    })
+}
+
+/// A comparison with all its probabilities; changes are fractions.
+pub(crate) fn comparison(comparison: &Comparison) -> Value {
+    json!({
+        "change": estimate(&comparison.change),
+        "verdict": comparison.verdict,
+        "p_t": comparison.p_t,
+        "p_rank": comparison.p_rank,
+        "p_holm": comparison.p_adjusted,
+        "smallest_visible_change": comparison.smallest_visible,
+        "tie_band": comparison.tie_band,
+    })
+}

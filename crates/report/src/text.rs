@@ -1,0 +1,328 @@
+//! A report for a terminal or a file: tables of text, no colour.
+
+use comfy_table::{CellAlignment, LineStyle, TableStyle};
+
+use crate::Experiment;
+use crate::cell::Cell;
+use crate::number::{self, Unit, Written, WrittenChange};
+use crate::view::{Group, TableView, tables};
+use crate::{answer, facts, label};
+
+/// Letters of a reason that stand in a cell.
+const REASON_LETTERS: usize = 22;
+
+/// Narrowest width that is laid out for.
+const WIDTH_MIN: usize = 60;
+
+/// The report of `e` for a terminal that is `width` columns wide.
+///
+/// A table whose groups of columns do not fit beside each other is printed group by group; a group
+/// wider than `width` is not broken.
+pub fn text(e: &Experiment<'_>, width: usize) -> String {
+    let width = width.max(WIDTH_MIN);
+    let tables = tables(e);
+    let mut out = String::new();
+    let presentation = &e.plan.presentation;
+    paragraph(&mut out, &presentation.title, width, "");
+    out.push('\n');
+    for answer in answer::answers(e, &tables) {
+        paragraph(
+            &mut out,
+            &format!("{}: {}", answer.about, answer.text),
+            width,
+            "  ",
+        );
+    }
+    for table in &tables {
+        out.push('\n');
+        print_table(&mut out, table, width);
+    }
+    out.push('\n');
+    for (name, fact) in facts::footer(e) {
+        paragraph(
+            &mut out,
+            &format!("{name:<10}  {fact}"),
+            width,
+            "            ",
+        );
+    }
+    out
+}
+
+fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
+    paragraph(
+        out,
+        &format!("{} ({})", table.title(), table.caption()),
+        width,
+        "",
+    );
+    let rendered: Vec<Columns> = table
+        .groups
+        .iter()
+        .map(|group| columns(table, group))
+        .collect();
+    let same_rows = rendered.windows(2).all(|pair| pair[0].rows == pair[1].rows);
+    let joined = Columns::joined(table, &rendered);
+    match joined {
+        Some(joined) if same_rows && rendered.len() > 1 && joined.width() <= width => {
+            out.push_str(&joined.to_string());
+        }
+        _ => {
+            for (group, columns) in table.groups.iter().zip(&rendered) {
+                if !group.title.is_empty() {
+                    out.push('\n');
+                    out.push_str(&group.title);
+                    out.push('\n');
+                }
+                out.push_str(&columns.to_string());
+            }
+        }
+    }
+    for note in &table.notes {
+        paragraph(out, &format!("  {note}"), width, "    ");
+    }
+}
+
+/// Columns of text, the first of which names the rows.
+struct Columns {
+    heading: String,
+    rows: Vec<String>,
+    columns: Vec<(String, Vec<String>)>,
+}
+
+fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
+    let mut columns = Vec::new();
+    for (place, heading) in group.columns.iter().enumerate() {
+        let cells: Vec<Option<&Cell<'_>>> = group
+            .rows
+            .iter()
+            .map(|row| row.cells[place].as_ref())
+            .collect();
+        columns.push((heading.clone(), figures(&cells, table.unit)));
+        columns.extend(limits(&cells, table.unit));
+        if group.cells().any(|cell| cell.loss.is_some()) {
+            let lost = |cell: &Option<&Cell<'_>>| {
+                cell.and_then(|cell| cell.loss)
+                    .map_or_else(|| "0".to_owned(), |loss| number::share(loss.share()))
+            };
+            columns.push(("lost %".to_owned(), cells.iter().map(lost).collect()));
+        }
+    }
+    for (place, compare) in table.compared.iter().enumerate() {
+        let heading = format!(
+            "{} against {}",
+            label::level(compare.factor, &compare.candidate),
+            label::level(compare.factor, &compare.baseline)
+        );
+        let cells: Vec<[String; 3]> = group
+            .rows
+            .iter()
+            .map(|row| {
+                table
+                    .change(row.changes[place])
+                    .map_or_else(Default::default, |comparison| {
+                        let WrittenChange { value, interval } = number::change(&comparison.change);
+                        [value, interval, label::judged(comparison)]
+                    })
+            })
+            .collect();
+        columns.push((heading, aligned(&cells)));
+    }
+    for (place, heading) in group.columns.iter().enumerate() {
+        let published: Vec<Option<f64>> =
+            group.rows.iter().map(|row| row.published[place]).collect();
+        let Some(name) = table
+            .published
+            .filter(|_| published.iter().any(Option::is_some))
+        else {
+            continue;
+        };
+        let cells = published.iter().map(|value| {
+            value.map_or_else(String::new, |value| {
+                number::fixed(value / table.unit.size, 2)
+            })
+        });
+        let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
+        columns.push((format!("published\n({name})\n{heading}"), cells.collect()));
+    }
+    Columns {
+        heading: label::heading(table.spec.rows),
+        rows: group.rows.iter().map(|row| row.label.clone()).collect(),
+        columns,
+    }
+}
+
+/// Figures with the `±` below each other; a reason stands in place of a figure.
+fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
+    let written: Vec<[String; 2]> = cells
+        .iter()
+        .map(|cell| {
+            let estimate = cell.and_then(|cell| cell.estimate.as_ref());
+            estimate.map_or_else(Default::default, |estimate| {
+                let Written { value, spread } = number::estimate(estimate, unit);
+                let mark = if cell.is_some_and(|cell| cell.is_merged) {
+                    " †"
+                } else {
+                    ""
+                };
+                [value, spread + mark]
+            })
+        })
+        .collect();
+    aligned(&written)
+        .into_iter()
+        .zip(cells)
+        .map(
+            |(text, cell)| match cell.and_then(|cell| cell.missing.as_ref()) {
+                Some(reason) => shortened(reason),
+                None => text,
+            },
+        )
+        .collect()
+}
+
+/// A reason cut to what a cell bears; the footnotes have all of it.
+fn shortened(reason: &str) -> String {
+    if reason.chars().count() <= REASON_LETTERS {
+        return reason.to_owned();
+    }
+    let cut: String = reason.chars().take(REASON_LETTERS - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+fn limits(cells: &[Option<&Cell<'_>>], unit: Unit) -> Option<(String, Vec<String>)> {
+    let is_goodput = unit.key == "bps";
+    let has_messages = cells
+        .iter()
+        .flatten()
+        .any(|cell| cell.message_limit.is_some());
+    let shares: Vec<[String; 2]> = cells
+        .iter()
+        .map(|cell| {
+            let limit = cell.and_then(|cell| cell.limit.as_ref());
+            let message = cell.and_then(|cell| cell.message_limit.as_ref());
+            let first = limit.map(|limit| {
+                if is_goodput {
+                    number::share(limit.share)
+                } else {
+                    number::fixed(limit.share, 1)
+                }
+            });
+            let second = message.map(|limit| match cell {
+                Some(cell) if cell.is_merged => "/ merged".to_owned(),
+                _ => format!("/ {}", number::share(limit.share)),
+            });
+            [first.unwrap_or_default(), second.unwrap_or_default()]
+        })
+        .collect();
+    let heading = match (is_goodput, has_messages) {
+        (true, true) => "% of ceiling\n/ of a write's",
+        (true, false) => "% of\nceiling",
+        (false, _) => "× floor",
+    };
+    let has_limits = cells.iter().flatten().any(|cell| cell.limit.is_some());
+    has_limits.then(|| (heading.to_owned(), aligned(&shares)))
+}
+
+/// Joins the pieces of each row so that equal pieces stand below each other: the first to the
+/// right, the others to the left.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let widths: [usize; N] = std::array::from_fn(|piece| {
+        rows.iter()
+            .map(|row| row[piece].chars().count())
+            .max()
+            .unwrap_or_default()
+    });
+    rows.iter()
+        .map(|row| {
+            let mut line = String::new();
+            for (place, (piece, &width)) in row.iter().zip(&widths).enumerate() {
+                if place == 0 {
+                    line.push_str(&format!("{piece:>width$}"));
+                } else if width > 0 {
+                    line.push_str(&format!(" {piece:<width$}"));
+                }
+            }
+            line
+        })
+        .collect()
+}
+
+impl Columns {
+    /// All groups beside each other, their titles above the headings.
+    fn joined(table: &TableView<'_>, groups: &[Self]) -> Option<Self> {
+        let first = groups.first()?;
+        let columns = table
+            .groups
+            .iter()
+            .zip(groups)
+            .flat_map(|(group, part)| {
+                part.columns
+                    .iter()
+                    .enumerate()
+                    .map(|(place, (heading, cells))| {
+                        let title = if place == 0 { group.title.as_str() } else { "" };
+                        (format!("{title}\n{heading}"), cells.clone())
+                    })
+            })
+            .collect();
+        Some(Self {
+            heading: format!("\n{}", first.heading),
+            rows: first.rows.clone(),
+            columns,
+        })
+    }
+
+    fn width(&self) -> usize {
+        self.to_string()
+            .lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+pub(crate) const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+impl std::fmt::Display for Columns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut table = comfy_table::Table::new();
+        table.load_style(STYLE);
+        let headings = self.columns.iter().map(|(heading, _)| heading.as_str());
+        table.set_header(std::iter::once(self.heading.as_str()).chain(headings));
+        for (place, row) in self.rows.iter().enumerate() {
+            let cells = self.columns.iter().map(|(_, cells)| cells[place].as_str());
+            table.add_row(std::iter::once(row.as_str()).chain(cells));
+        }
+        for column in table.column_iter_mut() {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for line in table.lines() {
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Words wrapped at `width`, further lines behind `indent`.
+fn paragraph(out: &mut String, text: &str, width: usize, indent: &str) {
+    let mut line = String::new();
+    let mut used = 0;
+    for (place, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if place > 0 && used + 1 + length > width {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = indent.to_owned();
+            used = indent.chars().count();
+        } else if place > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}

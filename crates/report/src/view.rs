@@ -1,0 +1,271 @@
+//! The view model: tables as values, before anything is printed.
+
+use fabricmark_plan::{Compare, Factor, Figure, Level, Plan, Point, Table};
+use fabricmark_record::Provenance;
+use fabricmark_stats::{Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, holm, paired};
+
+use crate::Experiment;
+use crate::cell::Cell;
+use crate::number::Unit;
+use crate::published::Published;
+use crate::runs::ByPoint;
+use crate::{label, notes, select};
+
+/// A table of the plan, filled in.
+pub(crate) struct TableView<'a> {
+    pub spec: &'a Table,
+    pub unit: Unit,
+    pub groups: Vec<Group<'a>>,
+    /// All comparisons of the table, corrected as one family; rows refer to them by index.
+    pub comparisons: Vec<Comparison>,
+    /// What is compared, a column each in every group.
+    pub compared: Vec<&'a Compare>,
+    /// Name of the published table beside it.
+    pub published: Option<&'a str>,
+    pub notes: Vec<String>,
+}
+
+/// Columns that share the levels of all factors but the innermost.
+pub(crate) struct Group<'a> {
+    /// `ethernet:1G (emulated)`
+    pub title: String,
+    pub levels: Vec<(Factor, Level)>,
+    /// Headings of the cells that stand side by side.
+    pub columns: Vec<String>,
+    pub rows: Vec<Row<'a>>,
+}
+
+/// The cells of one level of the row factor.
+pub(crate) struct Row<'a> {
+    pub label: String,
+    pub level: Level,
+    /// One for each column; nothing where the plan has no such point.
+    pub cells: Vec<Option<Cell<'a>>>,
+    /// One for each of [`TableView::compared`], as an index into [`TableView::comparisons`].
+    pub changes: Vec<Option<usize>>,
+    /// One for each column, in base units.
+    pub published: Vec<Option<f64>>,
+}
+
+/// All tables of a plan.
+pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
+    let runs = ByPoint::of(e.records);
+    let presentation = &e.plan.presentation;
+    presentation
+        .tables
+        .iter()
+        .map(|spec| table(e.plan, spec, &runs))
+        .collect()
+}
+
+fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'a> {
+    let points = select::points(plan, spec.figure, &spec.filter);
+    let axes = Axes::of(plan, spec, &points);
+    let published = spec.published.as_deref();
+    let mut comparisons = Vec::new();
+    let groups: Vec<Group<'a>> = select::combinations(&points, &axes.groups)
+        .into_iter()
+        .map(|levels| axes.group(plan, spec, &points, levels, runs, &mut comparisons))
+        .collect();
+    holm(&mut comparisons);
+    let notes = notes::of_table(spec, &groups, runs);
+    let unit = Unit::of(spec.figure);
+    TableView {
+        spec,
+        unit,
+        groups,
+        comparisons,
+        compared: axes.compared,
+        published,
+        notes,
+    }
+}
+
+/// How the factors of a table fall into rows, groups and columns side by side.
+struct Axes<'a> {
+    groups: Vec<Factor>,
+    side: Option<Factor>,
+    compared: Vec<&'a Compare>,
+}
+
+impl<'a> Axes<'a> {
+    fn of(plan: &'a Plan, spec: &Table, points: &[&Point]) -> Self {
+        let compared_factor = plan
+            .compare
+            .iter()
+            .map(|c| c.factor)
+            .find(|factor| spec.columns.contains(factor));
+        let mut used = spec.columns.clone();
+        used.push(spec.rows);
+        let mut groups = select::missing_factors(points, &used);
+        let side = compared_factor.or_else(|| spec.columns.last().copied());
+        groups.extend(spec.columns.iter().filter(|&&factor| Some(factor) != side));
+        let compared = plan
+            .compare
+            .iter()
+            .filter(|c| Some(c.factor) == compared_factor)
+            .collect();
+        Self {
+            groups,
+            side,
+            compared,
+        }
+    }
+
+    fn group(
+        &self,
+        plan: &Plan,
+        spec: &'a Table,
+        all: &[&'a Point],
+        levels: Vec<Level>,
+        runs: &ByPoint<'a>,
+        comparisons: &mut Vec<Comparison>,
+    ) -> Group<'a> {
+        let points: Vec<&Point> = all
+            .iter()
+            .copied()
+            .filter(|point| select::levels_of(point, &self.groups) == levels)
+            .collect();
+        let side = match self.side {
+            Some(factor) => select::levels(&points, factor),
+            None => vec![Level::new()],
+        };
+        let at = |row: &Level, side: &Level| {
+            points.iter().copied().find(|point| {
+                point.level(spec.rows) == *row
+                    && self.side.is_none_or(|factor| point.level(factor) == *side)
+            })
+        };
+        let published = spec
+            .published
+            .as_deref()
+            .and_then(|name| Published::named(name, spec.figure));
+        let rows: Vec<Row<'a>> = select::levels(&points, spec.rows)
+            .into_iter()
+            .map(|level| Row {
+                label: label::row(spec.rows, &level),
+                cells: side
+                    .iter()
+                    .map(|side| at(&level, side))
+                    .map(|point| point.map(|p| Cell::of(p, runs.get(p), spec.figure, &plan.stop)))
+                    .collect(),
+                changes: self
+                    .compared
+                    .iter()
+                    .map(|compare| {
+                        let baseline = runs.get(at(&level, &compare.baseline)?)?;
+                        let candidate = runs.get(at(&level, &compare.candidate)?)?;
+                        let (a, b) = baseline.paired(candidate, spec.figure);
+                        let (better, tie) = judged_by(spec.figure);
+                        comparisons.push(paired(&a, &b, &plan.stop, better, tie)?);
+                        Some(comparisons.len() - 1)
+                    })
+                    .collect(),
+                published: side
+                    .iter()
+                    .map(|side| published?.value(spec.figure, at(&level, side)?))
+                    .collect(),
+                level,
+            })
+            .collect();
+        let mut columns: Vec<String> = match self.side {
+            Some(factor) => side
+                .iter()
+                .map(|level| label::level(factor, level))
+                .collect(),
+            None => vec![label::figure(spec.figure).to_owned()],
+        };
+        let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
+        let mut title = self.title(spec, &points, &levels);
+        let origins: Vec<String> = (0..columns.len())
+            .map(|place| origin(&rows, place))
+            .collect();
+        match origins.first() {
+            Some(first) if !title.is_empty() && origins.iter().all(|origin| origin == first) => {
+                title.push_str(first);
+            }
+            _ => {
+                for (column, origin) in columns.iter_mut().zip(&origins) {
+                    column.push_str(origin);
+                }
+            }
+        }
+        Group {
+            title,
+            levels,
+            columns,
+            rows,
+        }
+    }
+
+    /// The levels of the group; its link in any case, since a figure without its link says nothing.
+    fn title(&self, spec: &Table, points: &[&Point], levels: &[(Factor, Level)]) -> String {
+        let mut words: Vec<String> = levels
+            .iter()
+            .map(|(factor, level)| label::level(*factor, level))
+            .collect();
+        let links = select::levels(points, Factor::Link);
+        let is_named = spec.rows == Factor::Link
+            || self.side == Some(Factor::Link)
+            || self.groups.contains(&Factor::Link);
+        if let ([link], false) = (links.as_slice(), is_named) {
+            words.push(link.clone());
+        }
+        words.join(", ")
+    }
+}
+
+/// What to put behind a heading so that no figure is taken for another kind: ` (emulated)`.
+fn origin(rows: &[Row<'_>], column: usize) -> String {
+    let mut found: Vec<Provenance> = Vec::new();
+    for cell in rows.iter().filter_map(|row| row.cells[column].as_ref()) {
+        found.extend(
+            cell.provenance
+                .filter(|provenance| !found.contains(provenance)),
+        );
+    }
+    let words: Vec<&str> = found.into_iter().map(label::provenance).collect();
+    match words.as_slice() {
+        [] | ["measured"] => String::new(),
+        words => format!(" ({})", words.join(" and ")),
+    }
+}
+
+/// Which direction is better and what counts as the same.
+pub(crate) fn judged_by(figure: Figure) -> (Better, f64) {
+    match figure {
+        Figure::Goodput => (Better::Higher, THROUGHPUT_TIE),
+        _ => (Better::Lower, LATENCY_TIE),
+    }
+}
+
+impl<'a> Group<'a> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+        self.rows.iter().flat_map(|row| row.cells.iter().flatten())
+    }
+}
+
+impl TableView<'_> {
+    /// The comparison behind an index of [`Row::changes`].
+    pub(crate) fn change(&self, index: Option<usize>) -> Option<&Comparison> {
+        self.comparisons.get(index?)
+    }
+
+    /// The title, or the figure's name where the plan gives none.
+    pub(crate) fn title(&self) -> &str {
+        match self.spec.title.as_str() {
+            "" => label::figure(self.spec.figure),
+            title => title,
+        }
+    }
+
+    /// What the cells are: `half a round trip, µs`; the unit alone where the title says the rest.
+    pub(crate) fn caption(&self) -> String {
+        let figure = label::figure(self.spec.figure);
+        if self.title().to_lowercase().contains(figure) {
+            self.unit.name.to_owned()
+        } else {
+            format!("{figure}, {}", self.unit.name)
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A fabricated experiment in the manner of P1: tests only, no figure here was measured.
+
+#![expect(clippy::unwrap_used, reason = "a broken fixture may end the test")]
+
+use fabricmark_plan::{Factor, Pattern, Plan, Point, Size, Transport, parse};
+use fabricmark_record::{
+    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Instrument, Limits, Node, Outcome,
+    Place, Provenance, Record, SCHEMA_VERSION, Side, TcpCounters, Warning,
+};
+use fabricmark_report::{Experiment, published_names};
+use fabricmark_units::Stream;
+use fabricmark_wire::{self as wire, Family, Layer4, Path};
+
+/// The plan of the fabricated experiment.
+const PLAN: &str = include_str!("plan.toml");
+
+/// An experiment that owns what [`Experiment`] borrows.
+pub struct Fabricated {
+    pub plan: Plan,
+    pub records: Vec<Record>,
+    pub quick: bool,
+}
+
+impl Fabricated {
+    pub fn full() -> Self {
+        Self::of(Size::Full, 7)
+    }
+
+    pub fn quick() -> Self {
+        Self::of(Size::Quick, 7)
+    }
+
+    pub fn of(size: Size, seed: u64) -> Self {
+        let names = published_names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let plan = parse("p1.toml", PLAN, size, &names)
+            .map_err(|e| e.to_string())
+            .unwrap();
+        let records = records(&plan, seed);
+        Self {
+            plan,
+            records,
+            quick: size == Size::Quick,
+        }
+    }
+
+    pub fn experiment(&self) -> Experiment<'_> {
+        Experiment {
+            name: "p1",
+            plan: &self.plan,
+            records: &self.records,
+            instrument: Some(Instrument {
+                stream_call_ns: 61.3,
+                ping_pong_ns: 118.9,
+            }),
+            started: "2026-01-05T09:00:00Z",
+            reproduce: "fabricmark run plans/p1.toml",
+            planned_complete: true,
+            quick: self.quick,
+        }
+    }
+}
+
+fn records(plan: &Plan, seed: u64) -> Vec<Record> {
+    let digest = plan.digest();
+    let mut stream = Stream::new(seed, "fabricated records");
+    let mut records = Vec::new();
+    for block in 0..u32::try_from(plan.stop.runs_min).unwrap() {
+        let drift = 1.0 + 0.01 * stream.normal();
+        for (index, point) in plan.points.iter().enumerate() {
+            let place = Place {
+                plan_digest: digest.clone(),
+                seed: plan.seed,
+                block,
+                place: u32::try_from(index).unwrap(),
+                point: u32::try_from(index).unwrap(),
+                warm_up: false,
+            };
+            if block == 0 {
+                let place = Place {
+                    warm_up: true,
+                    ..place.clone()
+                };
+                records.push(record(plan, point, place, 0.5, &mut stream));
+            }
+            records.push(record(plan, point, place, drift, &mut stream));
+        }
+    }
+    records
+}
+
+/// Times of one payload through a host: a fixed cost and a cost for each byte, in nanoseconds.
+fn host_ns(point: &Point) -> f64 {
+    let fixed = match (point.transport, point.family) {
+        (Transport::Udp, Family::V4) => 950.0,
+        (Transport::Udp, Family::V6) => 1_020.0,
+        (_, Family::V4) => 420.0,
+        (_, Family::V6) => 428.0,
+    };
+    fixed + 0.11 * point.payload.0 as f64
+}
+
+fn limits(point: &Point) -> Limits {
+    let Point {
+        link,
+        family,
+        payload,
+        ..
+    } = *point;
+    let is_tcp = point.transport == Transport::Tcp;
+    match (point.pattern, is_tcp) {
+        (Pattern::Stream, false) => Limits {
+            ceilings: wire::udp_goodput(link, family, payload.0)
+                .into_iter()
+                .collect(),
+            rtt_floor: None,
+        },
+        (Pattern::Stream, true) => Limits {
+            ceilings: [
+                wire::tcp_stream_goodput(link, family, 0),
+                wire::tcp_stream_goodput(link, family, 12),
+                wire::tcp_message_goodput(link, family, payload.0, 12),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            rtt_floor: None,
+        },
+        (Pattern::PingPong, _) => {
+            let layer4 = if is_tcp {
+                Layer4::Tcp { option_bytes: 0 }
+            } else {
+                Layer4::Udp
+            };
+            let path = Path::default();
+            Limits {
+                ceilings: Vec::new(),
+                rtt_floor: wire::rtt_floor(link, family, layer4, payload.0, payload.0, path),
+            }
+        }
+    }
+}
+
+fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Stream) -> Record {
+    let has_wire = point.link.has_wire();
+    let provenance = if has_wire {
+        Provenance::Emulated
+    } else {
+        Provenance::Measured
+    };
+    let figure = |value: f64| Some(Figure { value, provenance });
+    let limits = limits(point);
+    let payload = point.payload.0;
+    let seconds = plan.duration_ns.as_secs_f64();
+    let mut figures = Figures::default();
+    let noise = drift * (1.0 + 0.012 * stream.normal());
+    let mut drops = Drops::default();
+    let mut tcp = None;
+    let calls;
+    match point.pattern {
+        Pattern::Stream => {
+            let host = 8e9 * payload as f64 / host_ns(point) * noise;
+            let ceiling = limits
+                .ceilings
+                .first()
+                .map(|ceiling| ceiling.goodput_bps.as_f64());
+            let near = 0.9995 - 0.0002 * stream.unit();
+            let goodput = ceiling.map_or(host, |ceiling| host.min(ceiling * near));
+            let overload = if point.transport == Transport::Udp {
+                host / goodput
+            } else {
+                1.0
+            };
+            let sent = if overload > 1.02 {
+                goodput * 1.004
+            } else {
+                goodput
+            };
+            figures.goodput_bps = figure(goodput);
+            figures.sent_bps = figure(sent);
+            calls = (sent * seconds / 8.0 / payload as f64) as u64;
+            if sent > goodput {
+                let lost = calls / 250;
+                drops = Drops {
+                    lost,
+                    link: lost,
+                    ..Drops::default()
+                };
+            }
+            if point.transport == Transport::Tcp {
+                let writes = (1448.0 / payload as f64).max(1.0);
+                tcp = Some(TcpCounters {
+                    congestion: "cubic".to_owned(),
+                    mss: 1448,
+                    data_segments: (calls as f64 / writes) as u64,
+                    writes_per_segment: writes,
+                    merging: writes,
+                    ..TcpCounters::default()
+                });
+            }
+        }
+        Pattern::PingPong => {
+            let floor = limits
+                .rtt_floor
+                .as_ref()
+                .map_or(0.0, |floor| floor.time_ns.as_f64());
+            let rtt = floor + (16_000.0 + 9.0 * host_ns(point)) * noise;
+            figures.rtt_mean_ns = figure(rtt);
+            figures.half_rtt_mean_ns = figure(rtt / 2.0);
+            figures.rtt_p50_ns = figure(rtt * 0.97);
+            figures.rtt_p99_ns = figure(rtt * (1.5 + 0.2 * stream.unit()));
+            figures.rtt_p999_ns = figure(rtt * (3.0 + stream.unit()));
+            calls = (1e9 * seconds / rtt) as u64;
+        }
+    }
+    let mut warnings = Vec::new();
+    if point.transport == Transport::Udp && payload == 32_768 && place.block == 2 {
+        warnings.push(Warning::SmallBuffer {
+            asked_bytes: 4 << 20,
+            granted_bytes: 425_984,
+        });
+    }
+    let key = (point.level(Factor::Transport), payload, has_wire);
+    let outcome = match (key.0.as_str(), key.1, key.2, u8::from(point.family)) {
+        ("udp", 64, true, 6) if place.block == 3 && !place.warm_up => {
+            Outcome::Invalid("the receiving worker ended early".to_owned())
+        }
+        ("tcp", 4, true, 4) if point.pattern == Pattern::PingPong => {
+            Outcome::Skipped("no emulated link: /dev/net/tun is missing".to_owned())
+        }
+        _ => Outcome::Completed,
+    };
+    if outcome != Outcome::Completed {
+        figures = Figures::default();
+    }
+    let elapsed_ns = plan.duration_ns.0;
+    let bytes = calls * payload;
+    Record {
+        schema: SCHEMA_VERSION,
+        program: "0.1.0".to_owned(),
+        place,
+        point: point.clone(),
+        testbed: plan.testbed,
+        duration_ns: plan.duration_ns,
+        started: "2026-01-05T09:00:00Z".to_owned(),
+        nodes: ["a", "b"].map(node).to_vec(),
+        flows: vec![Flow {
+            group: "main".to_owned(),
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            sent: Counts {
+                calls,
+                bytes,
+                elapsed_ns,
+                first_bytes: payload,
+            },
+            received: Counts {
+                calls: calls - drops.lost,
+                bytes: (calls - drops.lost) * payload,
+                elapsed_ns,
+                first_bytes: payload,
+            },
+            drops,
+            reordered: None,
+            duplicates: None,
+            rtt_ns: None,
+            tcp,
+        }],
+        figures,
+        limits,
+        warnings,
+        outcome,
+    }
+}
+
+fn node(name: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        carrier: Carrier::LocalSocket,
+        namespace: Some(format!("fm-{name}")),
+        address: None,
+        device: Some("veth0".to_owned()),
+        side: Side {
+            cpu: Some(2),
+            ..Side::default()
+        },
+        host: HostFacts {
+            hostname: "bench".to_owned(),
+            os: "Debian GNU/Linux 13".to_owned(),
+            kernel: "6.12.0".to_owned(),
+            cpu: "Example CPU 3.0 GHz".to_owned(),
+            cpus: 4,
+            memory_bytes: 16 << 30,
+            governor: None,
+            clock_source: Some("tsc".to_owned()),
+            is_virtual: true,
+        },
+    }
+}
+
+/// Compares with a stored text; `UPDATE_SNAPSHOTS=1` writes it anew.
+pub fn assert_snapshot(name: &str, stored: &str, found: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/snapshots")
+        .join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(path, found).unwrap();
+    } else {
+        let first = stored
+            .lines()
+            .zip(found.lines())
+            .find(|(stored, found)| stored != found);
+        assert!(
+            stored == found,
+            "{name} differs, first in {first:#?}; see UPDATE_SNAPSHOTS=1"
+        );
+    }
+}

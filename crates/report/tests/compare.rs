@@ -1,0 +1,83 @@
+//! Two sets of records against each other.
+
+mod common;
+
+use common::{Fabricated, assert_snapshot};
+use fabricmark_plan::Size;
+use fabricmark_record::Record;
+use fabricmark_report::{ComparisonReport, GateResult, compare};
+use fabricmark_units::Percent;
+
+fn records() -> Vec<Record> {
+    let mut records = Fabricated::quick().records;
+    records.retain(|record| record.point.payload.0 == 1024);
+    records
+}
+
+/// The same records with every goodput multiplied.
+fn scaled(factor: f64) -> Vec<Record> {
+    let mut records = records();
+    for record in &mut records {
+        if let Some(goodput) = &mut record.figures.goodput_bps {
+            goodput.value *= factor;
+        }
+    }
+    records
+}
+
+fn against(candidate: &[Record], gate: Option<f64>) -> ComparisonReport {
+    let gate = gate.map(Percent);
+    compare(("yesterday", &records()), ("today", candidate), 0.95, gate)
+}
+
+#[test]
+fn a_slower_point_fails_the_gate_when_it_is_slower_by_more_than_the_gate() {
+    let slower = scaled(0.9);
+    assert_eq!(against(&slower, None).gate, GateResult::Worse);
+    assert_eq!(against(&slower, Some(0.05)).gate, GateResult::Worse);
+    assert_eq!(against(&slower, Some(0.15)).gate, GateResult::Pass);
+}
+
+#[test]
+fn records_against_themselves_pass_a_gate_wider_than_their_noise() {
+    assert_eq!(against(&records(), Some(0.1)).gate, GateResult::Pass);
+}
+
+#[test]
+fn noise_that_reaches_beyond_the_gate_cannot_tell() {
+    assert_eq!(
+        against(&records(), Some(0.001)).gate,
+        GateResult::CannotTell
+    );
+    assert_eq!(against(&[], None).gate, GateResult::CannotTell);
+}
+
+#[test]
+fn a_faster_set_passes() {
+    let faster = scaled(1.2);
+    assert!(
+        against(&faster, Some(0.1))
+            .rows
+            .iter()
+            .all(|row| row.comparison.is_some())
+    );
+    assert_eq!(against(&faster, Some(0.1)).gate, GateResult::Pass);
+}
+
+#[test]
+fn points_of_one_set_only_are_named() {
+    let all = Fabricated::of(Size::Quick, 7).records;
+    let report = against(&all, None);
+    assert_eq!((report.rows.len(), report.unmatched.len()), (16, 32));
+}
+
+#[test]
+fn the_table_of_a_comparison_is_the_stored_one() {
+    let report = against(&scaled(0.97), Some(0.02));
+    assert_snapshot(
+        "compare.txt",
+        include_str!("snapshots/compare.txt"),
+        &report.text(),
+    );
+    assert_eq!(report.json()["rows"].as_array().map(Vec::len), Some(16));
+}

@@ -1,0 +1,119 @@
+//! The page and the charts as files.
+
+mod common;
+
+use common::Fabricated;
+use fabricmark_report::{charts, html, summary_json};
+
+/// The text between two marks.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    let from = text.find(start).unwrap() + start.len();
+    &text[from..from + text[from..].find(end).unwrap()]
+}
+
+/// Fails unless each element is closed in turn; `void` elements need no end.
+fn assert_balanced(text: &str, void: &[&str]) {
+    let mut open: Vec<&str> = Vec::new();
+    for tag in text.split('<').skip(1) {
+        let inside = &tag[..tag.find('>').unwrap()];
+        let name = inside
+            .split([' ', '/', '\n'])
+            .find(|word| !word.is_empty())
+            .unwrap();
+        if inside.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{inside}");
+        } else if !inside.ends_with('/') && !inside.starts_with('!') && !void.contains(&name) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn the_page_loads_nothing() {
+    let full = Fabricated::full();
+    let page = html(&full.experiment()).replace("http://www.w3.org/2000/svg", "");
+    for reference in ["http:", "https:", "src=", "@import", "<link", "url(http"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+}
+
+#[test]
+fn the_page_is_well_formed_and_its_script_is_small() {
+    let full = Fabricated::full();
+    let page = html(&full.experiment());
+    let script = between(&page, "</script>\n<script>", "</script>");
+    assert!(script.len() < 30_000);
+    assert_balanced(&page.replace(script, ""), &["meta"]);
+}
+
+#[test]
+fn the_page_carries_the_summary() {
+    let full = Fabricated::full();
+    let page = html(&full.experiment());
+    let json = between(
+        &page,
+        r#"<script type="application/json" id="results">"#,
+        "</script>",
+    );
+    let found: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(found, summary_json(&full.experiment()));
+}
+
+#[test]
+fn no_text_of_a_plan_becomes_markup() {
+    let mut full = Fabricated::full();
+    let bad = "</script><script>alert(1)</script>".to_owned();
+    full.plan.presentation.title.clone_from(&bad);
+    full.plan.presentation.tables[0].title.clone_from(&bad);
+    full.plan.presentation.charts[0].title.clone_from(&bad);
+    let page = html(&full.experiment());
+    assert!(!page.contains("<script>alert"));
+    assert!(
+        charts(&full.experiment())
+            .iter()
+            .all(|chart| !chart.svg.contains("<script>alert"))
+    );
+}
+
+#[test]
+fn every_chart_of_the_plan_is_a_file_of_its_own() {
+    let full = Fabricated::full();
+    let charts = charts(&full.experiment());
+    let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "01-udp-goodput.svg",
+            "02-tcp-goodput.svg",
+            "03-udp-latency.svg",
+            "04-tcp-latency.svg",
+            "05-udp-over-ipv4-by-link.svg",
+            "06-udp-latency-by-link-and-ip-version.svg",
+        ]
+    );
+    for chart in &charts {
+        assert_balanced(&chart.svg, &[]);
+        assert!(chart.svg.contains("prefers-color-scheme:dark"));
+        assert!(
+            !chart.svg.contains("NaN") && !chart.svg.contains("inf"),
+            "{}",
+            chart.name
+        );
+    }
+}
+
+#[test]
+fn a_chart_without_a_figure_is_drawn_empty() {
+    let mut quick = Fabricated::quick();
+    quick.records.clear();
+    for chart in charts(&quick.experiment()) {
+        assert_balanced(&chart.svg, &[]);
+        assert!(
+            !chart.svg.contains("NaN") && !chart.svg.contains("inf"),
+            "{}",
+            chart.name
+        );
+    }
+    assert_balanced(&html(&quick.experiment()), &["meta"]);
+}

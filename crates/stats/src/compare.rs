@@ -1,0 +1,245 @@
+//! Whether one thing is faster than another, and how sure that is.
+//!
+//! Logarithms of the samples are compared, so a change is a ratio: it means the same whatever the
+//! unit, and 5 % more undoes 5 % less up to the second order.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::{Estimate, Interval, MEAN_NEEDS};
+use crate::rank::{mann_whitney, wilcoxon_signed_rank};
+use crate::stop::StopRule;
+use crate::student::{Moments, is_confidence, t_critical, t_quantile, two_sided_p};
+
+/// The change of a throughput that is no change to anybody: 2 %, our choice.
+pub const THROUGHPUT_TIE: f64 = 0.02;
+
+/// The change of a latency that is no change to anybody: 3 %, our choice.
+pub const LATENCY_TIE: f64 = 0.03;
+
+/// The probability with which the smallest visible change would have been told.
+const POWER: f64 = 0.8;
+
+/// Which direction of a quantity people want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is better: throughput.
+    Higher,
+    /// Less is better: latency.
+    Lower,
+}
+
+/// The answer of a comparison of `b` against `a`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// `b` is better.
+    Faster,
+    /// `b` is worse.
+    Slower,
+    /// Any difference is within the tie band.
+    Same,
+    /// The runs do not tell.
+    CannotTell,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::CannotTell => "cannot tell",
+        })
+    }
+}
+
+/// What the samples say about `b` against `a`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The change from `a` to `b` as a fraction of `a`: -0.05 is 5 % less. Its `n` counts pairs, or
+    /// the samples of the smaller side.
+    pub change: Estimate,
+    /// Two-sided probability of such a change by chance, by the t test; agrees with the interval.
+    pub p_t: f64,
+    /// The same by the rank test (Wilcoxon's for pairs, else Mann and Whitney's), as a check of
+    /// what outliers did; decides nothing.
+    pub p_rank: f64,
+    /// `p_t` after correction for the other comparisons of its family; `p_t` until [`holm`].
+    pub p_adjusted: f64,
+    /// The smallest true change, as a fraction, that this many samples of this spread would have
+    /// told with probability 80 %; absent when beyond all numbers.
+    pub smallest_visible: Option<f64>,
+    /// The change, as a fraction, up to which both count as the same.
+    pub tie_band: f64,
+    /// Which direction is better.
+    pub better: Better,
+    /// The answer.
+    pub verdict: Verdict,
+}
+
+/// Compares runs in pairs: `a[i]` and `b[i]` ran next to each other, under the same conditions.
+///
+/// Paired t test on `ln(b/a)`, with the critical value of `rule` (so both the interval and `p_t`
+/// pay for peeking), and Wilcoxon's signed-rank test beside it. `None` when the lengths differ,
+/// with fewer than two pairs, when a sample is not positive and finite, and unless the confidence
+/// is between 0 and 1.
+pub fn paired(
+    a: &[f64],
+    b: &[f64],
+    rule: &StopRule,
+    better: Better,
+    tie_band: f64,
+) -> Option<Comparison> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let ratios: Vec<f64> = logs(a)?.iter().zip(logs(b)?).map(|(a, b)| b - a).collect();
+    let moments = Moments::of(&ratios)?;
+    let effect = Effect {
+        n: moments.n,
+        log_ratio: moments.mean,
+        squared_error: moments.squared_error(),
+        df: moments.n as f64 - 1.0,
+        confidence: rule.confidence,
+        surcharge: rule.surcharge(moments.n),
+    };
+    effect.judge(wilcoxon_signed_rank(&ratios), better, tie_band)
+}
+
+/// Compares two independent sets of samples, such as runs of two stored records.
+///
+/// Welch's t test on logarithms, and Mann and Whitney's test beside it. There is no surcharge for
+/// peeking, so the numbers of runs must not depend on what was measured. `None` with fewer than two
+/// samples on a side, when a sample is not positive and finite, and unless the confidence is
+/// between 0 and 1.
+pub fn unpaired(
+    a: &[f64],
+    b: &[f64],
+    confidence: f64,
+    better: Better,
+    tie_band: f64,
+) -> Option<Comparison> {
+    let (log_a, log_b) = (Moments::of(&logs(a)?)?, Moments::of(&logs(b)?)?);
+    let (error_a, error_b) = (log_a.squared_error(), log_b.squared_error());
+    let squared_error = error_a + error_b;
+    // Welch and Satterthwaite's degrees of freedom, from shares of the error so that tiny spreads
+    // do not underflow.
+    let share = |error: f64, n: usize| (error / squared_error).powi(2) / (n as f64 - 1.0);
+    let n = log_a.n.min(log_b.n);
+    let effect = Effect {
+        n,
+        log_ratio: log_b.mean - log_a.mean,
+        squared_error,
+        df: 1.0 / (share(error_a, log_a.n) + share(error_b, log_b.n)),
+        confidence,
+        surcharge: 1.0,
+    };
+    effect.judge(mann_whitney(a, b), better, tie_band)
+}
+
+/// Corrects one family of comparisons, those that answer one question together, after Holm: sets
+/// `p_adjusted` and decides each verdict anew.
+pub fn holm(comparisons: &mut [Comparison]) {
+    let raw: Vec<f64> = comparisons.iter().map(|c| c.p_t).collect();
+    for (comparison, p) in comparisons.iter_mut().zip(holm_adjust(&raw)) {
+        comparison.p_adjusted = p;
+        comparison.verdict = comparison.decide();
+    }
+}
+
+/// Probabilities corrected for their number, in the given order (Holm 1979, A Simple Sequentially
+/// Rejective Multiple Test Procedure): the i-th smallest of m times `m - i + 1`, never below a
+/// smaller one, at most 1.
+pub fn holm_adjust(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut floor = 0.0;
+    for (rank, &i) in order.iter().enumerate() {
+        floor = f64::max(floor, p[i] * (p.len() - rank) as f64).min(1.0);
+        adjusted[i] = floor;
+    }
+    adjusted
+}
+
+/// Logarithms of samples; `None` unless all are positive and finite.
+fn logs(samples: &[f64]) -> Option<Vec<f64>> {
+    let log = |&x: &f64| (x > 0.0 && x.is_finite()).then(|| x.ln());
+    samples.iter().map(log).collect()
+}
+
+/// The fraction by which a quantity grows whose logarithm grows by `log_ratio`. Kept finite,
+/// because JSON has no infinity.
+fn relative(log_ratio: f64) -> f64 {
+    log_ratio.exp_m1().min(f64::MAX)
+}
+
+/// A difference of logarithms with what its t test needs.
+struct Effect {
+    n: usize,
+    log_ratio: f64,
+    squared_error: f64,
+    df: f64,
+    confidence: f64,
+    surcharge: f64,
+}
+
+impl Effect {
+    fn judge(&self, p_rank: f64, better: Better, tie_band: f64) -> Option<Comparison> {
+        if self.n < MEAN_NEEDS || !is_confidence(self.confidence) {
+            return None;
+        }
+        let error = self.squared_error.sqrt();
+        let (half_width, visible, p_t) = if error > 0.0 {
+            let critical = self.surcharge * t_critical(self.confidence, self.df);
+            let visible = (critical + t_quantile(POWER, self.df)) * error;
+            let t = self.log_ratio / error / self.surcharge;
+            (critical * error, visible, two_sided_p(t, self.df))
+        } else {
+            // Without spread any difference is certain, and its t is no number.
+            (0.0, 0.0, if self.log_ratio == 0.0 { 1.0 } else { 0.0 })
+        };
+        let mut comparison = Comparison {
+            change: Estimate {
+                value: relative(self.log_ratio),
+                interval: Some(Interval {
+                    low: relative(self.log_ratio - half_width),
+                    high: relative(self.log_ratio + half_width),
+                }),
+                n: self.n,
+                n_needed: MEAN_NEEDS,
+                confidence: self.confidence,
+            },
+            p_t,
+            p_rank,
+            p_adjusted: p_t,
+            smallest_visible: Some(visible.exp_m1()).filter(|change| change.is_finite()),
+            tie_band,
+            better,
+            verdict: Verdict::CannotTell,
+        };
+        comparison.verdict = comparison.decide();
+        Some(comparison)
+    }
+}
+
+impl Comparison {
+    fn decide(&self) -> Verdict {
+        let band = -self.tie_band..=self.tie_band;
+        let tied =
+            |interval: Interval| band.contains(&interval.low) && band.contains(&interval.high);
+        if self.change.interval.is_some_and(tied) {
+            Verdict::Same
+        } else if self.p_adjusted >= 1.0 - self.change.confidence {
+            Verdict::CannotTell
+        } else if (self.change.value > 0.0) == (self.better == Better::Higher) {
+            Verdict::Faster
+        } else {
+            Verdict::Slower
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Why records cannot be kept or found.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why the store did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system is full.
+    #[error("no space is left for {}: {source}", path.display())]
+    Full {
+        /// The store's file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The file or its folder cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    ReadOnly {
+        /// The store's file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The file was written by a later version of this program.
+    #[error("{} was written by a newer fabricmark: update this one", path.display())]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// Another process writes to it.
+    #[error("{} is in use by another fabricmark: wait for it, or name another --store", path.display())]
+    Busy {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The file is no store, or is damaged.
+    #[error("{} is not a usable store: {message}", path.display())]
+    Unusable {
+        /// The store's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// There is no such experiment.
+    #[error("there is no experiment `{name}` in {}; it has: {known}", path.display())]
+    NoSuchExperiment {
+        /// The name asked for.
+        name: String,
+        /// The store's file.
+        path: PathBuf,
+        /// The names that exist.
+        known: String,
+    },
+}
+
+impl StoreError {
+    /// Sorts SQLite's errors by what the user can do about them.
+    pub(crate) fn from_sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> Self + '_ {
+        move |source| {
+            let path = path.to_owned();
+            match source.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Self::Full { path, source },
+                Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                    Self::ReadOnly { path, source }
+                }
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+                _ => Self::Unusable { path, message: source.to_string() },
+            }
+        }
+    }
+}

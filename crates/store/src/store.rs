@@ -1,0 +1,224 @@
+//! The store.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite_migration::MigrationDefinitionError;
+
+use crate::error::StoreError;
+use crate::schema::MIGRATIONS;
+
+/// A file of records.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// What is known of an experiment before its first run.
+#[derive(Clone, Debug)]
+pub struct NewExperiment<'a> {
+    /// What its name begins with; a number is added.
+    pub stem: &'a str,
+    /// Digest of the resolved plan.
+    pub digest: &'a str,
+    /// The plan's file as the user named it.
+    pub plan_file: &'a str,
+    /// The plan's text.
+    pub plan_text: &'a str,
+    /// Whether its `[quick]` table is laid over it.
+    pub is_quick: bool,
+    /// The command that gives it again.
+    pub reproduce: &'a str,
+    /// When it began, in RFC 3339.
+    pub started: &'a str,
+    /// What the instrument itself costs.
+    pub instrument: Instrument,
+}
+
+/// One execution of a plan.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    id: i64,
+    /// Its name, unique in the store.
+    pub name: String,
+    /// Digest of the resolved plan.
+    pub digest: String,
+    /// The plan's file as the user named it.
+    pub plan_file: String,
+    /// The plan's text.
+    pub plan_text: String,
+    /// Whether its `[quick]` table is laid over it.
+    pub is_quick: bool,
+    /// The command that gives it again.
+    pub reproduce: String,
+    /// When it began, in RFC 3339.
+    pub started: String,
+    /// What the instrument itself costs.
+    pub instrument: Option<Instrument>,
+    /// Whether every run of the plan is done.
+    pub is_complete: bool,
+}
+
+const COLUMNS: &str = "id, name, digest, plan_file, plan_text, is_quick, reproduce, started, \
+                       instrument, is_complete";
+
+impl Store {
+    /// Opens a store, makes it where there is none, and migrates an older one.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let sqlite = StoreError::from_sqlite(path);
+        let mut connection = Connection::open(path).map_err(&sqlite)?;
+        // Another writer finishes a record within milliseconds.
+        connection.busy_timeout(Duration::from_secs(5)).map_err(&sqlite)?;
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(&sqlite)?;
+        // A finished run survives a power cut, too; the write takes its time between runs.
+        connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(&sqlite)?;
+        MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
+            rusqlite_migration::Error::RusqliteError { err, .. } => sqlite(err),
+            rusqlite_migration::Error::MigrationDefinition(
+                MigrationDefinitionError::DatabaseTooFarAhead,
+            ) => StoreError::Newer { path: path.to_owned() },
+            other => {
+                StoreError::Unusable { path: path.to_owned(), message: other.to_string() }
+            }
+        })?;
+        Ok(Self { path: path.to_owned(), connection })
+    }
+
+    /// Opens a store that exists.
+    pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
+        if path.is_file() {
+            return Self::open(path);
+        }
+        let message = "there is no such file; `fabricmark run` makes it".to_owned();
+        Err(StoreError::Unusable { path: path.to_owned(), message })
+    }
+
+    fn error(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+        StoreError::from_sqlite(&self.path)
+    }
+
+    /// Keeps a new experiment; gives it a name that is free.
+    pub fn begin(&self, new: &NewExperiment<'_>) -> Result<Experiment, StoreError> {
+        let instrument = serde_json::to_string(&new.instrument).expect("figures are plain data");
+        let taken: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
+        let name = (1..)
+            .map(|number| format!("{}-{number}", new.stem))
+            .find(|name| !taken.contains(name))
+            .expect("there are more numbers than experiments");
+        self.connection
+            .execute(
+                "INSERT INTO experiment (name, digest, plan_file, plan_text, is_quick, reproduce,
+                                         started, instrument)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    name,
+                    new.digest,
+                    new.plan_file,
+                    new.plan_text,
+                    new.is_quick,
+                    new.reproduce,
+                    new.started,
+                    instrument
+                ],
+            )
+            .map_err(self.error())?;
+        self.find(&name)
+    }
+
+    /// The latest experiment of that digest.
+    pub fn latest_of(&self, digest: &str) -> Result<Option<Experiment>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM experiment WHERE digest = ?1 ORDER BY id DESC");
+        self.connection.query_row(&sql, [digest], experiment).optional().map_err(self.error())
+    }
+
+    /// The experiment of that name; `latest` is the one begun last.
+    pub fn find(&self, name: &str) -> Result<Experiment, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM experiment WHERE name = ?1 OR ?1 = 'latest' ORDER BY id DESC"
+        );
+        let found =
+            self.connection.query_row(&sql, [name], experiment).optional().map_err(self.error())?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let names: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Err(StoreError::NoSuchExperiment {
+            name: name.to_owned(),
+            path: self.path.clone(),
+            known,
+        })
+    }
+
+    /// All experiments, the oldest first.
+    pub fn experiments(&self) -> Result<Vec<Experiment>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM experiment ORDER BY id");
+        let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
+        let rows = statement.query_map([], experiment).map_err(self.error())?;
+        rows.collect::<Result<_, _>>().map_err(self.error())
+    }
+
+    /// Keeps a record; it is safe when this returns.
+    pub fn append(&self, experiment: &Experiment, record: &Record) -> Result<(), StoreError> {
+        let json = serde_json::to_string(record).expect("a record is plain data");
+        let place = &record.place;
+        self.connection
+            .execute(
+                "INSERT INTO record (experiment, block, place, json) VALUES (?1, ?2, ?3, ?4)",
+                params![experiment.id, place.block, place.place, json],
+            )
+            .map_err(self.error())?;
+        Ok(())
+    }
+
+    /// The records of an experiment in the order of their runs.
+    pub fn records(&self, experiment: &Experiment) -> Result<Vec<Record>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare("SELECT json FROM record WHERE experiment = ?1 ORDER BY block, place")
+            .map_err(self.error())?;
+        let rows = statement
+            .query_map([experiment.id], |row| row.get::<_, String>(0))
+            .map_err(self.error())?;
+        rows.map(|json| self.record(&json.map_err(self.error())?)).collect()
+    }
+
+    fn record(&self, json: &str) -> Result<Record, StoreError> {
+        let record: Record = serde_json::from_str(json).map_err(|error| StoreError::Unusable {
+            path: self.path.clone(),
+            message: format!("a record cannot be read: {error}"),
+        })?;
+        if record.schema > SCHEMA_VERSION {
+            return Err(StoreError::Newer { path: self.path.clone() });
+        }
+        Ok(record)
+    }
+
+    /// Marks an experiment as done.
+    pub fn complete(&self, experiment: &Experiment) -> Result<(), StoreError> {
+        self.connection
+            .execute("UPDATE experiment SET is_complete = 1 WHERE id = ?1", [experiment.id])
+            .map_err(self.error())?;
+        Ok(())
+    }
+}
+
+fn experiment(row: &Row<'_>) -> rusqlite::Result<Experiment> {
+    let instrument: String = row.get(8)?;
+    Ok(Experiment {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        digest: row.get(2)?,
+        plan_file: row.get(3)?,
+        plan_text: row.get(4)?,
+        is_quick: row.get(5)?,
+        reproduce: row.get(6)?,
+        started: row.get(7)?,
+        instrument: serde_json::from_str(&instrument).ok(),
+        is_complete: row.get(9)?,
+    })
+}
