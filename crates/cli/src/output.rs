@@ -33,10 +33,11 @@ impl Loaded {
     /// Reads an experiment's plan and records.
     pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
         let size = if experiment.is_quick { Size::Quick } else { Size::Full };
-        let plan = parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
-            let name = &experiment.name;
-            Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
-        })?;
+        let plan =
+            parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
+                let name = &experiment.name;
+                Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
+            })?;
         let records = store.records(experiment)?;
         Ok(Self { experiment: experiment.clone(), plan, records })
     }

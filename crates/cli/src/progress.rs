@@ -63,7 +63,9 @@ impl Progress for Line {
     fn ends(&mut self, record: &Record) {
         let figures = &record.figures;
         self.last = match (&record.outcome, record.point.pattern) {
-            (Outcome::Skipped(reason) | Outcome::Invalid(reason), _) => format!(" · last: {reason}"),
+            (Outcome::Skipped(reason) | Outcome::Invalid(reason), _) => {
+                format!(" · last: {reason}")
+            }
             (_, Pattern::Stream) => figures
                 .goodput_bps
                 .map(|figure| format!(" · last {:.1} Mbit/s", figure.value / 1e6))

@@ -68,7 +68,12 @@ fn provenance(point: &Point) -> Provenance {
     if point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured }
 }
 
-fn figures(point: &Point, start: &EndReport, answer: &EndReport, provenance: Provenance) -> Figures {
+fn figures(
+    point: &Point,
+    start: &EndReport,
+    answer: &EndReport,
+    provenance: Provenance,
+) -> Figures {
     let figure = |value: f64| Figure { value, provenance };
     match point.pattern {
         Pattern::Stream => Figures {
@@ -79,7 +84,7 @@ fn figures(point: &Point, start: &EndReport, answer: &EndReport, provenance: Pro
         Pattern::PingPong => {
             let rtt = start.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
-            let mean = rtt.and_then(|rtt| rtt.mean_ns());
+            let mean = rtt.and_then(fabricmark_stats::Histogram::mean_ns);
             Figures {
                 rtt_mean_ns: mean.map(figure),
                 half_rtt_mean_ns: mean.map(|mean| figure(mean / 2.0)),

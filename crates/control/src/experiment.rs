@@ -6,9 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::{Lab, LabError};
-use fabricmark_plan::{Outcome as RunOutcome, Plan, Point, Step, Transport, block, group_is_finished, samples};
+use fabricmark_plan::{
+    Outcome as RunOutcome, Plan, Point, Step, Transport, block, group_is_finished, samples,
+};
 use fabricmark_proto::ConversationError;
-use fabricmark_record::{Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning};
+use fabricmark_record::{
+    Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning,
+};
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::{Experiment, Store, StoreError};
 use fabricmark_units::Nanos;
@@ -105,7 +109,8 @@ pub fn run_plan(
         }
     }
     let mut coordinator = Coordinator::start(Lab::build(&links)?, program)?;
-    let context = Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
+    let context =
+        Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
     let mut invalid_in_a_row = 0;
     for number in 0.. {
         let steps = block(plan, number, &history.outcomes);

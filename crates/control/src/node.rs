@@ -49,7 +49,9 @@ impl Node {
         let until = Instant::now() + GREET_WITHIN;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|l| !l.is_zero())
         {
-            self.socket.set_read_timeout(Some(left)).map_err(PlanError::system("set a time-out"))?;
+            self.socket
+                .set_read_timeout(Some(left))
+                .map_err(PlanError::system("set a time-out"))?;
             match self.receive()?.into_iter().next() {
                 Some(Report::Hello { version }) if version == PROTOCOL_VERSION => return Ok(()),
                 Some(_) => return Err(self.lost("greets in another version; rebuild it")),
@@ -78,13 +80,15 @@ impl Node {
             Err(error)
                 if matches!(
                     error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                        | io::ErrorKind::Interrupted
                 ) => {}
             Err(error) => return Err(self.lost(&format!("cannot be heard ({error})"))),
         }
         let mut reports = Vec::new();
         loop {
-            match self.frames.next() {
+            match self.frames.next_message() {
                 Ok(Some(report)) => reports.push(report),
                 Ok(None) => return Ok(reports),
                 Err(error) => return Err(self.lost(&error.to_string())),

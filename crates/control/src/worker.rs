@@ -7,7 +7,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{Action, EndReport, Failure, FrameReader, Order, Prepare, Role, Worker, encode};
+use fabricmark_proto::{
+    Action, EndReport, Failure, FrameReader, Order, Prepare, Role, Worker, encode,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A run's end under way.
@@ -29,8 +31,7 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
         while let Some(report) = conversation.poll_output() {
             socket.write_all(&encode(&report))?;
         }
-        let mut ready =
-            [PollFd::new(&socket, PollFlags::IN), PollFd::new(&woken, PollFlags::IN)];
+        let mut ready = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&woken, PollFlags::IN)];
         match poll(&mut ready, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -47,7 +48,7 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
                 return Ok(());
             }
             frames.push(&buffer[..bytes]).map_err(io::Error::other)?;
-            while let Some(order) = frames.next::<Order>().map_err(io::Error::other)? {
+            while let Some(order) = frames.next_message::<Order>().map_err(io::Error::other)? {
                 if let Some(action) = conversation.on_order(order) {
                     hand.act(action, &mut conversation);
                 }

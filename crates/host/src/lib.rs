@@ -39,9 +39,7 @@ pub fn facts() -> HostFacts {
         cpus: cpus().len() as u32,
         memory_bytes: memory_kib.unwrap_or(0) * 1024,
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        clock_source: read(
-            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-        ),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         is_virtual: field(&cpuinfo, "flags", ':')
             .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
     }

@@ -49,24 +49,37 @@ pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
     };
     let is = |name, value: &str| setting(name).as_deref() == Some(value);
     let (why, how) = if is("user/max_user_namespaces", "0") {
-        ("user namespaces are switched off (user.max_user_namespaces is 0)",
-         "sysctl user.max_user_namespaces=10000")
+        (
+            "user namespaces are switched off (user.max_user_namespaces is 0)",
+            "sysctl user.max_user_namespaces=10000",
+        )
     } else if is("user/max_net_namespaces", "0") {
-        ("network namespaces are switched off (user.max_net_namespaces is 0)",
-         "sysctl user.max_net_namespaces=10000")
+        (
+            "network namespaces are switched off (user.max_net_namespaces is 0)",
+            "sysctl user.max_net_namespaces=10000",
+        )
     } else if is("kernel/unprivileged_userns_clone", "0") {
-        ("ordinary users may not make user namespaces (kernel.unprivileged_userns_clone is 0)",
-         "sysctl kernel.unprivileged_userns_clone=1")
+        (
+            "ordinary users may not make user namespaces (kernel.unprivileged_userns_clone is 0)",
+            "sysctl kernel.unprivileged_userns_clone=1",
+        )
     } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        ("AppArmor restricts user namespaces \
+        (
+            "AppArmor restricts user namespaces \
           (kernel.apparmor_restrict_unprivileged_userns is 1)",
-         "sysctl kernel.apparmor_restrict_unprivileged_userns=0")
+            "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        )
     } else if error.raw_os_error() == Some(libc::ENOSPC) {
-        ("the limit of namespaces is reached", "raise user.max_user_namespaces and \
-          user.max_net_namespaces with sysctl")
+        (
+            "the limit of namespaces is reached",
+            "raise user.max_user_namespaces and \
+          user.max_net_namespaces with sysctl",
+        )
     } else {
-        ("the kernel or a container's seccomp profile forbids it",
-         "in a container, add --privileged or --cap-add=SYS_ADMIN,NET_ADMIN")
+        (
+            "the kernel or a container's seccomp profile forbids it",
+            "in a container, add --privileged or --cap-add=SYS_ADMIN,NET_ADMIN",
+        )
     };
     LabError::Refused {
         cause: format!("the lab cannot {doing}: {error}: {why}"),

@@ -12,12 +12,14 @@ pub(crate) fn device_drops(device: &str) -> u64 {
 pub(crate) fn reassembly_failures() -> u64 {
     let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-    parse_snmp(&v4, "Ip:", "ReasmFails").unwrap_or(0) + parse_snmp6(&v6, "Ip6ReasmFails").unwrap_or(0)
+    parse_snmp(&v4, "Ip:", "ReasmFails").unwrap_or(0)
+        + parse_snmp6(&v6, "Ip6ReasmFails").unwrap_or(0)
 }
 
 /// `  veth1: bytes packets errs drop ...`
 fn parse_device_drops(text: &str, device: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
@@ -30,9 +32,10 @@ fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
 
 /// A name and a value on each line.
 fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
-    let mut words = text.lines().map(str::split_whitespace).find_map(|mut words| {
-        (words.next()? == name).then_some(words)
-    })?;
+    let mut words = text
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next()? == name).then_some(words))?;
     words.next()?.parse().ok()
 }
 

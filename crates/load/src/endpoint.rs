@@ -76,7 +76,8 @@ impl Control {
     pub(crate) fn is_drained(&self, calls: u64, idle_ns: u64) -> bool {
         let expected = self.expected.load(Relaxed);
         self.abort.load(Relaxed)
-            || (expected != u64::MAX && (calls >= expected || idle_ns >= self.idle_ns.load(Relaxed)))
+            || (expected != u64::MAX
+                && (calls >= expected || idle_ns >= self.idle_ns.load(Relaxed)))
     }
 }
 
@@ -180,12 +181,14 @@ impl Endpoint {
         // A stream's receiver and an answerer look at their orders; an asker waits for its answer,
         // which a retransmission may delay by seconds.
         if *role == Role::Answer {
-            stream.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
+            stream
+                .set_read_timeout(Some(Control::LOOK_EVERY))
+                .map_err(system("set SO_RCVTIMEO"))?;
         }
         let mut flow = TcpFlow::new(stream);
         let mut report = self.pattern(&mut flow, control, begin)?;
         report.opening_rtt_ns = opening_rtt_ns;
-        report.side = side(SockRef::from(flow.stream()), self.prepare.cpu);
+        report.side = side(&SockRef::from(flow.stream()), self.prepare.cpu);
         if *role == Role::Start {
             report.tcp = tcp_counters(flow.stream(), point, &report.counts)?;
         }
@@ -216,7 +219,7 @@ impl Endpoint {
         let mut flow = UdpFlow::new(socket, self.opening(), point.payload.0 as usize);
         let mut report = self.pattern(&mut flow, control, begin)?;
         report.opening_rtt_ns = opening_rtt_ns;
-        report.side = side(SockRef::from(flow.socket()), self.prepare.cpu);
+        report.side = side(&SockRef::from(flow.socket()), self.prepare.cpu);
         report.sequence = flow.sequence().filter(|_| *role == Role::Answer);
         report.socket_drops =
             sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;

@@ -85,7 +85,7 @@ fn available_congestion() -> String {
 }
 
 /// What the kernel granted.
-pub(crate) fn side(socket: SockRef<'_>, cpu: Option<u32>) -> Side {
+pub(crate) fn side(socket: &SockRef<'_>, cpu: Option<u32>) -> Side {
     Side {
         cpu,
         receive_buffer_bytes: socket.recv_buffer_size().ok().map(|bytes| bytes as u64),

@@ -67,9 +67,7 @@ impl Table {
 /// The table called `name`, such as `P1 IV`.
 pub fn published(name: &str) -> Option<&'static Table> {
     let (paper, table) = name.split_once(' ')?;
-    p1::TABLES
-        .iter()
-        .find(|t| t.paper == paper && t.name == table)
+    p1::TABLES.iter().find(|t| t.paper == paper && t.name == table)
 }
 
 /// The names under which [`published`] knows its tables, in the papers' order.

@@ -65,13 +65,8 @@ impl Factor {
     ];
 
     /// The factors that every plan must name; the others have defaults.
-    pub const REQUIRED: [Self; 5] = [
-        Self::Pattern,
-        Self::Transport,
-        Self::Family,
-        Self::Payload,
-        Self::Link,
-    ];
+    pub const REQUIRED: [Self; 5] =
+        [Self::Pattern, Self::Transport, Self::Family, Self::Payload, Self::Link];
 
     /// The name that plan files use.
     pub const fn key(self) -> &'static str {
@@ -97,24 +92,16 @@ impl Factor {
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
         match self {
-            Self::Pattern => word(
-                text,
-                &["stream", "ping-pong"],
-                &["exchange", "connect-exchange"],
-            ),
+            Self::Pattern => {
+                word(text, &["stream", "ping-pong"], &["exchange", "connect-exchange"])
+            }
             Self::Transport => word(
                 text,
                 &["tcp", "udp", "null"],
-                &[
-                    "mptcp", "quic", "tls", "unix", "rsocket", "rc", "uc", "ud", "smc", "sctp",
-                ],
+                &["mptcp", "quic", "tls", "unix", "rsocket", "rc", "uc", "ud", "smc", "sctp"],
             ),
             Self::Family => word(text, &["4", "6"], &[]),
-            Self::Path => word(
-                text,
-                &["copy"],
-                &["mmsg", "gso", "zerocopy", "splice", "io-uring"],
-            ),
+            Self::Path => word(text, &["copy"], &["mmsg", "gso", "zerocopy", "splice", "io-uring"]),
             Self::Nodelay => word(text, &["true", "false"], &[]),
             Self::Payload => size(text, PAYLOAD_BYTES_MAX),
             Self::ReceiveBuffer => size(text, RECEIVE_BUFFER_BYTES_MAX),
@@ -139,9 +126,7 @@ fn word(text: &str, known: &[&str], later: &[&str]) -> Result<Level, LevelError>
 }
 
 fn size(text: &str, largest: u64) -> Result<Level, LevelError> {
-    let Bytes(bytes) = text
-        .parse()
-        .map_err(|error| LevelError(format!("{error}")))?;
+    let Bytes(bytes) = text.parse().map_err(|error| LevelError(format!("{error}")))?;
     if bytes == 0 || bytes > largest {
         return Err(LevelError(format!(
             "{bytes} bytes is out of range; use 1 to {}",
@@ -155,14 +140,10 @@ fn size(text: &str, largest: u64) -> Result<Level, LevelError> {
 fn name(text: &str) -> Result<Level, LevelError> {
     let is_name = !text.is_empty()
         && text.len() <= 15
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if is_name {
         Ok(text.to_owned())
     } else {
-        Err(LevelError(format!(
-            "`{text}` is not a name of 1 to 15 letters, digits, `-`, `_`, `.`"
-        )))
+        Err(LevelError(format!("`{text}` is not a name of 1 to 15 letters, digits, `-`, `_`, `.`")))
     }
 }

@@ -3,6 +3,7 @@
 //! The TOML tree is walked by hand, so that every fault, semantic ones included, is reported with
 //! its line and with what would be right, and all faults are reported at once.
 
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use fabricmark_stats::StopRule;
@@ -36,42 +37,26 @@ pub fn parse(file: &str, text: &str, size: Size, published: &[&str]) -> Result<P
             return source.finish(None);
         }
     };
-    let plan = Reader {
-        source: &mut source,
-        published,
-    }
-    .plan(root.get_ref(), size);
+    let plan = Reader { source: &mut source, published }.plan(root.get_ref(), size);
     source.finish(plan)
 }
 
 impl Reader<'_, '_> {
     fn plan(&mut self, root: &DeTable<'_>, size: Size) -> Option<Plan> {
-        let mut top = Section {
-            name: "the plan",
-            span: 0..0,
-            table: Some(root),
-            known: Vec::new(),
-        };
+        let mut top =
+            Section { name: "the plan", span: 0..0, table: Some(root), known: Vec::new() };
         let title = top.take("title").and_then(|value| self.text(value));
         if !root.contains_key("title") {
             let help = "add title = \"...\": it heads the report";
             self.source.problem(0..0, "the plan has no title", help);
         }
-        let about = top
-            .take("about")
-            .and_then(|value| self.text(value))
-            .unwrap_or_default();
+        let about = top.take("about").and_then(|value| self.text(value)).unwrap_or_default();
         let testbed = match top.take("testbed") {
             Some(value) => self.one_of(value, &[("lab", Testbed::Lab)], "testbed"),
             None => Some(Testbed::Lab),
         };
         let seed = top.take("seed").map_or(Some(1), |value| {
-            self.integer(
-                value,
-                0,
-                i64::MAX as u64,
-                "a seed from 0 to 9223372036854775807",
-            )
+            self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
         });
         let factors = self.section(&mut top, "factors", "[factors]");
         let settings = self.section(&mut top, "settings", "[settings]");
@@ -87,14 +72,13 @@ impl Reader<'_, '_> {
         let is_quick = size == Size::Quick;
         if is_quick && quick.table.is_none() {
             let help = "add a [quick] table, or run without --quick";
-            self.source
-                .problem(0..0, "the plan has no [quick] table", help);
+            self.source.problem(0..0, "the plan has no [quick] table", help);
         }
         let mut duration = self.duration(&mut run, "duration", Nanos::from_secs(1));
         let mut warm_up = self.duration(&mut run, "warm_up", Nanos::from_millis(200));
-        let port = run.take("port").map_or(Some(0), |value| {
-            self.integer(value, 0, 65_535, "a port from 0 to 65535")
-        });
+        let port = run
+            .take("port")
+            .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
         run.finish(self.source);
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
@@ -116,24 +100,16 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        let excludes: Vec<Where> = excludes
-            .into_iter()
-            .filter_map(|section| self.filter(section, &levels))
-            .collect();
-        let compare: Vec<Compare> = compares
-            .into_iter()
-            .filter_map(|section| self.compare(section, &levels))
-            .collect();
+        let excludes: Vec<Where> =
+            excludes.into_iter().filter_map(|section| self.filter(section, &levels)).collect();
+        let compare: Vec<Compare> =
+            compares.into_iter().filter_map(|section| self.compare(section, &levels)).collect();
         let points = self.matrix(&levels, &excludes)?;
         let groups = groups(&points, &compare);
-        let tables: Vec<Table> = tables
-            .into_iter()
-            .filter_map(|section| self.table(section, &levels))
-            .collect();
-        let charts: Vec<Chart> = charts
-            .into_iter()
-            .filter_map(|section| self.chart(section, &levels))
-            .collect();
+        let tables: Vec<Table> =
+            tables.into_iter().filter_map(|section| self.table(section, &levels)).collect();
+        let charts: Vec<Chart> =
+            charts.into_iter().filter_map(|section| self.chart(section, &levels)).collect();
         Some(Plan {
             testbed: testbed?,
             seed: seed?,
@@ -144,12 +120,7 @@ impl Reader<'_, '_> {
             points,
             groups,
             compare,
-            presentation: Presentation {
-                title: title?,
-                about,
-                tables,
-                charts,
-            },
+            presentation: Presentation { title: title?, about, tables, charts },
         })
     }
 
@@ -191,12 +162,7 @@ impl Reader<'_, '_> {
             None => (10, 30),
         };
         let half_width = (runs_min < runs_max).then_some(half_width);
-        Some(StopRule {
-            confidence,
-            half_width,
-            runs_min,
-            runs_max,
-        })
+        Some(StopRule { confidence, half_width, runs_min, runs_max })
     }
 
     /// `runs = 5` or `runs = { min = 10, max = 30 }`.
@@ -206,16 +172,10 @@ impl Reader<'_, '_> {
             let runs = self.integer(value, 2, 10_000, EXPECTED)? as usize;
             return Some((runs, runs));
         };
-        let mut section = Section {
-            name: "runs",
-            span: value.span(),
-            table: Some(table),
-            known: Vec::new(),
-        };
+        let mut section =
+            Section { name: "runs", span: value.span(), table: Some(table), known: Vec::new() };
         let mut bound = |reader: &mut Self, key, default| match section.take(key) {
-            Some(value) => reader
-                .integer(value, 2, 10_000, EXPECTED)
-                .map(|n| n as usize),
+            Some(value) => reader.integer(value, 2, 10_000, EXPECTED).map(|n| n as usize),
             None => Some(default),
         };
         let min = bound(self, "min", 10);
@@ -224,8 +184,7 @@ impl Reader<'_, '_> {
         let (min, max) = (min?, max?);
         if min > max {
             let message = format!("at least {min} runs but at most {max}");
-            self.source
-                .problem(value.span(), message, "let min be no more than max");
+            self.source.problem(value.span(), message, "let min be no more than max");
             return None;
         }
         Some((min, max))
@@ -245,8 +204,7 @@ impl Reader<'_, '_> {
             };
             if items.is_empty() {
                 let message = format!("{key} in {name} has no levels");
-                self.source
-                    .problem(value.span(), message, "name at least one level");
+                self.source.problem(value.span(), message, "name at least one level");
             }
             let mut seen: Vec<(Level, Range<usize>)> = Vec::new();
             for item in items {
@@ -255,8 +213,7 @@ impl Reader<'_, '_> {
                 };
                 if seen.iter().any(|(known, _)| *known == level) {
                     let message = format!("{key} names {level} twice");
-                    self.source
-                        .problem(item.span(), message, "name each level once");
+                    self.source.problem(item.span(), message, "name each level once");
                 } else {
                     seen.push((level, item.span()));
                 }
@@ -281,8 +238,7 @@ impl Reader<'_, '_> {
             Ok(level) => Some(level),
             Err(error) => {
                 let message = format!("not a level of {}", factor.key());
-                self.source
-                    .problem(value.span(), message, error.to_string());
+                self.source.problem(value.span(), message, error.to_string());
                 None
             }
         }
@@ -296,15 +252,16 @@ impl Reader<'_, '_> {
             let place = setting.first().map_or(0..0, |(_, span)| span.clone());
             if setting.len() > 1 {
                 let help = format!("give {key} one level here, or move it to [factors]");
-                self.source
-                    .problem(place.clone(), format!("{key} varies in [settings]"), help);
+                self.source.problem(place.clone(), format!("{key} varies in [settings]"), help);
             }
-            if levels.contains_key(&factor) {
-                let help = "keep one of the two";
-                let message = format!("{key} is both a factor and a setting");
-                self.source.problem(place, message, help);
-            } else {
-                levels.insert(factor, setting);
+            match levels.entry(factor) {
+                Entry::Vacant(free) => {
+                    free.insert(setting);
+                }
+                Entry::Occupied(_) => {
+                    let message = format!("{key} is both a factor and a setting");
+                    self.source.problem(place, message, "keep one of the two");
+                }
             }
         }
         for factor in Factor::REQUIRED {
@@ -342,15 +299,13 @@ impl Reader<'_, '_> {
         for (factor, chosen) in self.levels(section, name) {
             let [(level, place)] = chosen.as_slice() else {
                 let message = format!("{name} names several levels of {}", factor.key());
-                self.source
-                    .problem(span, message, "name one level of a factor");
+                self.source.problem(span, message, "name one level of a factor");
                 return None;
             };
             // Levels that --quick leaves out are no fault, so only unknown factors are.
             if !levels.contains_key(&factor) {
                 let message = format!("{name} names {}, which the plan does not", factor.key());
-                self.source
-                    .problem(place.clone(), message, "name a factor of [factors]");
+                self.source.problem(place.clone(), message, "name a factor of [factors]");
                 return None;
             }
             filter.insert(factor, level.clone());
@@ -364,8 +319,7 @@ impl Reader<'_, '_> {
         let factor = Factor::named(&text).filter(|factor| levels.contains_key(factor));
         if factor.is_none() {
             let message = format!("the plan has no factor `{text}`");
-            self.source
-                .problem(value.span(), message, suggestion(&text, &known));
+            self.source.problem(value.span(), message, suggestion(&text, &known));
         }
         factor
     }
@@ -403,15 +357,10 @@ impl Reader<'_, '_> {
         if baseline == candidate {
             let message = format!("{baseline} is compared with itself");
             let help = "for an A/A run make label = [\"a\", \"b\"] a factor and compare that";
-            self.source
-                .problem(section_span(&candidate, levels, factor), message, help);
+            self.source.problem(section_span(&candidate, levels, factor), message, help);
             return None;
         }
-        Some(Compare {
-            factor,
-            baseline,
-            candidate,
-        })
+        Some(Compare { factor, baseline, candidate })
     }
 
     fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
@@ -447,10 +396,7 @@ impl Reader<'_, '_> {
         let filter = self.filter(filter, levels);
         let (figure, filter) = (figure?, filter?);
         let pattern = figure.pattern();
-        if filter
-            .get(&Factor::Pattern)
-            .is_some_and(|wanted| *wanted != pattern.to_string())
-        {
+        if filter.get(&Factor::Pattern).is_some_and(|wanted| *wanted != pattern.to_string()) {
             let message = format!("this figure belongs to the pattern {pattern}");
             let help =
                 format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
@@ -470,19 +416,14 @@ impl Reader<'_, '_> {
             return Vec::new();
         };
         match value.get_ref().as_array() {
-            Some(array) => array
-                .iter()
-                .filter_map(|item| self.factor_name(item, levels))
-                .collect(),
+            Some(array) => array.iter().filter_map(|item| self.factor_name(item, levels)).collect(),
             None => self.factor_name(value, levels).into_iter().collect(),
         }
     }
 
     fn table(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Table> {
         let shown = self.shown(&mut section, levels);
-        let rows = section
-            .take("rows")
-            .map(|value| self.factor_name(value, levels));
+        let rows = section.take("rows").map(|value| self.factor_name(value, levels));
         let columns = self.factor_list(&mut section, "columns", levels);
         let published = section.take("published").and_then(|value| {
             let choice: Vec<(&str, &str)> = self.published.iter().map(|&p| (p, p)).collect();
@@ -492,14 +433,7 @@ impl Reader<'_, '_> {
         let (title, figure, filter) = shown?;
         let rows = rows.unwrap_or(Some(Factor::Payload))?;
         let published = published.map(str::to_owned);
-        Some(Table {
-            title,
-            figure,
-            filter,
-            rows,
-            columns,
-            published,
-        })
+        Some(Table { title, figure, filter, rows, columns, published })
     }
 
     fn chart(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Chart> {
@@ -509,27 +443,15 @@ impl Reader<'_, '_> {
             Some(value) => self.one_of(value, &kinds, "kind of chart"),
             None => Some(ChartKind::Lines),
         };
-        let x = section
-            .take("x")
-            .map(|value| self.factor_name(value, levels));
+        let x = section.take("x").map(|value| self.factor_name(value, levels));
         let series = self.factor_list(&mut section, "series", levels);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
         let x = x.unwrap_or(Some(Factor::Payload))?;
-        Some(Chart {
-            title,
-            kind: kind?,
-            figure,
-            filter,
-            x,
-            series,
-        })
+        Some(Chart { title, kind: kind?, figure, filter, x, series })
     }
 }
 
 fn section_span(level: &str, levels: &Levels, factor: Factor) -> Range<usize> {
-    levels[&factor]
-        .iter()
-        .find(|(known, _)| known == level)
-        .map_or(0..0, |(_, span)| span.clone())
+    levels[&factor].iter().find(|(known, _)| known == level).map_or(0..0, |(_, span)| span.clone())
 }

@@ -24,25 +24,19 @@ pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 impl Reader<'_, '_> {
     /// Every combination of levels that no rule excludes.
     pub(crate) fn matrix(&mut self, levels: &Levels, excludes: &[Where]) -> Option<Vec<Point>> {
-        if Factor::REQUIRED
-            .iter()
-            .any(|f| levels.get(f).is_none_or(Vec::is_empty))
-        {
+        if Factor::REQUIRED.iter().any(|f| levels.get(f).is_none_or(Vec::is_empty)) {
             return None;
         }
         let count: usize = levels.values().map(|l| l.len().max(1)).product();
         if count > POINTS_MAX {
             let message = format!("the plan has {count} points");
-            self.source
-                .problem(0..0, message, format!("use at most {POINTS_MAX}"));
+            self.source.problem(0..0, message, format!("use at most {POINTS_MAX}"));
             return None;
         }
         let mut combinations: Vec<Where> = vec![Where::new()];
         // The payload varies fastest, so that the points of one table stand together.
-        let mut factors: Vec<Factor> = Factor::ALL
-            .into_iter()
-            .filter(|f| *f != Factor::Payload)
-            .collect();
+        let mut factors: Vec<Factor> =
+            Factor::ALL.into_iter().filter(|f| *f != Factor::Payload).collect();
         factors.push(Factor::Payload);
         for factor in factors {
             let Some(choice) = levels.get(&factor) else {
@@ -88,10 +82,7 @@ impl Reader<'_, '_> {
     pub(crate) fn point(&mut self, combination: &Where, levels: &Levels) -> Option<Point> {
         let place = |factor: Factor| {
             let wanted = combination.get(&factor);
-            let found = levels
-                .get(&factor)?
-                .iter()
-                .find(|(level, _)| Some(level) == wanted);
+            let found = levels.get(&factor)?.iter().find(|(level, _)| Some(level) == wanted);
             found.map(|(_, span)| span.clone())
         };
         let (payload_span, transport_span) = (place(Factor::Payload)?, place(Factor::Transport)?);
@@ -106,26 +97,18 @@ impl Reader<'_, '_> {
             "udp" => Transport::Udp,
             _ => Transport::Null,
         };
-        let family = if word(Factor::Family)? == "4" {
-            Family::V4
-        } else {
-            Family::V6
-        };
+        let family = if word(Factor::Family)? == "4" { Family::V4 } else { Family::V6 };
         let payload: Bytes = word(Factor::Payload)?.parse().ok()?;
         let is_tcp = transport == Transport::Tcp;
         let congestion = word(Factor::Congestion).filter(|_| is_tcp).cloned();
         if is_tcp && congestion.is_none() {
             let help = "add congestion = \"cubic\" to [settings]: kernels differ in their default";
-            self.source
-                .problem(transport_span, "tcp without a congestion control", help);
+            self.source.problem(transport_span, "tcp without a congestion control", help);
             return None;
         }
         let largest = family.udp_payload_max();
         if transport == Transport::Udp && payload.0 > largest {
-            let message = format!(
-                "{} bytes do not fit a UDP datagram over {family}",
-                payload.0
-            );
+            let message = format!("{} bytes do not fit a UDP datagram over {family}", payload.0);
             let help = format!("use at most {largest}, or [[exclude]] transport = \"udp\" there");
             self.source.problem(payload_span, message, help);
             return None;

@@ -58,10 +58,8 @@ pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &[Outc
         return true;
     }
     // A group that has left stays out: its samples no longer change with the block.
-    let members: Vec<Vec<f64>> = plan.groups[group]
-        .iter()
-        .map(|&point| samples(point, block, outcomes))
-        .collect();
+    let members: Vec<Vec<f64>> =
+        plan.groups[group].iter().map(|&point| samples(point, block, outcomes)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
     plan.stop.is_finished(&members)
 }
@@ -80,12 +78,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &[Outcome]) -> Vec<Step> {
         for point in members {
             let warm_ups: &[bool] = if block == 0 { &[true, false] } else { &[false] };
             for &warm_up in warm_ups {
-                steps.push(Step {
-                    block,
-                    place: steps.len() as u32,
-                    point,
-                    warm_up,
-                });
+                steps.push(Step { block, place: steps.len() as u32, point, warm_up });
             }
         }
     }
@@ -125,16 +118,9 @@ mod tests {
     fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> f64) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for number in 0..blocks {
-            for step in block(plan, number, &outcomes)
-                .iter()
-                .filter(|step| !step.warm_up)
-            {
+            for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
                 let value = Some(value(number, step.point));
-                outcomes.push(Outcome {
-                    block: number,
-                    point: step.point,
-                    value,
-                });
+                outcomes.push(Outcome { block: number, point: step.point, value });
             }
         }
         outcomes
@@ -156,26 +142,14 @@ mod tests {
         let plan = plan(1);
         let noisy = plan.groups[0][0];
         let all = outcomes(&plan, 6, |number, point| {
-            if point == noisy {
-                100.0 + 50.0 * f64::from(number % 2)
-            } else {
-                100.0
-            }
+            if point == noisy { 100.0 + 50.0 * f64::from(number % 2) } else { 100.0 }
         });
         for &point in &plan.groups[0] {
-            assert_eq!(
-                samples(point, 6, &all).len(),
-                6,
-                "the noisy group runs to its maximum"
-            );
+            assert_eq!(samples(point, 6, &all).len(), 6, "the noisy group runs to its maximum");
         }
         for group in &plan.groups[1..] {
             for &point in group {
-                assert_eq!(
-                    samples(point, 6, &all).len(),
-                    3,
-                    "the quiet groups leave at once"
-                );
+                assert_eq!(samples(point, 6, &all).len(), 3, "the quiet groups leave at once");
             }
         }
     }

@@ -151,10 +151,7 @@ impl Plan {
     /// digest share records; a changed title or table does not change it.
     pub fn digest(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("a plan is plain data");
-        Sha256::digest(canonical)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// A lower bound of the time that all runs take: each group stops as early as its rule allows.

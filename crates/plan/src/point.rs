@@ -85,7 +85,6 @@ pub struct Point {
 impl Point {
     /// The level of one factor as text; empty where the factor does not apply to this point.
     pub fn level(&self, factor: Factor) -> String {
-        let text = |value: Option<&dyn fmt::Display>| value.map(ToString::to_string);
         match factor {
             Factor::Pattern => Some(self.pattern.to_string()),
             Factor::Transport => Some(self.transport.to_string()),
@@ -94,8 +93,8 @@ impl Point {
             Factor::Link => Some(self.link.to_string()),
             Factor::Path => Some(self.path.to_string()),
             Factor::Congestion => self.congestion.clone(),
-            Factor::Nodelay => text(self.nodelay.as_ref().map(|v| v as _)),
-            Factor::ReceiveBuffer => text(self.receive_buffer.as_ref().map(|v| v as _)),
+            Factor::Nodelay => self.nodelay.map(|is_set| is_set.to_string()),
+            Factor::ReceiveBuffer => self.receive_buffer.map(|bytes| bytes.0.to_string()),
             Factor::Label => self.label.clone(),
         }
         .unwrap_or_default()

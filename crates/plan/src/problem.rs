@@ -25,14 +25,7 @@ pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            column,
-            source,
-            message,
-            help,
-        } = self;
+        let Self { file, line, column, source, message, help } = self;
         writeln!(f, "{file}:{line}:{column}: {message}")?;
         writeln!(f, "  {line:>4} | {source}")?;
         writeln!(f, "       | {:>column$}", "^")?;
@@ -63,11 +56,7 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
-        Self {
-            file,
-            text,
-            problems: Vec::new(),
-        }
+        Self { file, text, problems: Vec::new() }
     }
 
     /// Notes a fault at a byte range of the text.
@@ -87,11 +76,7 @@ impl<'a> Source<'a> {
             file: self.file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            source: self.text[line_start..]
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            source: self.text[line_start..].lines().next().unwrap_or_default().to_owned(),
             message: message.into(),
             help: help.into(),
         });
@@ -102,8 +87,7 @@ impl<'a> Source<'a> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
             _ => {
-                self.problems
-                    .sort_by_key(|problem| (problem.line, problem.column));
+                self.problems.sort_by_key(|problem| (problem.line, problem.column));
                 Err(Problems(self.problems))
             }
         }

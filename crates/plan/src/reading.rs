@@ -61,12 +61,9 @@ pub(crate) struct Reader<'s, 't> {
 
 impl Reader<'_, '_> {
     pub(crate) fn wrong(&mut self, value: &Value<'_>, expected: &str) {
-        let message = format!(
-            "expected {expected}, found {}",
-            value.get_ref().type_str().replace('_', " ")
-        );
-        self.source
-            .problem(value.span(), message, format!("write {expected}"));
+        let message =
+            format!("expected {expected}, found {}", value.get_ref().type_str().replace('_', " "));
+        self.source.problem(value.span(), message, format!("write {expected}"));
     }
 
     pub(crate) fn text(&mut self, value: &Value<'_>) -> Option<String> {
@@ -90,15 +87,9 @@ impl Reader<'_, '_> {
             .and_then(|i| u64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok())
             .filter(|number| (min..=max).contains(number));
         if number.is_none() {
-            let found = self
-                .source
-                .text
-                .get(value.span())
-                .unwrap_or_default()
-                .to_owned();
+            let found = self.source.text.get(value.span()).unwrap_or_default().to_owned();
             let message = format!("`{found}` is not {expected}");
-            self.source
-                .problem(value.span(), message, format!("write {expected}"));
+            self.source.problem(value.span(), message, format!("write {expected}"));
         }
         number
     }
@@ -120,8 +111,7 @@ impl Reader<'_, '_> {
             Ok(quantity) => Some(quantity),
             Err(error) => {
                 let error: T::Err = error;
-                self.source
-                    .problem(value.span(), error.to_string(), format!("write {expected}"));
+                self.source.problem(value.span(), error.to_string(), format!("write {expected}"));
                 None
             }
         }
@@ -134,15 +124,11 @@ impl Reader<'_, '_> {
         what: &str,
     ) -> Option<T> {
         let text = self.text(value)?;
-        let found = choice
-            .iter()
-            .find(|(word, _)| *word == text)
-            .map(|&(_, found)| found);
+        let found = choice.iter().find(|(word, _)| *word == text).map(|&(_, found)| found);
         if found.is_none() {
             let words: Vec<&str> = choice.iter().map(|&(word, _)| word).collect();
             let message = format!("unknown {what} `{text}`");
-            self.source
-                .problem(value.span(), message, suggestion(&text, &words));
+            self.source.problem(value.span(), message, suggestion(&text, &words));
         }
         found
     }
@@ -158,12 +144,7 @@ impl Reader<'_, '_> {
         if let (Some(value), None) = (value, table) {
             self.wrong(value, &format!("a table {name}"));
         }
-        Section {
-            name,
-            span: value.map_or(0..0, Spanned::span),
-            table,
-            known: Vec::new(),
-        }
+        Section { name, span: value.map_or(0..0, Spanned::span), table, known: Vec::new() }
     }
 
     pub(crate) fn tables<'a, 'i>(
@@ -178,12 +159,7 @@ impl Reader<'_, '_> {
         let tables: Option<Vec<_>> = value.get_ref().as_array().and_then(|array| {
             let section = |item: &'a Value<'i>| {
                 let table = Some(item.get_ref().as_table()?);
-                Some(Section {
-                    name,
-                    span: item.span(),
-                    table,
-                    known: Vec::new(),
-                })
+                Some(Section { name, span: item.span(), table, known: Vec::new() })
             };
             array.iter().map(section).collect()
         });
@@ -205,8 +181,7 @@ impl Reader<'_, '_> {
         let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
         if duration.0 == 0 || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");
-            self.source
-                .problem(value.span(), message, "use more than 0 and at most an hour");
+            self.source.problem(value.span(), message, "use more than 0 and at most an hour");
             return None;
         }
         Some(duration)

@@ -44,10 +44,7 @@ impl DatagramHeader {
         let integer = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         match Self::sequence_bits(payload.len()) {
             0 => None,
-            32 => Some(Self {
-                sequence: integer(&payload[..4]),
-                departure_ns: 0,
-            }),
+            32 => Some(Self { sequence: integer(&payload[..4]), departure_ns: 0 }),
             _ => Some(Self {
                 sequence: integer(&payload[..8]),
                 departure_ns: integer(&payload[8..16]),
@@ -63,27 +60,12 @@ mod tests {
 
     #[test]
     fn a_payload_carries_what_fits() {
-        let header = DatagramHeader {
-            sequence: 0x1_0000_0002,
-            departure_ns: 9,
-        };
+        let header = DatagramHeader { sequence: 0x1_0000_0002, departure_ns: 9 };
         for (length, expected) in [
             (0, None),
             (3, None),
-            (
-                4,
-                Some(DatagramHeader {
-                    sequence: 2,
-                    departure_ns: 0,
-                }),
-            ),
-            (
-                15,
-                Some(DatagramHeader {
-                    sequence: 2,
-                    departure_ns: 0,
-                }),
-            ),
+            (4, Some(DatagramHeader { sequence: 2, departure_ns: 0 })),
+            (15, Some(DatagramHeader { sequence: 2, departure_ns: 0 })),
             (16, Some(header)),
             (1472, Some(header)),
         ] {

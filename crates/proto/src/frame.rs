@@ -28,25 +28,14 @@ impl FrameReader {
     /// Takes bytes as they arrive, never holding more than one frame beyond its cap.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
         self.bytes.extend_from_slice(bytes);
-        let pending = self.bytes.len()
-            - self
-                .bytes
-                .iter()
-                .rposition(|&b| b == b'\n')
-                .map_or(0, |p| p + 1);
-        if pending > FRAME_BYTES_MAX {
-            Err(FrameError::TooLong)
-        } else {
-            Ok(())
-        }
+        let pending =
+            self.bytes.len() - self.bytes.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+        if pending > FRAME_BYTES_MAX { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
     /// The next whole message, if there is one.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
-        let Some(end) = self.bytes[self.searched..]
-            .iter()
-            .position(|&byte| byte == b'\n')
-        else {
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let Some(end) = self.bytes[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = self.bytes.len();
             return Ok(None);
         };
@@ -90,7 +79,7 @@ mod tests {
             let mut found = Vec::new();
             for piece in bytes.chunks(cut) {
                 reader.push(piece).unwrap();
-                while let Some(message) = reader.next::<u32>().unwrap() {
+                while let Some(message) = reader.next_message::<u32>().unwrap() {
                     found.push(message);
                 }
             }
@@ -101,7 +90,7 @@ mod tests {
         fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
             let mut reader = FrameReader::default();
             if reader.push(&bytes).is_ok() {
-                while let Ok(Some(_)) = reader.next::<crate::Order>() {}
+                while let Ok(Some(_)) = reader.next_message::<crate::Order>() {}
             }
         }
     }

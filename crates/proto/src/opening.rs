@@ -79,10 +79,7 @@ impl Opening {
 
     /// The acceptance of this opening.
     pub fn acceptance(self) -> Self {
-        Self {
-            kind: OpeningKind::Accept,
-            ..self
-        }
+        Self { kind: OpeningKind::Accept, ..self }
     }
 }
 

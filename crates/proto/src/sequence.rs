@@ -23,12 +23,7 @@ impl SequenceTracker {
     /// For payloads that carry the low `bits` bits of the number: 32 or 64.
     pub fn new(bits: u32) -> Self {
         let seen = vec![0; (WINDOW / 64) as usize];
-        Self {
-            bits,
-            next: 0,
-            seen,
-            counts: SequenceCounts::default(),
-        }
+        Self { bits, next: 0, seen, counts: SequenceCounts::default() }
     }
 
     /// Counts the arrival of a number.

@@ -110,24 +110,14 @@ mod tests {
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
         // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
         // 375 bytes would claim 1.5 Gbit/s.
-        let counts = Counts {
-            calls: 3,
-            bytes: 375,
-            elapsed_ns: 2_000,
-            first_bytes: 125,
-        };
+        let counts = Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, first_bytes: 125 };
         assert_eq!(counts.received_bps(), Some(1e9));
         assert_eq!(counts.sent_bps(), Some(1.5e9));
     }
 
     #[test]
     fn a_single_arrival_has_no_rate() {
-        let counts = Counts {
-            calls: 1,
-            bytes: 125,
-            elapsed_ns: 0,
-            first_bytes: 125,
-        };
+        let counts = Counts { calls: 1, bytes: 125, elapsed_ns: 0, first_bytes: 125 };
         assert_eq!(counts.received_bps(), None);
     }
 }

@@ -90,7 +90,8 @@ impl Record {
         if self.outcome != Outcome::Completed {
             return None;
         }
-        let figure = self.figures.goodput_bps.or(self.figures.rtt_mean_ns).or(self.figures.sent_bps)?;
+        let figure =
+            self.figures.goodput_bps.or(self.figures.rtt_mean_ns).or(self.figures.sent_bps)?;
         Some(figure.value).filter(|value| value.is_finite() && *value > 0.0)
     }
 }

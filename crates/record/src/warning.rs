@@ -59,10 +59,7 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AboveCeiling {
-                goodput_bps,
-                allowed_bps,
-            } => write!(
+            Self::AboveCeiling { goodput_bps, allowed_bps } => write!(
                 f,
                 "{:.2} Mbit/s arrived where the wire allows {:.2}: a defect of the tool or of the \
                  emulated link",
@@ -75,10 +72,7 @@ impl fmt::Display for Warning {
                  tool or of the emulated link"
             ),
             Self::UnexplainedLoss { datagrams } => {
-                write!(
-                    f,
-                    "{datagrams} datagrams were lost and no counter says where"
-                )
+                write!(f, "{datagrams} datagrams were lost and no counter says where")
             }
             Self::Correlated { lag1 } => write!(
                 f,
@@ -89,10 +83,7 @@ impl fmt::Display for Warning {
             Self::NotPinned { node, reason } => {
                 write!(f, "node {node} was not bound to a processor: {reason}")
             }
-            Self::SmallBuffer {
-                asked_bytes,
-                granted_bytes,
-            } => write!(
+            Self::SmallBuffer { asked_bytes, granted_bytes } => write!(
                 f,
                 "asked for a receive buffer of {asked_bytes} bytes, got {granted_bytes}: raise \
                  net.core.rmem_max"

@@ -25,11 +25,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn remark(about: &str, text: String) -> Self {
-        Self {
-            about: about.to_owned(),
-            text,
-            verdicts: Vec::new(),
-        }
+        Self { about: about.to_owned(), text, verdicts: Vec::new() }
     }
 }
 
@@ -47,16 +43,8 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         })
         .collect();
     if all.is_empty() {
-        let runs = e
-            .records
-            .iter()
-            .filter(|record| !record.place.warm_up)
-            .count();
-        let text = format!(
-            "{} in {}; this plan compares nothing.",
-            count(runs, "run"),
-            e.name
-        );
+        let runs = e.records.iter().filter(|record| !record.place.warm_up).count();
+        let text = format!("{} in {}; this plan compares nothing.", count(runs, "run"), e.name);
         all.push(Answer::remark(e.name, text));
     }
     if all.len() > SENTENCES_MAX {
@@ -86,20 +74,15 @@ fn of_group(
     place: usize,
     compare: &Compare,
 ) -> Option<Answer> {
-    let found: Vec<&Comparison> = group
-        .rows
-        .iter()
-        .filter_map(|row| table.change(row.changes[place]))
-        .collect();
+    let found: Vec<&Comparison> =
+        group.rows.iter().filter_map(|row| table.change(row.changes[place])).collect();
     let candidate = label::level(compare.factor, &compare.candidate);
     let baseline = label::level(compare.factor, &compare.baseline);
     let uncompared = group.rows.len() - found.len();
     let rows = count(group.rows.len(), "row");
     let part = |verdict: Verdict, words: &str| {
-        let those: Vec<&&Comparison> = found
-            .iter()
-            .filter(|comparison| comparison.verdict == verdict)
-            .collect();
+        let those: Vec<&&Comparison> =
+            found.iter().filter(|comparison| comparison.verdict == verdict).collect();
         let share_of = if those.len() == group.rows.len() {
             format!("in all {rows}")
         } else {
@@ -146,11 +129,10 @@ fn of_group(
     })
 }
 
-fn sentence(text: &str) -> String {
+/// The text with a capital and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
     format!("{}{}.", first.unwrap_or_default(), letters.as_str())
 }
 
@@ -166,15 +148,9 @@ fn range(comparisons: &[&&Comparison]) -> String {
 }
 
 fn unseen(comparisons: &[&&Comparison]) -> String {
-    let largest = comparisons
-        .iter()
-        .filter_map(|c| c.smallest_visible)
-        .fold(0.0, f64::max);
+    let largest = comparisons.iter().filter_map(|c| c.smallest_visible).fold(0.0, f64::max);
     if largest > 0.0 {
-        format!(
-            ", where up to {}\u{a0}% could have gone unseen",
-            share(largest)
-        )
+        format!(", where up to {}\u{a0}% could have gone unseen", share(largest))
     } else {
         String::new()
     }

@@ -52,11 +52,7 @@ pub(crate) struct Loss {
 impl Loss {
     /// Lost datagrams as a share of those sent.
     pub(crate) fn share(self) -> f64 {
-        if self.sent == 0 {
-            0.0
-        } else {
-            self.drops.lost as f64 / self.sent as f64
-        }
+        if self.sent == 0 { 0.0 } else { self.drops.lost as f64 / self.sent as f64 }
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -70,13 +66,7 @@ impl Loss {
 
     /// Where they were lost: `link 12, socket 3`.
     pub(crate) fn places(self) -> String {
-        let Drops {
-            socket,
-            link,
-            reassembly,
-            unexplained,
-            ..
-        } = self.drops;
+        let Drops { socket, link, reassembly, unexplained, .. } = self.drops;
         let places = [
             ("on the link", link),
             ("at the socket", socket),
@@ -111,12 +101,7 @@ impl<'a> Cell<'a> {
         let value = estimate.as_ref().map(|estimate| estimate.value);
         let limit = |limit: Option<(Kind, f64, String)>| {
             let (kind, limit, formula) = limit?;
-            Some(Limit {
-                kind,
-                value: limit,
-                share: value? / limit,
-                formula,
-            })
+            Some(Limit { kind, value: limit, share: value? / limit, formula })
         };
         let flows = || runs.counted.iter().flat_map(|record| &record.flows);
         let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
@@ -124,10 +109,7 @@ impl<'a> Cell<'a> {
         let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
             Loss::default(),
             |mut sum, flow| {
-                sum.add(Loss {
-                    sent: flow.sent.calls,
-                    drops: flow.drops,
-                });
+                sum.add(Loss { sent: flow.sent.calls, drops: flow.drops });
                 sum
             },
         );
@@ -139,11 +121,7 @@ impl<'a> Cell<'a> {
                 .and_then(|record| record.figures.get(figure))
                 .map(|figure| figure.provenance),
             limit: limit(first.and_then(|record| hard_limit(record, figure))),
-            message_limit: limit(
-                first
-                    .filter(|_| is_stream)
-                    .and_then(|record| message_limit(record)),
-            ),
+            message_limit: limit(first.filter(|_| is_stream).and_then(message_limit)),
             is_merged: is_stream && tcp.iter().any(|tcp| tcp.is_merged()),
             writes_per_segment: (is_stream && !tcp.is_empty()).then(|| {
                 tcp.iter().map(|tcp| tcp.writes_per_segment).sum::<f64>() / tcp.len() as f64
@@ -156,41 +134,23 @@ impl<'a> Cell<'a> {
 }
 
 fn why_missing(runs: &Runs<'_>) -> String {
-    runs.failed
-        .last()
-        .and_then(|record| failure(record))
-        .unwrap_or_else(|| {
-            if runs.counted.is_empty() {
-                "not run yet"
-            } else {
-                "this figure was not recorded"
-            }
+    runs.failed.last().and_then(|record| failure(record)).unwrap_or_else(|| {
+        if runs.counted.is_empty() { "not run yet" } else { "this figure was not recorded" }
             .to_owned()
-        })
+    })
 }
 
 fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
     let floor = |part: f64| {
         let floor = record.limits.rtt_floor.as_ref()?;
-        Some((
-            floor.kind,
-            floor.time_ns.as_f64() * part,
-            floor.formula.clone(),
-        ))
+        Some((floor.kind, floor.time_ns.as_f64() * part, floor.formula.clone()))
     };
     match figure {
-        Figure::Goodput => record
-            .limits
-            .ceilings
-            .iter()
-            .find(|ceiling| ceiling.kind == Kind::Bound)
-            .map(|ceiling| {
-                (
-                    ceiling.kind,
-                    ceiling.goodput_bps.as_f64(),
-                    ceiling.formula.clone(),
-                )
-            }),
+        Figure::Goodput => {
+            record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound).map(
+                |ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()),
+            )
+        }
         Figure::HalfRtt => floor(0.5),
         _ => floor(1.0),
     }
@@ -205,11 +165,5 @@ fn message_limit(record: &Record) -> Option<(Kind, f64, String)> {
         .find(|ceiling| {
             ceiling.kind == Kind::Conditional && ceiling.inputs.contains_key("payload_bytes")
         })
-        .map(|ceiling| {
-            (
-                ceiling.kind,
-                ceiling.goodput_bps.as_f64(),
-                ceiling.formula.clone(),
-            )
-        })
+        .map(|ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()))
 }

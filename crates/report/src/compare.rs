@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use fabricmark_plan::{Figure, Pattern, Point};
-use fabricmark_record::Record;
+use fabricmark_record::{Provenance, Record};
 use fabricmark_stats::{Better, Comparison, Estimate, Verdict, holm, mean, unpaired};
 use fabricmark_units::Percent;
 use serde_json::{Value, json};
@@ -40,6 +40,8 @@ pub struct ComparedPoint {
     pub point: String,
     /// The figure that is compared.
     pub figure: Figure,
+    /// Where the figures of both sets come from; more than one where they differ.
+    pub provenance: Vec<Provenance>,
     /// The baseline's estimate, in base units; absent where no run counts.
     pub baseline: Option<Estimate>,
     /// The candidate's estimate.
@@ -73,21 +75,15 @@ pub fn compare(
     let mut keys: Vec<&str> = a.keys().filter(|key| b.get_key(key).is_some()).collect();
     keys.sort_by_key(|key| first_place(&a, key));
     let shared: HashSet<&str> = keys.iter().copied().collect();
-    let mut unmatched: Vec<String> = a
-        .keys()
-        .chain(b.keys())
-        .filter(|key| !shared.contains(key))
-        .map(str::to_owned)
-        .collect();
+    let mut unmatched: Vec<String> =
+        a.keys().chain(b.keys()).filter(|key| !shared.contains(key)).map(str::to_owned).collect();
     unmatched.sort_unstable();
     let mut rows: Vec<ComparedPoint> = keys
         .into_iter()
         .filter_map(|key| Some(compared(key, a.get_key(key)?, b.get_key(key)?, confidence)))
         .collect();
-    let mut family: Vec<Comparison> = rows
-        .iter()
-        .filter_map(|row| row.comparison.clone())
-        .collect();
+    let mut family: Vec<Comparison> =
+        rows.iter().filter_map(|row| row.comparison.clone()).collect();
     holm(&mut family);
     let decided = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
     for (comparison, decided) in decided.zip(family) {
@@ -108,29 +104,27 @@ pub fn compare(
 /// Points in the order of their plan.
 fn first_place(runs: &ByPoint<'_>, key: &str) -> Option<u32> {
     let runs = runs.get_key(key)?;
-    runs.counted
-        .iter()
-        .chain(&runs.failed)
-        .map(|record| record.place.point)
-        .min()
+    runs.counted.iter().chain(&runs.failed).map(|record| record.place.point).min()
 }
 
 fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedPoint {
-    let first: Option<&Point> = a
-        .counted
-        .iter()
-        .chain(&a.failed)
-        .next()
-        .map(|record| &record.point);
+    let first: Option<&Point> =
+        a.counted.iter().chain(&a.failed).next().map(|record| &record.point);
     let figure = match first.map(|point| point.pattern) {
         Some(Pattern::PingPong) => Figure::Rtt,
         Some(Pattern::Stream) | None => Figure::Goodput,
     };
+    let mut provenance: Vec<Provenance> = Vec::new();
+    for record in a.counted.iter().chain(&b.counted) {
+        let origin = record.figures.get(figure).map(|figure| figure.provenance);
+        provenance.extend(origin.filter(|origin| !provenance.contains(origin)));
+    }
     let (better, tie) = judged_by(figure);
     let (a, b) = (a.deciding(), b.deciding());
     ComparedPoint {
         point: key.to_owned(),
         figure,
+        provenance,
         baseline: mean(&a, confidence),
         candidate: mean(&b, confidence),
         comparison: unpaired(&a, &b, confidence, better, tie),
@@ -189,9 +183,7 @@ impl ComparisonReport {
         let mut out = String::new();
         let count = |verdict| {
             let found = self.rows.iter().filter_map(|row| row.comparison.as_ref());
-            found
-                .filter(|comparison| comparison.verdict == verdict)
-                .count()
+            found.filter(|comparison| comparison.verdict == verdict).count()
         };
         let _ = writeln!(
             out,
@@ -204,17 +196,15 @@ impl ComparisonReport {
             count(Verdict::Same),
             count(Verdict::CannotTell)
         );
+        let shared = self.shared_levels();
+        if !shared.is_empty() {
+            let _ = writeln!(out, "All points: {}.\n", shared.join(" "));
+        }
         let mut table = comfy_table::Table::new();
         table.load_style(crate::text::STYLE);
-        table.set_header([
-            "point",
-            self.baseline.as_str(),
-            &self.candidate,
-            "change",
-            "verdict",
-        ]);
+        table.set_header(["point", self.baseline.as_str(), &self.candidate, "change", "verdict"]);
         for row in &self.rows {
-            table.add_row(row.written());
+            table.add_row(row.written(&shared));
         }
         for line in table.lines() {
             let _ = writeln!(out, "{}", line.trim_end());
@@ -233,13 +223,10 @@ impl ComparisonReport {
     /// The comparison as JSON: base units, changes as fractions.
     pub fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
-            let unit = format!(
-                "{}_{}",
-                label::figure_key(row.figure),
-                Unit::of(row.figure).key
-            );
+            let unit = format!("{}_{}", label::figure_key(row.figure), Unit::of(row.figure).key);
             json!({
                 "point": row.point,
+                "provenance": row.provenance,
                 (format!("baseline_{unit}")): row.baseline,
                 (format!("candidate_{unit}")): row.candidate,
                 "comparison": row.comparison.as_ref().map(summary::comparison),
@@ -255,6 +242,17 @@ impl ComparisonReport {
         })
     }
 
+    /// Levels that all points have, which need no place in each row.
+    fn shared_levels(&self) -> Vec<&str> {
+        let Some(first) = self.rows.first().filter(|_| self.rows.len() > 1) else {
+            return Vec::new();
+        };
+        let is_shared = |level: &&str| {
+            self.rows.iter().all(|row| row.point.split(' ').any(|other| other == *level))
+        };
+        first.point.split(' ').filter(is_shared).collect()
+    }
+
     fn gate_text(&self) -> String {
         let word = self.gate.word();
         if self.gate_share > 0.0 {
@@ -266,7 +264,7 @@ impl ComparisonReport {
 }
 
 impl ComparedPoint {
-    fn written(&self) -> [String; 5] {
+    fn written(&self, shared: &[&str]) -> [String; 5] {
         let unit = Unit::of(self.figure);
         let value = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or_else(
@@ -284,12 +282,13 @@ impl ComparedPoint {
                 (format!("{value} {interval}"), label::judged(comparison))
             },
         );
-        [
-            self.point.clone(),
-            value(&self.baseline),
-            value(&self.candidate),
-            change,
-            verdict,
-        ]
+        let mut own: Vec<&str> =
+            self.point.split(' ').filter(|level| !shared.contains(level)).collect();
+        let origins: Vec<&str> = self.provenance.iter().map(|&p| label::provenance(p)).collect();
+        let origin = format!("({})", origins.join(" and "));
+        if !origins.is_empty() && origins != ["measured"] {
+            own.push(&origin);
+        }
+        [own.join(" "), value(&self.baseline), value(&self.candidate), change, verdict]
     }
 }

@@ -1,6 +1,6 @@
 //! Records for other programs: one row or one line a run.
 
-use fabricmark_plan::Factor;
+use fabricmark_plan::{Factor, Point};
 use fabricmark_record::{Counts, Drops, Outcome, Record};
 use fabricmark_wire::Kind;
 
@@ -10,16 +10,11 @@ use fabricmark_wire::Kind;
 pub fn csv(records: &[Record]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut put = |row: Vec<String>| {
-        writer
-            .write_record(&row)
-            .expect("a vector takes every byte and each row is equally long");
+        writer.write_record(&row).expect("a vector takes every byte and each row is equally long");
     };
     put(fields(None).into_iter().map(|(name, _)| name).collect());
     for record in records {
-        put(fields(Some(record))
-            .into_iter()
-            .map(|(_, value)| value)
-            .collect());
+        put(fields(Some(record)).into_iter().map(|(_, value)| value).collect());
     }
     let bytes = writer.into_inner().expect("a vector takes every byte");
     String::from_utf8(bytes).expect("the fields are text")
@@ -47,16 +42,18 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     put("place", place.map(|place| place.place.to_string()));
     put("warm_up", place.map(|place| place.warm_up.to_string()));
     put("started", record.map(|record| record.started.clone()));
-    put(
-        "duration_ns",
-        record.map(|record| record.duration_ns.0.to_string()),
-    );
+    put("duration_ns", record.map(|record| record.duration_ns.0.to_string()));
     for factor in Factor::ALL {
         let name = match factor {
             Factor::Payload | Factor::ReceiveBuffer => format!("{factor}_bytes"),
             _ => factor.to_string(),
         };
-        put(&name, record.map(|record| record.point.level(factor)));
+        let level = |point: &Point| match factor {
+            Factor::Payload => Some(point.payload.0.to_string()),
+            Factor::ReceiveBuffer => point.receive_buffer.map(|bytes| bytes.0.to_string()),
+            _ => Some(point.level(factor)),
+        };
+        put(&name, record.and_then(|record| level(&record.point)));
     }
     let (outcome, reason) = record.map(outcome).unzip();
     put("outcome", outcome.map(str::to_owned));
@@ -73,14 +70,8 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     ] {
         put(name, figure.map(|figure| figure.value.to_string()));
     }
-    let provenance = figures
-        .goodput_bps
-        .or(figures.rtt_mean_ns)
-        .map(|figure| figure.provenance);
-    put(
-        "provenance",
-        provenance.map(|p| crate::label::provenance(p).to_owned()),
-    );
+    let provenance = figures.goodput_bps.or(figures.rtt_mean_ns).map(|figure| figure.provenance);
+    put("provenance", provenance.map(|p| crate::label::provenance(p).to_owned()));
     let ceiling = |kind| {
         let ceilings = &record?.limits.ceilings;
         let ceiling = ceilings.iter().find(|ceiling| ceiling.kind == kind)?;
@@ -89,27 +80,17 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     put("ceiling_bound_bps", ceiling(Kind::Bound));
     put("ceiling_conditional_bps", ceiling(Kind::Conditional));
     let floor = record.and_then(|record| record.limits.rtt_floor.as_ref());
-    put(
-        "rtt_floor_ns",
-        floor.map(|floor| floor.time_ns.as_f64().to_string()),
-    );
+    put("rtt_floor_ns", floor.map(|floor| floor.time_ns.as_f64().to_string()));
     counts(record, &mut put);
     let warnings = record.map(|record| {
-        record
-            .warnings
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("; ")
+        record.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     });
     put("warnings", warnings);
     fields
 }
 
 fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
-    let flows = record
-        .map(|record| record.flows.as_slice())
-        .unwrap_or_default();
+    let flows = record.map(|record| record.flows.as_slice()).unwrap_or_default();
     let has_flows = !flows.is_empty();
     let (mut sent, mut received) = (Counts::default(), Counts::default());
     let mut drops = Drops::default();
@@ -143,16 +124,10 @@ fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     let tcp: Vec<_> = flows.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
     let has_tcp = !tcp.is_empty();
     let retransmitted: u64 = tcp.iter().map(|tcp| tcp.retransmitted).sum();
-    put(
-        "tcp_retransmitted",
-        has_tcp.then(|| retransmitted.to_string()),
-    );
+    put("tcp_retransmitted", has_tcp.then(|| retransmitted.to_string()));
     let writes: f64 = tcp.iter().map(|tcp| tcp.writes_per_segment).sum();
     let writes = writes / tcp.len().max(1) as f64;
-    put(
-        "tcp_writes_per_segment",
-        has_tcp.then(|| writes.to_string()),
-    );
+    put("tcp_writes_per_segment", has_tcp.then(|| writes.to_string()));
     let merged = tcp.iter().any(|tcp| tcp.is_merged());
     put("tcp_merged", has_tcp.then(|| merged.to_string()));
 }

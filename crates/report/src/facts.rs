@@ -9,7 +9,7 @@ use fabricmark_units::{Nanos, Percent};
 
 use crate::Experiment;
 use crate::number::{count, fixed};
-use crate::{label, select};
+use crate::{answer, label, select};
 
 /// A fact with its name.
 pub(crate) type Fact = (&'static str, String);
@@ -109,10 +109,8 @@ fn factors(e: &Experiment<'_>) -> String {
             let mut levels = select::levels(&points, factor);
             levels.retain(|level| !level.is_empty());
             let heading = label::heading(factor);
-            let levels: Vec<String> = levels
-                .iter()
-                .map(|level| label::row(factor, level))
-                .collect();
+            let levels: Vec<String> =
+                levels.iter().map(|level| label::row(factor, level)).collect();
             (!levels.is_empty()).then(|| format!("{heading}: {}", levels.join(" · ")))
         })
         .collect();
@@ -123,10 +121,7 @@ fn provenance(e: &Experiment<'_>) -> String {
     let mut found: Vec<Provenance> = Vec::new();
     for record in e.records {
         let figures = &record.figures;
-        for figure in [figures.goodput_bps, figures.rtt_mean_ns]
-            .into_iter()
-            .flatten()
-        {
+        for figure in [figures.goodput_bps, figures.rtt_mean_ns].into_iter().flatten() {
             if !found.contains(&figure.provenance) {
                 found.push(figure.provenance);
             }
@@ -145,12 +140,12 @@ fn provenance(e: &Experiment<'_>) -> String {
     sentence_list(&words)
 }
 
+/// Parts joined by semicolons, with a capital and a full stop.
 fn sentence_list(words: &[String]) -> String {
     if words.is_empty() {
-        "no figures".to_owned()
-    } else {
-        words.join("; ") + "."
+        return "No figures.".to_owned();
     }
+    answer::sentence(&words.join("; "))
 }
 
 fn instrument(e: &Experiment<'_>) -> String {
@@ -180,11 +175,7 @@ fn runs(e: &Experiment<'_>) -> String {
             (Outcome::Invalid(_), false) => invalid += 1,
         }
     }
-    let state = if e.planned_complete {
-        ""
-    } else {
-        ", more planned"
-    };
+    let state = if e.planned_complete { "" } else { ", more planned" };
     format!(
         "{} counted ({} s), {warm_ups} warm-ups, {skipped} skipped, {invalid} invalid{state}",
         fixed(f64::from(completed), 0),
@@ -206,12 +197,8 @@ pub(crate) fn digest(e: &Experiment<'_>) -> String {
 }
 
 fn hosts(e: &Experiment<'_>) -> String {
-    let found: BTreeSet<String> = e
-        .records
-        .iter()
-        .flat_map(|record| &record.nodes)
-        .map(|node| host(&node.host))
-        .collect();
+    let found: BTreeSet<String> =
+        e.records.iter().flat_map(|record| &record.nodes).map(|node| host(&node.host)).collect();
     if found.is_empty() {
         return "unknown".to_owned();
     }
@@ -224,21 +211,10 @@ fn host(host: &HostFacts) -> String {
         host.os.clone(),
         format!("kernel {}", host.kernel),
         format!("{} × {}", host.cpus, host.cpu),
-        format!(
-            "{} GiB",
-            fixed(host.memory_bytes as f64 / f64::from(1 << 30), 0)
-        ),
+        format!("{} GiB", fixed(host.memory_bytes as f64 / f64::from(1 << 30), 0)),
     ];
-    words.extend(
-        host.governor
-            .as_ref()
-            .map(|governor| format!("governor {governor}")),
-    );
-    words.extend(
-        host.clock_source
-            .as_ref()
-            .map(|clock| format!("clock {clock}")),
-    );
+    words.extend(host.governor.as_ref().map(|governor| format!("governor {governor}")));
+    words.extend(host.clock_source.as_ref().map(|clock| format!("clock {clock}")));
     if host.is_virtual {
         words.push("virtual machine".to_owned());
     }

@@ -3,6 +3,7 @@
 use fabricmark_plan::{Factor, Figure, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
+use fabricmark_units::Bytes;
 
 use crate::number;
 
@@ -22,8 +23,10 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
 
 /// A level as it stands at the head of a row, where the factor is named above.
 pub(crate) fn row(factor: Factor, text: &str) -> String {
-    match (factor, text.parse::<f64>()) {
-        (Factor::Payload | Factor::ReceiveBuffer, Ok(bytes)) => number::fixed(bytes, 0),
+    match (factor, text.parse()) {
+        (Factor::Payload | Factor::ReceiveBuffer, Ok(Bytes(bytes))) => {
+            number::fixed(bytes as f64, 0)
+        }
         (Factor::Family, _) => level(factor, text),
         _ => text.to_owned(),
     }

@@ -31,27 +31,15 @@ impl Tally {
                 entry.count += 1;
                 entry.is_uniform &= entry.text == text;
             }
-            None => self.0.push(Entry {
-                kind,
-                text,
-                count: 1,
-                is_uniform: true,
-            }),
+            None => self.0.push(Entry { kind, text, count: 1, is_uniform: true }),
         }
     }
 
     fn into_notes(self) -> impl Iterator<Item = String> {
-        self.0.into_iter().map(
-            |Entry {
-                 text,
-                 count: n,
-                 is_uniform,
-                 ..
-             }| {
-                let such_as = if is_uniform { "" } else { "such as: " };
-                format!("{}: {such_as}{text}", count(n, "run"))
-            },
-        )
+        self.0.into_iter().map(|Entry { text, count: n, is_uniform, .. }| {
+            let such_as = if is_uniform { "" } else { "such as: " };
+            format!("{}: {such_as}{text}", count(n, "run"))
+        })
     }
 }
 
@@ -60,22 +48,14 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     if groups.is_empty() {
         notes.push("no point of this plan belongs to this table".to_owned());
     }
-    if groups
-        .iter()
-        .flat_map(Group::cells)
-        .any(|cell| cell.message_limit.is_some())
-    {
+    if groups.iter().flat_map(Group::cells).any(|cell| cell.message_limit.is_some()) {
         notes.push(
             "% of ceiling: of what a stream may reach at most / of what writes that travel one by \
              one would reach"
                 .to_owned(),
         );
     }
-    if groups
-        .iter()
-        .flat_map(Group::cells)
-        .any(|cell| cell.is_merged)
-    {
+    if groups.iter().flat_map(Group::cells).any(|cell| cell.is_merged) {
         notes.push(
             "† merged: the kernel put several writes into one segment, so the second ceiling says \
              nothing"
@@ -83,17 +63,10 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
         );
     }
     notes.extend(groups.iter().filter_map(loss));
-    let shown: Vec<&Runs<'_>> = groups
-        .iter()
-        .flat_map(Group::cells)
-        .filter_map(|cell| runs.get(cell.point))
-        .collect();
+    let shown: Vec<&Runs<'_>> =
+        groups.iter().flat_map(Group::cells).filter_map(|cell| runs.get(cell.point)).collect();
     notes.extend(of_runs(&shown));
-    notes.extend(
-        groups
-            .iter()
-            .filter_map(|group| correlation(spec, group, runs)),
-    );
+    notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
     notes
 }
 
@@ -105,11 +78,7 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
         let text = failure(record).unwrap_or_default();
         failures.add(text.clone(), text);
     }
-    for warning in runs
-        .iter()
-        .flat_map(|runs| &runs.counted)
-        .flat_map(|r| &r.warnings)
-    {
+    for warning in runs.iter().flat_map(|runs| &runs.counted).flat_map(|r| &r.warnings) {
         warnings.add(kind(warning), warning.to_string());
     }
     failures.into_notes().chain(warnings.into_notes()).collect()
@@ -134,10 +103,7 @@ fn loss(group: &Group<'_>) -> Option<String> {
         format!(
             "{}: {} lost in {}, {} % of those sent at worst ({})",
             group.title,
-            count(
-                usize::try_from(sum.drops.lost).unwrap_or(usize::MAX),
-                "datagram"
-            ),
+            count(usize::try_from(sum.drops.lost).unwrap_or(usize::MAX), "datagram"),
             count(losses.len(), "cell"),
             share(worst),
             sum.places()

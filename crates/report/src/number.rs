@@ -16,16 +16,8 @@ pub(crate) struct Unit {
 impl Unit {
     pub(crate) fn of(figure: Figure) -> Self {
         match figure {
-            Figure::Goodput => Self {
-                name: "Mbit/s",
-                size: 1e6,
-                key: "bps",
-            },
-            _ => Self {
-                name: "µs",
-                size: 1e3,
-                key: "ns",
-            },
+            Figure::Goodput => Self { name: "Mbit/s", size: 1e6, key: "bps" },
+            _ => Self { name: "µs", size: 1e3, key: "ns" },
         }
     }
 }
@@ -115,11 +107,7 @@ pub(crate) fn change(change: &Estimate) -> WrittenChange {
         interval: change.interval.map_or_else(
             || format!("(n = {} < {})", change.n, change.n_needed),
             |Interval { low, high }| {
-                format!(
-                    "[{}, {}]",
-                    signed(low * 100.0, decimals),
-                    signed(high * 100.0, decimals)
-                )
+                format!("[{}, {}]", signed(low * 100.0, decimals), signed(high * 100.0, decimals))
             },
         ),
     }
@@ -133,20 +121,12 @@ pub(crate) fn percent(fraction: f64) -> String {
 fn signed(value: f64, decimals: usize) -> String {
     let text = fixed(value, decimals);
     let is_zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
-    if value > 0.0 && !is_zero {
-        format!("+{text}")
-    } else {
-        text
-    }
+    if value > 0.0 && !is_zero { format!("+{text}") } else { text }
 }
 
 /// A p value: `0.031`, `< 0.001`.
 pub(crate) fn probability(p: f64) -> String {
-    if p < 0.001 {
-        "< 0.001".to_owned()
-    } else {
-        format!("{p:.3}")
-    }
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
 /// `1 row`, `2 rows`.
@@ -160,17 +140,8 @@ mod tests {
     use super::*;
 
     fn of(value: f64, half_width: Option<f64>) -> Estimate {
-        let interval = half_width.map(|w| Interval {
-            low: value - w,
-            high: value + w,
-        });
-        Estimate {
-            value,
-            interval,
-            n: 5,
-            n_needed: 6,
-            confidence: 0.95,
-        }
+        let interval = half_width.map(|w| Interval { low: value - w, high: value + w });
+        Estimate { value, interval, n: 5, n_needed: 6, confidence: 0.95 }
     }
 
     #[test]
@@ -190,10 +161,7 @@ mod tests {
     #[test]
     fn a_value_without_an_interval_says_how_many_runs_it_lacks() {
         let written = estimate(&of(31_234.0, None), Unit::of(Figure::RttP99));
-        assert_eq!(
-            (written.value.as_str(), written.spread.as_str()),
-            ("31.23", "(n = 5 < 6)")
-        );
+        assert_eq!((written.value.as_str(), written.spread.as_str()), ("31.23", "(n = 5 < 6)"));
     }
 
     #[test]

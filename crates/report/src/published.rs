@@ -5,10 +5,8 @@ use fabricmark_plan::{Factor, Figure, Point};
 
 use crate::number::Unit;
 
-const TECHNOLOGIES: [(&str, Technology); 2] = [
-    ("10GbE", Technology::TenGigabitEthernet),
-    ("IPoIB", Technology::IpoibFdr),
-];
+const TECHNOLOGIES: [(&str, Technology); 2] =
+    [("10GbE", Technology::TenGigabitEthernet), ("IPoIB", Technology::IpoibFdr)];
 
 /// Every name that a plan's `published` key may hold.
 pub fn published_names() -> Vec<String> {
@@ -34,9 +32,7 @@ impl Published {
             (papers::Figure::GoodputMbps, Figure::Goodput)
                 | (papers::Figure::LatencyUs, Figure::HalfRtt)
         );
-        let (_, technology) = TECHNOLOGIES
-            .into_iter()
-            .find(|(word, _)| *word == technology)?;
+        let (_, technology) = TECHNOLOGIES.into_iter().find(|(word, _)| *word == technology)?;
         is_same.then_some(Self { table, technology })
     }
 
@@ -45,9 +41,7 @@ impl Published {
         if point.level(Factor::Transport) != self.table.transport {
             return None;
         }
-        let printed = self
-            .table
-            .value(self.technology, point.family, point.payload.0)?;
+        let printed = self.table.value(self.technology, point.family, point.payload.0)?;
         Some(printed * Unit::of(figure).size)
     }
 }
@@ -63,12 +57,7 @@ mod tests {
         assert_eq!(names.len(), 8);
         for name in names {
             let figures = [Figure::Goodput, Figure::HalfRtt];
-            assert!(
-                figures
-                    .iter()
-                    .any(|&f| Published::named(&name, f).is_some()),
-                "{name}"
-            );
+            assert!(figures.iter().any(|&f| Published::named(&name, f).is_some()), "{name}");
         }
     }
 

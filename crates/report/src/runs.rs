@@ -72,10 +72,7 @@ impl Runs<'_> {
 
     /// The values that decided how often the point was run, in the order of blocks.
     pub(crate) fn deciding(&self) -> Vec<f64> {
-        self.counted
-            .iter()
-            .filter_map(|record| record.deciding_value())
-            .collect()
+        self.counted.iter().filter_map(|record| record.deciding_value()).collect()
     }
 }
 

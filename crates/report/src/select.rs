@@ -6,19 +6,14 @@ use fabricmark_plan::{Factor, Figure, Level, Plan, Point, Where};
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Where) -> Vec<&'a Point> {
     let is_shown = |point: &&Point| {
         point.pattern == figure.pattern()
-            && filter
-                .iter()
-                .all(|(&factor, level)| point.level(factor) == *level)
+            && filter.iter().all(|(&factor, level)| point.level(factor) == *level)
     };
     plan.points.iter().filter(is_shown).collect()
 }
 
 /// The levels of one factor: by number where they are numbers, else in the plan's order.
 pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
-    let mut found = combinations(points, &[factor])
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>();
+    let mut found = combinations(points, &[factor]).into_iter().flatten().collect::<Vec<_>>();
     if found.iter().all(|level| level.parse::<u64>().is_ok()) {
         found.sort_by_key(|level| level.parse::<u64>().ok());
     }

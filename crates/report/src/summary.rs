@@ -2,6 +2,7 @@
 
 use fabricmark_plan::{Factor, Figure, Level};
 use fabricmark_stats::{Comparison, Estimate};
+use fabricmark_units::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::cell::{Cell, Limit};
@@ -12,10 +13,7 @@ use crate::{Experiment, answer, facts, label};
 pub fn summary_json(e: &Experiment<'_>) -> Value {
     let tables = tables(e);
     let pairs = |facts: Vec<facts::Fact>| -> Map<String, Value> {
-        facts
-            .into_iter()
-            .map(|(name, fact)| (name.to_lowercase(), json!(fact)))
-            .collect()
+        facts.into_iter().map(|(name, fact)| (name.to_lowercase(), json!(fact))).collect()
     };
     json!({
         "name": e.name,
@@ -58,25 +56,17 @@ fn group(table: &TableView<'_>, group: &Group<'_>) -> Value {
 
 fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
     let figure = table.spec.figure;
-    let comparisons = table
-        .compared
-        .iter()
-        .zip(&row.changes)
-        .map(|(compare, &change)| {
-            json!({
-                "factor": compare.factor,
-                "baseline": compare.baseline,
-                "candidate": compare.candidate,
-                "result": table.change(change).map(comparison),
-            })
-        });
-    let cells = row
-        .cells
-        .iter()
-        .zip(&row.published)
-        .filter_map(|(found, &published)| {
-            Some(cell(found.as_ref()?, figure, table.unit.key, published))
-        });
+    let comparisons = table.compared.iter().zip(&row.changes).map(|(compare, &change)| {
+        json!({
+            "factor": compare.factor,
+            "baseline": compare.baseline,
+            "candidate": compare.candidate,
+            "result": table.change(change).map(comparison),
+        })
+    });
+    let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {
+        Some(cell(found.as_ref()?, figure, table.unit.key, published))
+    });
     json!({
         "level": row.level,
         "cells": cells.collect::<Vec<_>>(),
@@ -86,10 +76,8 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
 
 fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> Value {
     let name = label::figure_key(figure);
-    let levels: Vec<(Factor, Level)> = Factor::ALL
-        .into_iter()
-        .map(|factor| (factor, cell.point.level(factor)))
-        .collect();
+    let levels: Vec<(Factor, Level)> =
+        Factor::ALL.into_iter().map(|factor| (factor, cell.point.level(factor))).collect();
     let mut map = Map::new();
     let mut put = |key: String, value: Value| {
         if !value.is_null() {
@@ -97,36 +85,14 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
         }
     };
     put("levels".to_owned(), self::levels(&levels));
-    put(
-        format!("{name}_{unit}"),
-        json!(cell.estimate.as_ref().map(estimate)),
-    );
-    put(
-        format!("{name}_median_{unit}"),
-        json!(cell.median.as_ref().map(estimate)),
-    );
+    put(format!("{name}_{unit}"), json!(cell.estimate.as_ref().map(estimate)));
+    put(format!("{name}_median_{unit}"), json!(cell.median.as_ref().map(estimate)));
     put("provenance".to_owned(), json!(cell.provenance));
     put("missing".to_owned(), json!(cell.missing));
-    put(
-        format!("limit_{unit}"),
-        json!(cell.limit.as_ref().map(limit)),
-    );
-    put(
-        format!("message_limit_{unit}"),
-        json!(cell.message_limit.as_ref().map(limit)),
-    );
-    put(
-        "merged".to_owned(),
-        if cell.is_merged {
-            json!(true)
-        } else {
-            Value::Null
-        },
-    );
-    put(
-        "writes_per_segment".to_owned(),
-        json!(cell.writes_per_segment),
-    );
+    put(format!("limit_{unit}"), json!(cell.limit.as_ref().map(limit)));
+    put(format!("message_limit_{unit}"), json!(cell.message_limit.as_ref().map(limit)));
+    put("merged".to_owned(), if cell.is_merged { json!(true) } else { Value::Null });
+    put("writes_per_segment".to_owned(), json!(cell.writes_per_segment));
     put("retransmitted".to_owned(), json!(cell.retransmitted));
     put(
         "loss".to_owned(),
@@ -142,10 +108,13 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
 
 fn levels(levels: &[(Factor, Level)]) -> Value {
     let present = levels.iter().filter(|(_, level)| !level.is_empty());
-    present
-        .map(|(factor, level)| (factor.to_string(), json!(level)))
-        .collect::<Map<_, _>>()
-        .into()
+    let entry = |(factor, level): &(Factor, Level)| match (factor, level.parse()) {
+        (Factor::Payload | Factor::ReceiveBuffer, Ok(Bytes(bytes))) => {
+            (format!("{factor}_bytes"), json!(bytes))
+        }
+        _ => (factor.to_string(), json!(level)),
+    };
+    present.map(entry).collect::<Map<_, _>>().into()
 }
 
 fn estimate(estimate: &Estimate) -> Value {

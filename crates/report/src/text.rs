@@ -8,6 +8,9 @@ use crate::number::{self, Unit, Written, WrittenChange};
 use crate::view::{Group, TableView, tables};
 use crate::{answer, facts, label};
 
+/// Head of every column of a published table.
+const PUBLISHED: &str = "published";
+
 /// Letters of a reason that stand in a cell.
 const REASON_LETTERS: usize = 22;
 
@@ -26,12 +29,7 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
     paragraph(&mut out, &presentation.title, width, "");
     out.push('\n');
     for answer in answer::answers(e, &tables) {
-        paragraph(
-            &mut out,
-            &format!("{}: {}", answer.about, answer.text),
-            width,
-            "  ",
-        );
+        paragraph(&mut out, &format!("{}: {}", answer.about, answer.text), width, "  ");
     }
     for table in &tables {
         out.push('\n');
@@ -39,28 +37,14 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
     }
     out.push('\n');
     for (name, fact) in facts::footer(e) {
-        paragraph(
-            &mut out,
-            &format!("{name:<10}  {fact}"),
-            width,
-            "            ",
-        );
+        paragraph(&mut out, &format!("{name:<10}  {fact}"), width, "            ");
     }
     out
 }
 
 fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
-    paragraph(
-        out,
-        &format!("{} ({})", table.title(), table.caption()),
-        width,
-        "",
-    );
-    let rendered: Vec<Columns> = table
-        .groups
-        .iter()
-        .map(|group| columns(table, group))
-        .collect();
+    paragraph(out, &format!("{} ({})", table.title(), table.caption()), width, "");
+    let rendered: Vec<Columns> = table.groups.iter().map(|group| columns(table, group)).collect();
     let same_rows = rendered.windows(2).all(|pair| pair[0].rows == pair[1].rows);
     let joined = Columns::joined(table, &rendered);
     match joined {
@@ -74,7 +58,7 @@ fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
                     out.push_str(&group.title);
                     out.push('\n');
                 }
-                out.push_str(&columns.to_string());
+                columns.print(out, width);
             }
         }
     }
@@ -93,11 +77,8 @@ struct Columns {
 fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
     let mut columns = Vec::new();
     for (place, heading) in group.columns.iter().enumerate() {
-        let cells: Vec<Option<&Cell<'_>>> = group
-            .rows
-            .iter()
-            .map(|row| row.cells[place].as_ref())
-            .collect();
+        let cells: Vec<Option<&Cell<'_>>> =
+            group.rows.iter().map(|row| row.cells[place].as_ref()).collect();
         columns.push((heading.clone(), figures(&cells, table.unit)));
         columns.extend(limits(&cells, table.unit));
         if group.cells().any(|cell| cell.loss.is_some()) {
@@ -118,12 +99,10 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
             .rows
             .iter()
             .map(|row| {
-                table
-                    .change(row.changes[place])
-                    .map_or_else(Default::default, |comparison| {
-                        let WrittenChange { value, interval } = number::change(&comparison.change);
-                        [value, interval, label::judged(comparison)]
-                    })
+                table.change(row.changes[place]).map_or_else(Default::default, |comparison| {
+                    let WrittenChange { value, interval } = number::change(&comparison.change);
+                    [value, interval, label::judged(comparison)]
+                })
             })
             .collect();
         columns.push((heading, aligned(&cells)));
@@ -131,19 +110,14 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
     for (place, heading) in group.columns.iter().enumerate() {
         let published: Vec<Option<f64>> =
             group.rows.iter().map(|row| row.published[place]).collect();
-        let Some(name) = table
-            .published
-            .filter(|_| published.iter().any(Option::is_some))
-        else {
+        let Some(name) = table.published.filter(|_| published.iter().any(Option::is_some)) else {
             continue;
         };
         let cells = published.iter().map(|value| {
-            value.map_or_else(String::new, |value| {
-                number::fixed(value / table.unit.size, 2)
-            })
+            value.map_or_else(String::new, |value| number::fixed(value / table.unit.size, 2))
         });
         let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
-        columns.push((format!("published\n({name})\n{heading}"), cells.collect()));
+        columns.push((format!("{PUBLISHED}\n({name})\n{heading}"), cells.collect()));
     }
     Columns {
         heading: label::heading(table.spec.rows),
@@ -160,11 +134,7 @@ fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
             let estimate = cell.and_then(|cell| cell.estimate.as_ref());
             estimate.map_or_else(Default::default, |estimate| {
                 let Written { value, spread } = number::estimate(estimate, unit);
-                let mark = if cell.is_some_and(|cell| cell.is_merged) {
-                    " †"
-                } else {
-                    ""
-                };
+                let mark = if cell.is_some_and(|cell| cell.is_merged) { " †" } else { "" };
                 [value, spread + mark]
             })
         })
@@ -172,12 +142,10 @@ fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
     aligned(&written)
         .into_iter()
         .zip(cells)
-        .map(
-            |(text, cell)| match cell.and_then(|cell| cell.missing.as_ref()) {
-                Some(reason) => shortened(reason),
-                None => text,
-            },
-        )
+        .map(|(text, cell)| match cell.and_then(|cell| cell.missing.as_ref()) {
+            Some(reason) => shortened(reason),
+            None => text,
+        })
         .collect()
 }
 
@@ -192,21 +160,14 @@ fn shortened(reason: &str) -> String {
 
 fn limits(cells: &[Option<&Cell<'_>>], unit: Unit) -> Option<(String, Vec<String>)> {
     let is_goodput = unit.key == "bps";
-    let has_messages = cells
-        .iter()
-        .flatten()
-        .any(|cell| cell.message_limit.is_some());
+    let has_messages = cells.iter().flatten().any(|cell| cell.message_limit.is_some());
     let shares: Vec<[String; 2]> = cells
         .iter()
         .map(|cell| {
             let limit = cell.and_then(|cell| cell.limit.as_ref());
             let message = cell.and_then(|cell| cell.message_limit.as_ref());
             let first = limit.map(|limit| {
-                if is_goodput {
-                    number::share(limit.share)
-                } else {
-                    number::fixed(limit.share, 1)
-                }
+                if is_goodput { number::share(limit.share) } else { number::fixed(limit.share, 1) }
             });
             let second = message.map(|limit| match cell {
                 Some(cell) if cell.is_merged => "/ merged".to_owned(),
@@ -228,10 +189,7 @@ fn limits(cells: &[Option<&Cell<'_>>], unit: Unit) -> Option<(String, Vec<String
 /// right, the others to the left.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let widths: [usize; N] = std::array::from_fn(|piece| {
-        rows.iter()
-            .map(|row| row[piece].chars().count())
-            .max()
-            .unwrap_or_default()
+        rows.iter().map(|row| row[piece].chars().count()).max().unwrap_or_default()
     });
     rows.iter()
         .map(|row| {
@@ -249,6 +207,26 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
 }
 
 impl Columns {
+    /// Prints the columns; where they are too wide, those of the published table follow below.
+    fn print(&self, out: &mut String, width: usize) {
+        if self.width() <= width {
+            out.push_str(&self.to_string());
+            return;
+        }
+        let (published, own): (Vec<_>, Vec<_>) =
+            self.columns.iter().cloned().partition(|(heading, _)| heading.starts_with(PUBLISHED));
+        for (place, columns) in [own, published].into_iter().enumerate() {
+            if columns.is_empty() {
+                continue;
+            }
+            if place > 0 {
+                out.push('\n');
+            }
+            let part = Self { heading: self.heading.clone(), rows: self.rows.clone(), columns };
+            out.push_str(&part.to_string());
+        }
+    }
+
     /// All groups beside each other, their titles above the headings.
     fn joined(table: &TableView<'_>, groups: &[Self]) -> Option<Self> {
         let first = groups.first()?;
@@ -257,28 +235,17 @@ impl Columns {
             .iter()
             .zip(groups)
             .flat_map(|(group, part)| {
-                part.columns
-                    .iter()
-                    .enumerate()
-                    .map(|(place, (heading, cells))| {
-                        let title = if place == 0 { group.title.as_str() } else { "" };
-                        (format!("{title}\n{heading}"), cells.clone())
-                    })
+                part.columns.iter().enumerate().map(|(place, (heading, cells))| {
+                    let title = if place == 0 { group.title.as_str() } else { "" };
+                    (format!("{title}\n{heading}"), cells.clone())
+                })
             })
             .collect();
-        Some(Self {
-            heading: format!("\n{}", first.heading),
-            rows: first.rows.clone(),
-            columns,
-        })
+        Some(Self { heading: format!("\n{}", first.heading), rows: first.rows.clone(), columns })
     }
 
     fn width(&self) -> usize {
-        self.to_string()
-            .lines()
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or_default()
+        self.to_string().lines().map(|line| line.chars().count()).max().unwrap_or_default()
     }
 }
 

@@ -51,11 +51,7 @@ pub(crate) struct Row<'a> {
 pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
     let runs = ByPoint::of(e.records);
     let presentation = &e.plan.presentation;
-    presentation
-        .tables
-        .iter()
-        .map(|spec| table(e.plan, spec, &runs))
-        .collect()
+    presentation.tables.iter().map(|spec| table(e.plan, spec, &runs)).collect()
 }
 
 fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'a> {
@@ -70,15 +66,7 @@ fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'
     holm(&mut comparisons);
     let notes = notes::of_table(spec, &groups, runs);
     let unit = Unit::of(spec.figure);
-    TableView {
-        spec,
-        unit,
-        groups,
-        comparisons,
-        compared: axes.compared,
-        published,
-        notes,
-    }
+    TableView { spec, unit, groups, comparisons, compared: axes.compared, published, notes }
 }
 
 /// How the factors of a table fall into rows, groups and columns side by side.
@@ -90,26 +78,15 @@ struct Axes<'a> {
 
 impl<'a> Axes<'a> {
     fn of(plan: &'a Plan, spec: &Table, points: &[&Point]) -> Self {
-        let compared_factor = plan
-            .compare
-            .iter()
-            .map(|c| c.factor)
-            .find(|factor| spec.columns.contains(factor));
+        let compared_factor =
+            plan.compare.iter().map(|c| c.factor).find(|factor| spec.columns.contains(factor));
         let mut used = spec.columns.clone();
         used.push(spec.rows);
         let mut groups = select::missing_factors(points, &used);
         let side = compared_factor.or_else(|| spec.columns.last().copied());
         groups.extend(spec.columns.iter().filter(|&&factor| Some(factor) != side));
-        let compared = plan
-            .compare
-            .iter()
-            .filter(|c| Some(c.factor) == compared_factor)
-            .collect();
-        Self {
-            groups,
-            side,
-            compared,
-        }
+        let compared = plan.compare.iter().filter(|c| Some(c.factor) == compared_factor).collect();
+        Self { groups, side, compared }
     }
 
     fn group(
@@ -136,10 +113,8 @@ impl<'a> Axes<'a> {
                     && self.side.is_none_or(|factor| point.level(factor) == *side)
             })
         };
-        let published = spec
-            .published
-            .as_deref()
-            .and_then(|name| Published::named(name, spec.figure));
+        let published =
+            spec.published.as_deref().and_then(|name| Published::named(name, spec.figure));
         let rows: Vec<Row<'a>> = select::levels(&points, spec.rows)
             .into_iter()
             .map(|level| Row {
@@ -169,17 +144,12 @@ impl<'a> Axes<'a> {
             })
             .collect();
         let mut columns: Vec<String> = match self.side {
-            Some(factor) => side
-                .iter()
-                .map(|level| label::level(factor, level))
-                .collect(),
+            Some(factor) => side.iter().map(|level| label::level(factor, level)).collect(),
             None => vec![label::figure(spec.figure).to_owned()],
         };
         let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
         let mut title = self.title(spec, &points, &levels);
-        let origins: Vec<String> = (0..columns.len())
-            .map(|place| origin(&rows, place))
-            .collect();
+        let origins: Vec<String> = (0..columns.len()).map(|place| origin(&rows, place)).collect();
         match origins.first() {
             Some(first) if !title.is_empty() && origins.iter().all(|origin| origin == first) => {
                 title.push_str(first);
@@ -190,20 +160,13 @@ impl<'a> Axes<'a> {
                 }
             }
         }
-        Group {
-            title,
-            levels,
-            columns,
-            rows,
-        }
+        Group { title, levels, columns, rows }
     }
 
     /// The levels of the group; its link in any case, since a figure without its link says nothing.
     fn title(&self, spec: &Table, points: &[&Point], levels: &[(Factor, Level)]) -> String {
-        let mut words: Vec<String> = levels
-            .iter()
-            .map(|(factor, level)| label::level(*factor, level))
-            .collect();
+        let mut words: Vec<String> =
+            levels.iter().map(|(factor, level)| label::level(*factor, level)).collect();
         let links = select::levels(points, Factor::Link);
         let is_named = spec.rows == Factor::Link
             || self.side == Some(Factor::Link)
@@ -219,10 +182,7 @@ impl<'a> Axes<'a> {
 fn origin(rows: &[Row<'_>], column: usize) -> String {
     let mut found: Vec<Provenance> = Vec::new();
     for cell in rows.iter().filter_map(|row| row.cells[column].as_ref()) {
-        found.extend(
-            cell.provenance
-                .filter(|provenance| !found.contains(provenance)),
-        );
+        found.extend(cell.provenance.filter(|provenance| !found.contains(provenance)));
     }
     let words: Vec<&str> = found.into_iter().map(label::provenance).collect();
     match words.as_slice() {

@@ -73,5 +73,5 @@
       });
     }
   }
-  addEventListener("scroll", hide, { passive: true });
+  addEventListener("pointerdown", (event) => { if (!event.target.closest(".fm-point")) hide(); });
 })();

@@ -13,10 +13,7 @@ pub fn lag1(samples: &[f64]) -> Option<f64> {
     }
     let moments = crate::student::Moments::of(samples).filter(|moments| moments.variance > 0.0)?;
     let deviation = |x: f64| x - moments.mean;
-    let products: f64 = samples
-        .windows(2)
-        .map(|w| deviation(w[0]) * deviation(w[1]))
-        .sum();
+    let products: f64 = samples.windows(2).map(|w| deviation(w[0]) * deviation(w[1])).sum();
     Some(products / (moments.variance * (samples.len() - 1) as f64))
 }
 

@@ -67,18 +67,9 @@ pub(crate) fn mean_widened(samples: &[f64], confidence: f64, surcharge: f64) -> 
     let interval = (n >= MEAN_NEEDS).then(|| {
         let critical = surcharge * t_critical(confidence, (n - 1) as f64);
         let half_width = critical * moments.squared_error().sqrt();
-        Interval {
-            low: mean - half_width,
-            high: mean + half_width,
-        }
+        Interval { low: mean - half_width, high: mean + half_width }
     });
-    Some(Estimate {
-        value: mean,
-        interval,
-        n,
-        n_needed: MEAN_NEEDS,
-        confidence,
-    })
+    Some(Estimate { value: mean, interval, n, n_needed: MEAN_NEEDS, confidence })
 }
 
 /// The median with its order-statistic interval: [`quantile`] at 0.5.
@@ -116,13 +107,7 @@ pub fn quantile(samples: &[f64], q: f64, confidence: f64) -> Option<Estimate> {
         low: sorted[lower_rank(n, q, tail) - 1],
         high: sorted[n - lower_rank(n, 1.0 - q, tail)],
     });
-    Some(Estimate {
-        value,
-        interval,
-        n,
-        n_needed,
-        confidence,
-    })
+    Some(Estimate { value, interval, n, n_needed, confidence })
 }
 
 /// Keeps a product that should be whole, such as `0.07 * 100`, from being rounded up.
@@ -183,12 +168,9 @@ mod tests {
 
     #[test]
     fn nothing_is_estimated_from_nothing_or_from_what_is_no_number() {
-        for samples in [
-            &[][..],
-            &[1.0, f64::NAN],
-            &[f64::INFINITY, 1.0],
-            &[f64::MAX, f64::MAX, 1.0],
-        ] {
+        for samples in
+            [&[][..], &[1.0, f64::NAN], &[f64::INFINITY, 1.0], &[f64::MAX, f64::MAX, 1.0]]
+        {
             assert_eq!(mean(samples, 0.95), None, "{samples:?}");
         }
         assert_eq!(median(&[1.0, f64::NAN], 0.95), None);
@@ -202,16 +184,10 @@ mod tests {
     #[test]
     fn equal_runs_have_an_interval_of_width_zero() {
         let estimate = mean(&[0.1; 7], 0.95).unwrap();
-        assert_eq!(
-            (estimate.half_width(), estimate.relative_half_width()),
-            (Some(0.0), Some(0.0))
-        );
+        assert_eq!((estimate.half_width(), estimate.relative_half_width()), (Some(0.0), Some(0.0)));
         let zero = mean(&[0.0; 3], 0.95).unwrap();
         assert_eq!(zero.relative_half_width(), Some(0.0));
-        assert_eq!(
-            mean(&[-1.0, 1.0], 0.95).unwrap().relative_half_width(),
-            None
-        );
+        assert_eq!(mean(&[-1.0, 1.0], 0.95).unwrap().relative_half_width(), None);
     }
 
     #[test]
@@ -229,28 +205,17 @@ mod tests {
                 "{q} {confidence}"
             );
         }
-        assert_eq!(
-            median(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap().interval,
-            None
-        );
-        assert_eq!(
-            interval(&median(&[5.0, 2.0, 6.0, 4.0, 1.0, 3.0], 0.95).unwrap()),
-            (1.0, 6.0)
-        );
+        assert_eq!(median(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap().interval, None);
+        assert_eq!(interval(&median(&[5.0, 2.0, 6.0, 4.0, 1.0, 3.0], 0.95).unwrap()), (1.0, 6.0));
     }
 
     /// Ranks of the 95 % interval of the median: Conover, Practical Nonparametric Statistics,
     /// binomial table A3 at p = 0.5.
     #[test]
     fn median_intervals_have_the_ranks_of_the_binomial_table() {
-        for (n, low, high) in [
-            (6, 1, 6),
-            (8, 1, 8),
-            (9, 2, 8),
-            (10, 2, 9),
-            (20, 6, 15),
-            (30, 10, 21),
-        ] {
+        for (n, low, high) in
+            [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (30, 10, 21)]
+        {
             let ranks: Vec<f64> = (1..=n).map(f64::from).collect();
             let found = interval(&median(&ranks, 0.95).unwrap());
             assert_eq!(found, (f64::from(low), f64::from(high)), "{n}");
@@ -260,13 +225,7 @@ mod tests {
     #[test]
     fn the_value_is_the_middle_at_one_half_and_the_order_statistic_elsewhere() {
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        for (q, value) in [
-            (0.5, 50.5),
-            (0.07, 7.0),
-            (0.9, 90.0),
-            (0.901, 91.0),
-            (0.999, 100.0),
-        ] {
+        for (q, value) in [(0.5, 50.5), (0.07, 7.0), (0.9, 90.0), (0.901, 91.0), (0.999, 100.0)] {
             assert_eq!(quantile(&hundred, q, 0.95).unwrap().value, value, "{q}");
         }
     }

@@ -74,11 +74,7 @@ impl Histogram {
     /// A histogram of nothing.
     pub fn new() -> Self {
         let counts = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS);
-        Self {
-            counts: counts.expect("constant bounds are valid"),
-            sum_ns: 0,
-            clamped: 0,
-        }
+        Self { counts: counts.expect("constant bounds are valid"), sum_ns: 0, clamped: 0 }
     }
 
     /// Counts one latency of `ns` nanoseconds; allocates nothing.
@@ -93,9 +89,7 @@ impl Histogram {
 
     /// Adds what `other` counted, as if it had been recorded here.
     pub fn merge(&mut self, other: &Self) {
-        self.counts
-            .add(&other.counts)
-            .expect("both have the same bounds");
+        self.counts.add(&other.counts).expect("both have the same bounds");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.clamped += other.clamped;
     }
@@ -159,11 +153,7 @@ impl Histogram {
         let bytes = STANDARD.decode(text).map_err(|_| DecodeError::NotBase64)?;
         let counts = decode_counts(&bytes)?;
         let sum_ns = (counts.mean() * counts.len() as f64) as u64;
-        Ok(Self {
-            counts,
-            sum_ns,
-            clamped: 0,
-        })
+        Ok(Self { counts, sum_ns, clamped: 0 })
     }
 
     /// Whether a sum of `sum_ns` fits the counts, as far as the buckets tell.
@@ -188,9 +178,7 @@ fn header() -> Vec<u8> {
 }
 
 fn decode_counts(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, DecodeError> {
-    let (head, body) = bytes
-        .split_at_checked(HEADER)
-        .ok_or(DecodeError::ForeignHeader)?;
+    let (head, body) = bytes.split_at_checked(HEADER).ok_or(DecodeError::ForeignHeader)?;
     // hdrhistogram would allocate whatever range and length a header claims.
     if [&head[..4], &head[8..]].concat() != header() {
         return Err(DecodeError::ForeignHeader);
@@ -230,11 +218,7 @@ impl fmt::Debug for Histogram {
 
 impl From<Histogram> for Encoded {
     fn from(histogram: Histogram) -> Self {
-        Self {
-            v2_base64: histogram.encode(),
-            sum_ns: histogram.sum_ns,
-            clamped: histogram.clamped,
-        }
+        Self { v2_base64: histogram.encode(), sum_ns: histogram.sum_ns, clamped: histogram.clamped }
     }
 }
 
@@ -242,19 +226,11 @@ impl TryFrom<Encoded> for Histogram {
     type Error = DecodeError;
 
     fn try_from(encoded: Encoded) -> Result<Self, DecodeError> {
-        let Encoded {
-            v2_base64,
-            sum_ns,
-            clamped,
-        } = encoded;
+        let Encoded { v2_base64, sum_ns, clamped } = encoded;
         let decoded = Self::decode(&v2_base64)?;
         if !decoded.is_plausible(sum_ns, clamped) {
             return Err(DecodeError::Contradiction);
         }
-        Ok(Self {
-            sum_ns,
-            clamped,
-            ..decoded
-        })
+        Ok(Self { sum_ns, clamped, ..decoded })
     }
 }

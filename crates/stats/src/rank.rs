@@ -20,12 +20,7 @@ pub fn wilcoxon_signed_rank(differences: &[f64]) -> f64 {
     let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0).collect();
     let magnitudes: Vec<f64> = nonzero.iter().map(|d| d.abs()).collect();
     let Ranks { ranks, ties } = Ranks::of(&magnitudes);
-    let positive: f64 = nonzero
-        .iter()
-        .zip(&ranks)
-        .filter(|(d, _)| **d > 0.0)
-        .map(|(_, r)| r)
-        .sum();
+    let positive: f64 = nonzero.iter().zip(&ranks).filter(|(d, _)| **d > 0.0).map(|(_, r)| r).sum();
 
     let n = nonzero.len() as f64;
     let all = n * (n + 1.0) / 2.0;
@@ -135,10 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn close(found: f64, expected: f64, within: f64) {
-        assert!(
-            (found - expected).abs() < within,
-            "{found} is not {expected}"
-        );
+        assert!((found - expected).abs() < within, "{found} is not {expected}");
     }
 
     /// The share of sign patterns at least as extreme, by trying all.
@@ -152,9 +144,7 @@ mod tests {
         };
         let seen = distance(&|i| differences[i] > 0.0);
         let patterns = 0..1u32 << n;
-        let extreme = patterns
-            .filter(|p| distance(&|i| p >> i & 1 == 1) >= seen)
-            .count();
+        let extreme = patterns.filter(|p| distance(&|i| p >> i & 1 == 1) >= seen).count();
         extreme as f64 / f64::from(1u32 << n)
     }
 
@@ -164,22 +154,12 @@ mod tests {
         let ranks = Ranks::of(&[a, b].concat()).ranks;
         let middle = a.len() as f64 * (n + 1) as f64 / 2.0;
         let distance = |split: u32| {
-            ((0..n)
-                .filter(|i| split >> i & 1 == 1)
-                .map(|i| ranks[i])
-                .sum::<f64>()
-                - middle)
-                .abs()
+            ((0..n).filter(|i| split >> i & 1 == 1).map(|i| ranks[i]).sum::<f64>() - middle).abs()
         };
         let seen = distance((1 << a.len()) - 1);
-        let splits: Vec<u32> = (0..1u32 << n)
-            .filter(|split| split.count_ones() as usize == a.len())
-            .collect();
-        splits
-            .iter()
-            .filter(|split| distance(**split) >= seen)
-            .count() as f64
-            / splits.len() as f64
+        let splits: Vec<u32> =
+            (0..1u32 << n).filter(|split| split.count_ones() as usize == a.len()).collect();
+        splits.iter().filter(|split| distance(**split) >= seen).count() as f64 / splits.len() as f64
     }
 
     #[test]
@@ -209,11 +189,7 @@ mod tests {
         // Ranks of |d| 1.5 1.5 3 4, W+ = 8.5, variance 7.5 - 6/48: z = 3/2.7157.
         close(wilcoxon_signed_rank(&[1.0, -1.0, 2.0, 3.0]), 0.269_3, 1e-4);
         // U = 0.5, mean 4.5, variance 9/12 * (7 - 6/30) = 5.1: z = 3.5/2.2583.
-        close(
-            mann_whitney(&[1.0, 2.0, 3.0], &[3.0, 4.0, 5.0]),
-            0.121_2,
-            1e-4,
-        );
+        close(mann_whitney(&[1.0, 2.0, 3.0], &[3.0, 4.0, 5.0]), 0.121_2, 1e-4);
     }
 
     #[test]
@@ -226,25 +202,16 @@ mod tests {
 
     #[test]
     fn exact_and_approximate_tests_agree_where_they_meet() {
-        let differences: Vec<f64> = (1..=50)
-            .map(|i| f64::from(if i % 3 == 0 { -i } else { i }))
-            .collect();
+        let differences: Vec<f64> =
+            (1..=50).map(|i| f64::from(if i % 3 == 0 { -i } else { i })).collect();
         let exact = wilcoxon_signed_rank(&differences);
         let positive: f64 = differences.iter().filter(|d| **d > 0.0).sum();
-        close(
-            exact,
-            normal_p(positive - 637.5, 50.0 * 51.0 * 101.0 / 24.0),
-            2e-3,
-        );
+        close(exact, normal_p(positive - 637.5, 50.0 * 51.0 * 101.0 / 24.0), 2e-3);
 
         let a: Vec<f64> = (0..50).map(|i| f64::from(i) * 1.0).collect();
         let b: Vec<f64> = (0..50).map(|i| f64::from(i) * 1.2 + 0.1).collect();
         let below: usize = a.iter().map(|x| b.iter().filter(|y| *y < x).count()).sum();
-        close(
-            mann_whitney(&a, &b),
-            normal_p(1250.0 - below as f64, 2500.0 * 101.0 / 12.0),
-            2e-3,
-        );
+        close(mann_whitney(&a, &b), normal_p(1250.0 - below as f64, 2500.0 * 101.0 / 12.0), 2e-3);
     }
 
     proptest! {

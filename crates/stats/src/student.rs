@@ -76,13 +76,7 @@ mod tests {
     /// NIST/SEMATECH e-Handbook, table 1.3.6.7.2, column 0.975.
     #[test]
     fn quantiles_are_those_of_the_published_table() {
-        for (df, t) in [
-            (1.0, 12.706),
-            (4.0, 2.776),
-            (9.0, 2.262),
-            (29.0, 2.045),
-            (100.0, 1.984),
-        ] {
+        for (df, t) in [(1.0, 12.706), (4.0, 2.776), (9.0, 2.262), (29.0, 2.045), (100.0, 1.984)] {
             assert!((t_critical(0.95, df) - t).abs() < 5e-4, "{df}");
             assert!((two_sided_p(t, df) - 0.05).abs() < 5e-5, "{df}");
         }
@@ -91,14 +85,8 @@ mod tests {
     #[test]
     fn the_normal_quantile_continues_students_without_a_jump() {
         for confidence in [0.9, 0.95, 0.995] {
-            let (below, above) = (
-                t_critical(confidence, 1e4),
-                t_critical(confidence, 1e4 + 1.0),
-            );
-            assert!(
-                below > above && below - above < 3e-4 * above,
-                "{below} {above}"
-            );
+            let (below, above) = (t_critical(confidence, 1e4), t_critical(confidence, 1e4 + 1.0));
+            assert!(below > above && below - above < 3e-4 * above, "{below} {above}");
         }
         assert!((t_critical(0.95, 1e12) - 1.959_964).abs() < 1e-6);
     }
@@ -108,10 +96,7 @@ mod tests {
         for df in (0..80).map(|i| 10f64.powf(f64::from(i) * 0.05)) {
             for confidence in [0.6, 0.9, 0.95, 0.995, 0.9999] {
                 let p = two_sided_p(t_critical(confidence, df), df);
-                assert!(
-                    (p - (1.0 - confidence)).abs() < 1e-7,
-                    "{df} {confidence} {p}"
-                );
+                assert!((p - (1.0 - confidence)).abs() < 1e-7, "{df} {confidence} {p}");
             }
         }
     }

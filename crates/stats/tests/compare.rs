@@ -7,12 +7,7 @@ use fabricmark_stats::{
 use proptest::prelude::*;
 
 /// Ten runs, known beforehand: no surcharge.
-const TEN: StopRule = StopRule {
-    confidence: 0.95,
-    half_width: None,
-    runs_min: 10,
-    runs_max: 10,
-};
+const TEN: StopRule = StopRule { confidence: 0.95, half_width: None, runs_min: 10, runs_max: 10 };
 
 const RUNS: [f64; 5] = [100.0, 104.0, 97.0, 103.0, 99.0];
 
@@ -32,24 +27,12 @@ fn a_paired_comparison_is_the_t_test_of_the_log_ratios() {
     let comparison = higher(&[50.0; 4], &b);
     let interval = comparison.change.interval.unwrap();
     close(comparison.change.value, 0.1f64.exp() - 1.0);
-    close(
-        interval.low,
-        (0.1f64 - 3.182_446 * 0.008_164_97).exp() - 1.0,
-    );
-    close(
-        interval.high,
-        (0.1f64 + 3.182_446 * 0.008_164_97).exp() - 1.0,
-    );
-    close(
-        comparison.smallest_visible.unwrap(),
-        (4.160_918f64 * 0.008_164_97).exp() - 1.0,
-    );
+    close(interval.low, (0.1f64 - 3.182_446 * 0.008_164_97).exp() - 1.0);
+    close(interval.high, (0.1f64 + 3.182_446 * 0.008_164_97).exp() - 1.0);
+    close(comparison.smallest_visible.unwrap(), (4.160_918f64 * 0.008_164_97).exp() - 1.0);
     // t = 12.2474 at 3 degrees of freedom.
     close(comparison.p_t, 0.001_172_2);
-    assert_eq!(
-        (comparison.p_adjusted, comparison.verdict),
-        (comparison.p_t, Verdict::Faster)
-    );
+    assert_eq!((comparison.p_adjusted, comparison.verdict), (comparison.p_t, Verdict::Faster));
 }
 
 #[test]
@@ -62,10 +45,7 @@ fn an_unpaired_comparison_is_welchs_test_of_the_logs() {
     close(comparison.p_t, 0.023_376_8);
     close(comparison.p_rank, 2.0 / 35.0);
     close(comparison.change.value, 5f64.exp_m1());
-    assert_eq!(
-        (comparison.change.n, comparison.verdict),
-        (3, Verdict::Slower)
-    );
+    assert_eq!((comparison.change.n, comparison.verdict), (3, Verdict::Slower));
 }
 
 #[test]
@@ -105,14 +85,10 @@ fn without_spread_a_difference_is_certain_and_none_is_the_same() {
     );
     assert_eq!(doubled.verdict, Verdict::Faster);
 
-    for equal in [
-        higher(&RUNS, &RUNS),
-        unpaired(&[3.0; 4], &[3.0; 5], 0.95, Better::Lower, 0.03).unwrap(),
-    ] {
-        assert_eq!(
-            (equal.p_t, equal.p_rank, equal.verdict),
-            (1.0, 1.0, Verdict::Same)
-        );
+    for equal in
+        [higher(&RUNS, &RUNS), unpaired(&[3.0; 4], &[3.0; 5], 0.95, Better::Lower, 0.03).unwrap()]
+    {
+        assert_eq!((equal.p_t, equal.p_rank, equal.verdict), (1.0, 1.0, Verdict::Same));
         assert_eq!(equal.change.half_width(), Some(0.0));
     }
     let one_sided = unpaired(&[3.0; 4], &[4.0, 4.1], 0.95, Better::Lower, 0.03).unwrap();
@@ -129,16 +105,9 @@ fn what_cannot_be_compared_is_not() {
         (&[1.0, 1.0], &[1.0, f64::INFINITY]),
     ];
     for (a, b) in pairs {
-        assert_eq!(
-            paired(a, b, &TEN, Better::Higher, 0.02),
-            None,
-            "{a:?} {b:?}"
-        );
+        assert_eq!(paired(a, b, &TEN, Better::Higher, 0.02), None, "{a:?} {b:?}");
     }
-    assert_eq!(
-        unpaired(&[1.0, 2.0], &[1.0], 0.95, Better::Higher, 0.02),
-        None
-    );
+    assert_eq!(unpaired(&[1.0, 2.0], &[1.0], 0.95, Better::Higher, 0.02), None);
     assert_eq!(unpaired(&RUNS, &RUNS, 1.0, Better::Higher, 0.02), None);
 }
 
@@ -147,30 +116,17 @@ fn an_immense_spread_gives_finite_numbers() {
     let comparison = higher(&[1e-300, 1e300], &[1e300, 1e-300]);
     let json = serde_json::to_string(&comparison).unwrap();
     assert_eq!(comparison.smallest_visible, None);
-    assert_eq!(
-        serde_json::from_str::<Comparison>(&json).unwrap(),
-        comparison
-    );
+    assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), comparison);
 }
 
 #[test]
 fn interval_and_probability_both_pay_for_peeking() {
-    let peeking = StopRule {
-        half_width: Some(0.05),
-        runs_min: 3,
-        ..TEN
-    };
+    let peeking = StopRule { half_width: Some(0.05), runs_min: 3, ..TEN };
     let b = [104.0, 105.0, 103.0, 104.0, 110.0];
-    let (plain, paid) = (
-        higher(&RUNS, &b),
-        paired(&RUNS, &b, &peeking, Better::Higher, 0.02).unwrap(),
-    );
-    let log_width = |c: &Comparison| {
-        c.change
-            .interval
-            .map(|i| i.high.ln_1p() - i.low.ln_1p())
-            .unwrap()
-    };
+    let (plain, paid) =
+        (higher(&RUNS, &b), paired(&RUNS, &b, &peeking, Better::Higher, 0.02).unwrap());
+    let log_width =
+        |c: &Comparison| c.change.interval.map(|i| i.high.ln_1p() - i.low.ln_1p()).unwrap();
     close(log_width(&paid) / log_width(&plain), PEEKING_SURCHARGE);
     assert!(paid.p_t > plain.p_t && paid.p_rank == plain.p_rank);
 }

@@ -8,12 +8,8 @@ use fabricmark_units::Stream;
 const REPETITIONS: usize = 10_000;
 
 /// The rule under test: a look after each of 10 to 30 runs, until 5 % at 95 %.
-const RULE: StopRule = StopRule {
-    confidence: 0.95,
-    half_width: Some(0.05),
-    runs_min: 10,
-    runs_max: 30,
-};
+const RULE: StopRule =
+    StopRule { confidence: 0.95, half_width: Some(0.05), runs_min: 10, runs_max: 30 };
 
 /// Nominal coverage, and how far simulated coverage may lie from it.
 const NOMINAL: f64 = 0.95;
@@ -87,17 +83,13 @@ struct Row {
 
 /// How many runs it takes until `is_enough` of that many.
 fn stop(is_enough: impl Fn(usize) -> bool) -> usize {
-    (RULE.runs_min..RULE.runs_max)
-        .find(|&n| is_enough(n))
-        .unwrap_or(RULE.runs_max)
+    (RULE.runs_min..RULE.runs_max).find(|&n| is_enough(n)).unwrap_or(RULE.runs_max)
 }
 
 fn stop_naive(runs: &[f64]) -> usize {
     stop(|n| {
         let estimate = mean(&runs[..n], NOMINAL);
-        estimate
-            .and_then(|e| e.relative_half_width())
-            .is_some_and(|width| width <= 0.05)
+        estimate.and_then(|e| e.relative_half_width()).is_some_and(|width| width <= 0.05)
     })
 }
 
@@ -157,36 +149,18 @@ fn simulate_median(source: Source, n: usize) -> MedianRow {
         let runs = source.runs(&mut stream);
         holds(truth, median(&runs[..n], NOMINAL))
     });
-    MedianRow {
-        source,
-        n,
-        coverage: held.count() as f64 / REPETITIONS as f64,
-    }
+    MedianRow { source, n, coverage: held.count() as f64 / REPETITIONS as f64 }
 }
 
 /// Each source once for all tests of this file.
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let others = [
-        Source::Lognormal(0.5),
-        Source::Autoregressive(0.3),
-        Source::Autoregressive(0.6),
-    ];
-    NORMAL
-        .map(Source::Normal)
-        .into_iter()
-        .chain(others)
-        .map(simulate)
-        .collect()
+    let others = [Source::Lognormal(0.5), Source::Autoregressive(0.3), Source::Autoregressive(0.6)];
+    NORMAL.map(Source::Normal).into_iter().chain(others).map(simulate).collect()
 });
 
 static MEDIANS: LazyLock<Vec<MedianRow>> = LazyLock::new(|| {
     let sources = [Source::Normal(0.1), Source::Lognormal(0.5)];
-    let sizes = [
-        (sources[0], 10),
-        (sources[0], 30),
-        (sources[1], 10),
-        (sources[1], 30),
-    ];
+    let sizes = [(sources[0], 10), (sources[0], 30), (sources[1], 10), (sources[1], 30)];
     sizes.map(|(source, n)| simulate_median(source, n)).into()
 });
 
@@ -209,12 +183,7 @@ fn coverage_table() -> String {
     }
     text += MEDIAN_INTRODUCTION;
     for row in MEDIANS.iter() {
-        text += &format!(
-            "| {} | {} | {} |\n",
-            row.source.name(),
-            row.n,
-            percent(row.coverage)
-        );
+        text += &format!("| {} | {} | {} |\n", row.source.name(), row.n, percent(row.coverage));
     }
     text
 }
@@ -257,52 +226,31 @@ fn is_normal(row: &&Row) -> bool {
 fn the_mean_of_normal_runs_is_covered_as_promised_alone() {
     for row in TABLE.iter().filter(is_normal) {
         let name = row.source.name();
-        assert!(
-            (row.alone - NOMINAL).abs() <= ALLOWANCE,
-            "{name}: {}",
-            row.alone
-        );
+        assert!((row.alone - NOMINAL).abs() <= ALLOWANCE, "{name}: {}", row.alone);
     }
 }
 
-/// The more precise member of a pair is held back by the other, so for it the surcharge pays more
-/// than peeking costs: true coverage reaches 96.0 %, and noise may add to that.
 #[test]
 fn the_mean_of_normal_runs_is_covered_as_promised_in_a_pair() {
     for row in TABLE.iter().filter(is_normal) {
         let name = row.source.name();
-        let promised = NOMINAL - ALLOWANCE..=NOMINAL + ALLOWANCE + noise();
-        assert!(promised.contains(&row.pair), "{name}: {}", row.pair);
+        assert!((row.pair - NOMINAL).abs() <= ALLOWANCE, "{name}: {}", row.pair);
     }
 }
 
 #[test]
 fn skewed_runs_cost_at_most_three_points() {
-    for row in TABLE
-        .iter()
-        .filter(|row| matches!(row.source, Source::Lognormal(_)))
-    {
-        assert!(
-            row.alone >= 0.92 && row.pair >= 0.92,
-            "{} {}",
-            row.alone,
-            row.pair
-        );
+    for row in TABLE.iter().filter(|row| matches!(row.source, Source::Lognormal(_))) {
+        assert!(row.alone >= 0.92 && row.pair >= 0.92, "{} {}", row.alone, row.pair);
     }
 }
 
 #[test]
 fn equal_members_are_told_apart_no_more_often_than_promised() {
-    for row in TABLE
-        .iter()
-        .filter(|row| !matches!(row.source, Source::Autoregressive(_)))
-    {
+    for row in TABLE.iter().filter(|row| !matches!(row.source, Source::Autoregressive(_))) {
         for rejects in [row.t_rejects, row.rank_rejects] {
             let name = row.source.name();
-            assert!(
-                (rejects - 0.05).abs() <= ALLOWANCE + noise(),
-                "{name}: {rejects}"
-            );
+            assert!((rejects - 0.05).abs() <= ALLOWANCE + noise(), "{name}: {rejects}");
         }
     }
 }
@@ -334,8 +282,5 @@ fn the_median_is_covered_at_least_as_promised() {
 #[test]
 fn the_printed_table_is_what_the_simulation_finds() {
     let found = coverage_table();
-    assert!(
-        include_str!("../COVERAGE.md") == found,
-        "COVERAGE.md should be:\n{found}"
-    );
+    assert!(include_str!("../COVERAGE.md") == found, "COVERAGE.md should be:\n{found}");
 }

@@ -15,21 +15,14 @@ fn of(latencies: &[u64]) -> Histogram {
 fn latencies() -> impl Strategy<Value = Vec<u64>> {
     // Latencies spread over all magnitudes, some beyond 60 s.
     proptest::collection::vec((0u32..37, any::<u64>()), 0..50).prop_map(|pairs| {
-        pairs
-            .into_iter()
-            .map(|(bits, random)| random & ((1 << bits) - 1))
-            .collect()
+        pairs.into_iter().map(|(bits, random)| random & ((1 << bits) - 1)).collect()
     })
 }
 
 #[test]
 fn quantiles_are_within_a_thousandth_and_the_mean_is_exact() {
     let histogram = of(&(1..=1000).map(|i| i * 12_345).collect::<Vec<u64>>());
-    for (q, ns) in [
-        (0.5, 6_172_500.0),
-        (0.99, 12_221_550.0),
-        (1.0, 12_345_000.0),
-    ] {
+    for (q, ns) in [(0.5, 6_172_500.0), (0.99, 12_221_550.0), (1.0, 12_345_000.0)] {
         let found = histogram.quantile(q).unwrap() as f64;
         assert!(found >= ns && found <= ns * 1.001, "{q} {found}");
     }
@@ -43,12 +36,7 @@ fn nothing_recorded_has_no_quantile() {
     let empty = Histogram::new();
     assert!(empty.is_empty());
     assert_eq!(
-        (
-            empty.quantile(0.5),
-            empty.mean_ns(),
-            empty.min(),
-            empty.max()
-        ),
+        (empty.quantile(0.5), empty.mean_ns(), empty.min(), empty.max()),
         (None, None, None, None)
     );
     for q in [-0.1, 1.1, f64::NAN] {

@@ -1,6 +1,9 @@
 //! The store.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
@@ -68,24 +71,10 @@ const COLUMNS: &str = "id, name, digest, plan_file, plan_text, is_quick, reprodu
 impl Store {
     /// Opens a store, makes it where there is none, and migrates an older one.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let sqlite = StoreError::from_sqlite(path);
-        let mut connection = Connection::open(path).map_err(&sqlite)?;
-        // Another writer finishes a record within milliseconds.
-        connection.busy_timeout(Duration::from_secs(5)).map_err(&sqlite)?;
-        connection.pragma_update(None, "journal_mode", "WAL").map_err(&sqlite)?;
-        // A finished run survives a power cut, too; the write takes its time between runs.
-        connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
-        connection.pragma_update(None, "foreign_keys", true).map_err(&sqlite)?;
-        MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
-            rusqlite_migration::Error::RusqliteError { err, .. } => sqlite(err),
-            rusqlite_migration::Error::MigrationDefinition(
-                MigrationDefinitionError::DatabaseTooFarAhead,
-            ) => StoreError::Newer { path: path.to_owned() },
-            other => {
-                StoreError::Unusable { path: path.to_owned(), message: other.to_string() }
-            }
-        })?;
-        Ok(Self { path: path.to_owned(), connection })
+        if !path.exists() {
+            create(path)?;
+        }
+        Ok(Self { path: path.to_owned(), connection: connect(path, path)? })
     }
 
     /// Opens a store that exists.
@@ -147,11 +136,7 @@ impl Store {
         }
         let names: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Err(StoreError::NoSuchExperiment {
-            name: name.to_owned(),
-            path: self.path.clone(),
-            known,
-        })
+        Err(StoreError::NoSuchExperiment { name: name.to_owned(), path: self.path.clone(), known })
     }
 
     /// All experiments, the oldest first.
@@ -205,6 +190,44 @@ impl Store {
             .map_err(self.error())?;
         Ok(())
     }
+}
+
+/// Makes a store beside its place and puts it there whole, so that nobody ever opens half of one.
+fn create(path: &Path) -> Result<(), StoreError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let fresh = path.with_extension(format!("new-{}-{number}", std::process::id()));
+    drop(connect(&fresh, path)?);
+    // Unlike a rename, a link does not replace a store that somebody else made meanwhile.
+    let linked = fs::hard_link(&fresh, path);
+    // What stays behind is a file that nobody opens.
+    let _ = fs::remove_file(&fresh);
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Unusable { path: path.to_owned(), message: error.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens and migrates a file; errors speak of `path`.
+fn connect(file: &Path, path: &Path) -> Result<Connection, StoreError> {
+    let sqlite = StoreError::from_sqlite(path);
+    let mut connection = Connection::open(file).map_err(&sqlite)?;
+    // Another writer finishes a record within milliseconds.
+    connection.busy_timeout(Duration::from_secs(5)).map_err(&sqlite)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(&sqlite)?;
+    // A finished run survives a power cut, too; the write takes its time between runs.
+    connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(&sqlite)?;
+    MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
+        rusqlite_migration::Error::RusqliteError { err, .. } => sqlite(err),
+        rusqlite_migration::Error::MigrationDefinition(
+            MigrationDefinitionError::DatabaseTooFarAhead,
+        ) => StoreError::Newer { path: path.to_owned() },
+        other => StoreError::Unusable { path: path.to_owned(), message: other.to_string() },
+    })?;
+    Ok(connection)
 }
 
 fn experiment(row: &Row<'_>) -> rusqlite::Result<Experiment> {

@@ -60,10 +60,7 @@ pub struct ParseQuantityError {
 
 impl ParseQuantityError {
     pub(crate) fn new(text: &str, expected: &'static str) -> Self {
-        Self {
-            text: text.to_owned(),
-            expected,
-        }
+        Self { text: text.to_owned(), expected }
     }
 }
 
@@ -89,9 +86,7 @@ const PREFIXES: [(&str, u64); 8] = [
 /// Splits `12.5Gbit/s` into `12.5` and `Gbit/s`.
 pub(crate) fn split_number(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..end], text[end..].trim())
 }
 
@@ -112,32 +107,22 @@ pub(crate) fn scale(number: &str, factor: u64) -> Option<u64> {
         return None;
     }
     let part = part / denominator;
-    whole
-        .checked_mul(factor)?
-        .checked_add(u64::try_from(part).ok()?)
+    whole.checked_mul(factor)?.checked_add(u64::try_from(part).ok()?)
 }
 
 fn prefix_factor(prefix: &str) -> Option<u64> {
     if prefix.is_empty() {
         return Some(1);
     }
-    PREFIXES
-        .iter()
-        .find(|(p, _)| p.eq_ignore_ascii_case(prefix))
-        .map(|&(_, factor)| factor)
+    PREFIXES.iter().find(|(p, _)| p.eq_ignore_ascii_case(prefix)).map(|&(_, factor)| factor)
 }
 
 /// The largest binary prefix that divides the size, so that printing loses nothing.
 fn exact_binary(value: u64) -> (u64, &'static str) {
-    [
-        (1 << 40, "Ti"),
-        (1 << 30, "Gi"),
-        (1 << 20, "Mi"),
-        (1 << 10, "Ki"),
-    ]
-    .into_iter()
-    .find(|&(factor, _)| value >= factor && value.is_multiple_of(factor))
-    .map_or((value, ""), |(factor, prefix)| (value / factor, prefix))
+    [(1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")]
+        .into_iter()
+        .find(|&(factor, _)| value >= factor && value.is_multiple_of(factor))
+        .map_or((value, ""), |(factor, prefix)| (value / factor, prefix))
 }
 
 impl FromStr for Bytes {
@@ -156,11 +141,7 @@ impl FromStr for Bytes {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, prefix) = exact_binary(self.0);
-        if prefix.is_empty() {
-            write!(f, "{value}")
-        } else {
-            write!(f, "{value}{prefix}B")
-        }
+        if prefix.is_empty() { write!(f, "{value}") } else { write!(f, "{value}{prefix}B") }
     }
 }
 
@@ -183,15 +164,11 @@ impl FromStr for BitRate {
 impl fmt::Display for BitRate {
     /// The shortest exact form that the parser reads back: `1G`, `2500M`, `9600`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, prefix) = [
-            (1_000_000_000_000, "T"),
-            (1_000_000_000, "G"),
-            (1_000_000, "M"),
-            (1_000, "K"),
-        ]
-        .into_iter()
-        .find(|&(factor, _)| self.0 >= factor && self.0.is_multiple_of(factor))
-        .map_or((self.0, ""), |(factor, prefix)| (self.0 / factor, prefix));
+        let (value, prefix) =
+            [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")]
+                .into_iter()
+                .find(|&(factor, _)| self.0 >= factor && self.0.is_multiple_of(factor))
+                .map_or((self.0, ""), |(factor, prefix)| (self.0 / factor, prefix));
         write!(f, "{value}{prefix}")
     }
 }
@@ -204,11 +181,7 @@ impl FromStr for Percent {
         let error = || ParseQuantityError::new(text, "a share such as 5% or 99.5%");
         let number = text.trim().strip_suffix('%').ok_or_else(error)?.trim_end();
         let value: f64 = number.parse().map_err(|_| error())?;
-        if value.is_finite() && value >= 0.0 {
-            Ok(Self(value / 100.0))
-        } else {
-            Err(error())
-        }
+        if value.is_finite() && value >= 0.0 { Ok(Self(value / 100.0)) } else { Err(error()) }
     }
 }
 
@@ -226,13 +199,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in [
-            ("1500", 1500),
-            ("64KiB", 65_536),
-            ("4 MiB", 4 << 20),
-            ("1.5K", 1500),
-            ("9000B", 9000),
-        ] {
+        for (text, bytes) in
+            [("1500", 1500), ("64KiB", 65_536), ("4 MiB", 4 << 20), ("1.5K", 1500), ("9000B", 9000)]
+        {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
     }
@@ -252,23 +221,11 @@ mod tests {
 
     #[test]
     fn what_is_not_a_quantity_is_refused_with_an_example() {
-        for text in [
-            "",
-            "x",
-            "1.5",
-            "1..2K",
-            "-1",
-            "1GiBs",
-            "99999999999G",
-            "1 parsec",
-        ] {
+        for text in ["", "x", "1.5", "1..2K", "-1", "1GiBs", "99999999999G", "1 parsec"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
         let message = "10Gx".parse::<BitRate>().unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "`10Gx` is not a bit rate such as 100M, 1G or 2.5Gbit/s"
-        );
+        assert_eq!(message, "`10Gx` is not a bit rate such as 100M, 1G or 2.5Gbit/s");
         assert!("0.05".parse::<Percent>().is_err());
     }
 

@@ -81,10 +81,7 @@ mod tests {
 
     #[test]
     fn names_part_the_streams() {
-        assert_ne!(
-            Stream::new(1, "a").next_u64(),
-            Stream::new(1, "b").next_u64()
-        );
+        assert_ne!(Stream::new(1, "a").next_u64(), Stream::new(1, "b").next_u64());
     }
 
     #[test]
@@ -94,10 +91,7 @@ mod tests {
         let mean = numbers.iter().sum::<f64>() / 1e5;
         let variance = numbers.iter().map(|x| x * x).sum::<f64>() / 1e5;
         // Five standard errors: 5/sqrt(n) and 5*sqrt(2/n).
-        assert!(
-            mean.abs() < 0.016 && (variance - 1.0).abs() < 0.023,
-            "{mean} {variance}"
-        );
+        assert!(mean.abs() < 0.016 && (variance - 1.0).abs() < 0.023, "{mean} {variance}");
     }
 
     proptest! {

@@ -38,11 +38,7 @@ pub fn tcp_stream_goodput(link: Link, family: Family, option_bytes: u8) -> Optio
     let mss_bytes = mss(wire, family, option_bytes);
     let wire_bytes = ethernet_wire_bytes(u64::from(wire.mtu), wire.vlan);
     Some(Ceiling {
-        kind: if option_bytes == 0 {
-            Kind::Bound
-        } else {
-            Kind::Conditional
-        },
+        kind: if option_bytes == 0 { Kind::Bound } else { Kind::Conditional },
         goodput_bps: share(wire.rate_bps, mss_bytes, wire_bytes)?,
         formula: "rate_bps * mss_bytes / wire_bytes".to_owned(),
         inputs: inputs([
@@ -69,9 +65,7 @@ pub fn tcp_message_goodput(
     let tcp = Layer4::Tcp { option_bytes };
     let mut ceiling = message_goodput(link, family, tcp, payload, Kind::Conditional)?;
     let option_bytes = u64::from(option_bytes).into();
-    ceiling
-        .inputs
-        .insert("option_bytes".to_owned(), option_bytes);
+    ceiling.inputs.insert("option_bytes".to_owned(), option_bytes);
     Some(ceiling)
 }
 
@@ -79,9 +73,7 @@ pub fn tcp_message_goodput(
 ///
 /// `None` where there is no wire or the packet is larger than its MTU.
 pub fn packet_rate(link: Link, ip_packet: u64) -> Option<Exact> {
-    let wire = link
-        .wire()
-        .filter(|wire| ip_packet <= u64::from(wire.mtu))?;
+    let wire = link.wire().filter(|wire| ip_packet <= u64::from(wire.mtu))?;
     let wire_bytes = ethernet_wire_bytes(ip_packet, wire.vlan);
     Exact::new(u128::from(wire.rate_bps), 8 * u128::from(wire_bytes))
 }
@@ -111,10 +103,7 @@ fn message_goodput(
 }
 
 fn share(rate_bps: u64, part_bytes: u64, whole_bytes: u64) -> Option<Exact> {
-    Exact::new(
-        u128::from(rate_bps) * u128::from(part_bytes),
-        u128::from(whole_bytes),
-    )
+    Exact::new(u128::from(rate_bps) * u128::from(part_bytes), u128::from(whole_bytes))
 }
 
 #[cfg(test)]
@@ -140,12 +129,9 @@ mod tests {
 
     #[test]
     fn frame_rates_are_those_of_rfc_5180() {
-        for (frame, fps) in [
-            (64, 14_880_952.0),
-            (512, 2_349_624.0),
-            (1518, 812_743.0),
-            (9216, 135_339.0),
-        ] {
+        for (frame, fps) in
+            [(64, 14_880_952.0), (512, 2_349_624.0), (1518, 812_743.0), (9216, 135_339.0)]
+        {
             let rate = packet_rate(link("ethernet:10G,mtu=9198"), frame - 18).unwrap();
             assert_eq!(rate.as_f64().floor(), fps, "{frame}");
         }

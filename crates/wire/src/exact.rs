@@ -69,10 +69,7 @@ impl fmt::Display for Exact {
 
 impl From<Exact> for ExactJson {
     fn from(exact: Exact) -> Self {
-        Self {
-            value: exact.as_f64(),
-            exact: exact.to_string(),
-        }
+        Self { value: exact.as_f64(), exact: exact.to_string() }
     }
 }
 
@@ -113,10 +110,7 @@ impl From<String> for Input {
 }
 
 pub(crate) fn inputs<const N: usize>(pairs: [(&str, Input); N]) -> Inputs {
-    pairs
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

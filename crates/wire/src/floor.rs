@@ -120,11 +120,7 @@ fn floor(
         ("switch_bytes", switch_bytes.into()),
         ("propagation_ns", propagation_ns.into()),
     ]);
-    inputs.extend(
-        messages
-            .iter()
-            .map(|&(name, bytes)| (name.to_owned(), bytes.into())),
-    );
+    inputs.extend(messages.iter().map(|&(name, bytes)| (name.to_owned(), bytes.into())));
     if let Layer4::Tcp { option_bytes } = layer4 {
         inputs.insert("option_bytes".to_owned(), u64::from(option_bytes).into());
     }
@@ -152,20 +148,14 @@ mod tests {
     use crate::frame::TCP_TIMESTAMPS;
     use proptest::prelude::*;
 
-    const STAMPED: Layer4 = Layer4::Tcp {
-        option_bytes: TCP_TIMESTAMPS,
-    };
+    const STAMPED: Layer4 = Layer4::Tcp { option_bytes: TCP_TIMESTAMPS };
 
     fn link(text: &str) -> Link {
         text.parse().unwrap()
     }
 
     fn path(switches: u16, switching: Switching) -> Path {
-        Path {
-            switches,
-            switching,
-            ..Path::default()
-        }
+        Path { switches, switching, ..Path::default() }
     }
 
     fn micros(floor: Option<Floor>) -> f64 {
@@ -197,10 +187,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_is_the_sum_of_both_ways() {
-        let path = Path {
-            propagation_ns: Nanos(5),
-            ..path(1, Switching::StoreAndForward)
-        };
+        let path = Path { propagation_ns: Nanos(5), ..path(1, Switching::StoreAndForward) };
         let wire = link("ethernet:100M");
         let way = |bytes| micros(one_way_floor(wire, Family::V4, Layer4::Udp, bytes, path));
         // 118 and 72 bytes of 80 ns, each twice, and the light once.
@@ -214,18 +201,13 @@ mod tests {
     #[test]
     fn only_what_no_stack_can_beat_is_a_bound() {
         let kind = |layer4, path| {
-            rtt_floor(link("ethernet:1G"), Family::V6, layer4, 1, 1, path)
-                .unwrap()
-                .kind
+            rtt_floor(link("ethernet:1G"), Family::V6, layer4, 1, 1, path).unwrap().kind
         };
         let plain = Layer4::Tcp { option_bytes: 0 };
         let stored = path(1, Switching::StoreAndForward);
         assert_eq!(kind(Layer4::Udp, stored), Kind::Bound);
         assert_eq!(kind(plain, path(1, Switching::CutThrough)), Kind::Bound);
-        assert_eq!(
-            kind(plain, path(0, Switching::StoreAndForward)),
-            Kind::Bound
-        );
+        assert_eq!(kind(plain, path(0, Switching::StoreAndForward)), Kind::Bound);
         assert_eq!(kind(plain, stored), Kind::Conditional);
         assert_eq!(kind(STAMPED, Path::default()), Kind::Conditional);
     }
@@ -244,14 +226,7 @@ mod tests {
 
     #[test]
     fn a_floor_reads_back_from_json() {
-        let floor = rtt_floor(
-            link("ethernet:3G"),
-            Family::V6,
-            STAMPED,
-            7,
-            9,
-            Path::default(),
-        );
+        let floor = rtt_floor(link("ethernet:3G"), Family::V6, STAMPED, 7, 9, Path::default());
         let floor = floor.unwrap();
         let json = serde_json::to_string(&floor).unwrap();
         assert_eq!(serde_json::from_str::<Floor>(&json).unwrap(), floor);

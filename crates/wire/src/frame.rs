@@ -116,11 +116,7 @@ impl Frames {
                 let mss = mss(wire, family, option_bytes);
                 let (full, rest) = (payload / mss, payload % mss);
                 let full_bytes = size(u64::from(wire.mtu));
-                let rest_bytes = if rest > 0 {
-                    size(u64::from(wire.mtu) - mss + rest)
-                } else {
-                    0
-                };
+                let rest_bytes = if rest > 0 { size(u64::from(wire.mtu) - mss + rest) } else { 0 };
                 (payload > 0).then_some(Self {
                     count: full + u64::from(rest > 0),
                     wire_bytes: full.checked_mul(full_bytes)?.checked_add(rest_bytes)?,

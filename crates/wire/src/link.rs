@@ -94,11 +94,7 @@ impl Link {
             Self::Ethernet { rate, mtu, vlan }
                 if rate.0 > 0 && mtu >= MTU_MIN && vlan <= VLAN_MAX =>
             {
-                Some(Wire {
-                    rate_bps: rate.0,
-                    mtu,
-                    vlan,
-                })
+                Some(Wire { rate_bps: rate.0, mtu, vlan })
             }
             _ => None,
         }
@@ -132,9 +128,7 @@ impl FromStr for Link {
                     return Err(ParseLinkError::VethRate(head.to_owned()));
                 }
                 let [mtu] = read_settings(settings, ["mtu"])?;
-                Ok(Self::Veth {
-                    mtu: read_mtu(mtu)?,
-                })
+                Ok(Self::Veth { mtu: read_mtu(mtu)? })
             }
             "ethernet" => {
                 let rate = rate
@@ -142,11 +136,7 @@ impl FromStr for Link {
                     .filter(|rate: &BitRate| rate.0 > 0)
                     .ok_or_else(|| ParseLinkError::Rate(head.to_owned()))?;
                 let [mtu, vlan] = read_settings(settings, ["mtu", "vlan"])?;
-                Ok(Self::Ethernet {
-                    rate,
-                    mtu: read_mtu(mtu)?,
-                    vlan: read_vlan(vlan)?,
-                })
+                Ok(Self::Ethernet { rate, mtu: read_mtu(mtu)?, vlan: read_vlan(vlan)? })
             }
             "ipoib" | "ib" | "rocev1" | "rocev2" => {
                 Err(ParseLinkError::NotCarried(kind.to_owned()))
@@ -162,10 +152,7 @@ fn read_settings<'a, const N: usize>(
     keys: [&str; N],
 ) -> Result<[Option<&'a str>; N], ParseLinkError> {
     let mut values = [None; N];
-    for setting in settings
-        .into_iter()
-        .flat_map(|settings| settings.split(','))
-    {
+    for setting in settings.into_iter().flat_map(|settings| settings.split(',')) {
         let unknown = || ParseLinkError::UnknownKey(setting.to_owned());
         let (key, value) = setting.split_once('=').ok_or_else(unknown)?;
         let place = keys.iter().position(|&k| k == key).ok_or_else(unknown)?;
@@ -233,11 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn ethernet(rate: u64, mtu: u16, vlan: u8) -> Link {
-        Link::Ethernet {
-            rate: BitRate(rate),
-            mtu,
-            vlan,
-        }
+        Link::Ethernet { rate: BitRate(rate), mtu, vlan }
     }
 
     #[test]
@@ -245,21 +228,13 @@ mod tests {
         for (text, link, printed) in [
             ("veth", Link::Veth { mtu: 1500 }, "veth"),
             ("veth,mtu=9000", Link::Veth { mtu: 9000 }, "veth,mtu=9000"),
-            (
-                "ethernet:1G",
-                ethernet(1_000_000_000, 1500, 0),
-                "ethernet:1G",
-            ),
+            ("ethernet:1G", ethernet(1_000_000_000, 1500, 0), "ethernet:1G"),
             (
                 "ethernet:10Gbit/s,vlan=1,mtu=9000",
                 ethernet(10_000_000_000, 9000, 1),
                 "ethernet:10G,mtu=9000,vlan=1",
             ),
-            (
-                "ethernet:2.5G,mtu=1500,vlan=0",
-                ethernet(2_500_000_000, 1500, 0),
-                "ethernet:2500M",
-            ),
+            ("ethernet:2.5G,mtu=1500,vlan=0", ethernet(2_500_000_000, 1500, 0), "ethernet:2500M"),
         ] {
             assert_eq!(text.parse(), Ok(link), "{text}");
             assert_eq!(link.to_string(), printed);
@@ -269,10 +244,7 @@ mod tests {
     #[test]
     fn what_is_not_a_link_is_refused_with_what_would_be_right() {
         for (text, message) in [
-            (
-                "wifi",
-                "`wifi` is not a link: write veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]",
-            ),
+            ("wifi", "`wifi` is not a link: write veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]"),
             (
                 "ipoib:4X-FDR,mode=datagram",
                 "`ipoib` is not carried by this version; use veth or ethernet:RATE[,mtu=N][,vlan=N]",
@@ -309,19 +281,13 @@ mod tests {
                 "veth,",
                 "`` is not a setting of this link: veth takes mtu=N, ethernet mtu=N and vlan=N",
             ),
-            (
-                "veth,mtu=1500,mtu=1500",
-                "`mtu` is given twice: give it once",
-            ),
+            ("veth,mtu=1500,mtu=1500", "`mtu` is given twice: give it once"),
         ] {
             let error = text.parse::<Link>().unwrap_err();
             assert_eq!(error.to_string(), message, "{text}");
         }
         for kind in ["ib", "rocev1:10G", "rocev2"] {
-            assert!(
-                matches!(kind.parse::<Link>(), Err(ParseLinkError::NotCarried(_))),
-                "{kind}"
-            );
+            assert!(matches!(kind.parse::<Link>(), Err(ParseLinkError::NotCarried(_))), "{kind}");
         }
     }
 

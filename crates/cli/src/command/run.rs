@@ -85,8 +85,7 @@ fn summary(path: &Path, plan: &Plan) -> String {
 /// Keeps other coordinators away: two that measure at once spoil each other's figures.
 fn lock(store: &Path) -> Result<fs::File, Failure> {
     let path = store.with_extension("lock");
-    let file =
-        fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
+    let file = fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Failure::new(

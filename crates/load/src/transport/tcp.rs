@@ -61,15 +61,13 @@ impl Flow for TcpFlow {
 
     fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()> {
         self.write_rest(payload)?;
-        loop {
-            match self.read_rest(&mut buffer[..payload.len()]) {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if is_timeout(&error) => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
-                }
-                Err(error) => return Err(error),
+        match self.read_rest(&mut buffer[..payload.len()]) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if is_timeout(&error) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
             }
+            Err(error) => Err(error),
         }
     }
 

@@ -82,7 +82,9 @@ enum State {
         is_starter_ready: bool,
     },
     /// A reliable flow tells the answering end of its end, so that end may report first.
-    Running { answer: Option<Box<EndReport>> },
+    Running {
+        answer: Option<Box<EndReport>>,
+    },
     Draining {
         start: Box<EndReport>,
     },
@@ -108,20 +110,13 @@ impl Conversation {
             run: start.run,
             duration: start.duration_ns,
             answer_address: answer.address,
-            state: State::Preparing {
-                port: None,
-                is_starter_ready: false,
-            },
+            state: State::Preparing { port: None, is_starter_ready: false },
             deadline: None,
             output: std::collections::VecDeque::new(),
             outcome: None,
         };
-        conversation
-            .output
-            .push_back((Role::Answer, Order::Prepare(Box::new(answer))));
-        conversation
-            .output
-            .push_back((Role::Start, Order::Prepare(Box::new(start))));
+        conversation.output.push_back((Role::Answer, Order::Prepare(Box::new(answer))));
+        conversation.output.push_back((Role::Start, Order::Prepare(Box::new(start))));
         conversation.wait(now, ANSWER_WITHIN);
         conversation
     }
@@ -132,10 +127,7 @@ impl Conversation {
             Report::Ready { run, port } if run == self.run => self.on_ready(now, from, port),
             Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
             Report::Failed { run, failure } if run == self.run => {
-                self.fail(ConversationError::Failed {
-                    role: from,
-                    failure,
-                });
+                self.fail(ConversationError::Failed { role: from, failure });
             }
             // A late word about an earlier run says nothing about this one.
             _ => {}
@@ -164,10 +156,7 @@ impl Conversation {
 
     /// Gives the run up, as if an end had failed.
     pub fn abort(&mut self) {
-        self.fail(ConversationError::Failed {
-            role: Role::Start,
-            failure: Failure::Aborted,
-        });
+        self.fail(ConversationError::Failed { role: Role::Start, failure: Failure::Aborted });
     }
 
     /// The next order to be sent, and to which end.
@@ -190,11 +179,7 @@ impl Conversation {
     }
 
     fn on_ready(&mut self, now: Instant, from: Role, ready_port: u16) {
-        let State::Preparing {
-            port,
-            is_starter_ready,
-        } = &mut self.state
-        else {
+        let State::Preparing { port, is_starter_ready } = &mut self.state else {
             return;
         };
         match from {
@@ -203,13 +188,7 @@ impl Conversation {
         }
         if let (Some(port), true) = (*port, *is_starter_ready) {
             let peer = SocketAddr::new(self.answer_address, port);
-            self.output.push_back((
-                Role::Start,
-                Order::Begin {
-                    run: self.run,
-                    peer,
-                },
-            ));
+            self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
             self.state = State::Running { answer: None };
             self.wait(now, self.duration + FINISH_WITHIN);
         }
@@ -249,8 +228,7 @@ impl Conversation {
         }
         self.output.clear();
         for role in [Role::Start, Role::Answer] {
-            self.output
-                .push_back((role, Order::Abort { run: self.run }));
+            self.output.push_back((role, Order::Abort { run: self.run }));
         }
         self.state = State::Over;
         self.deadline = None;

@@ -45,11 +45,7 @@ pub struct Worker {
 
 impl Default for Worker {
     fn default() -> Self {
-        Self {
-            state: State::Idle,
-            finished: None,
-            output: VecDeque::new(),
-        }
+        Self { state: State::Idle, finished: None, output: VecDeque::new() }
     }
 }
 
@@ -58,9 +54,7 @@ impl Worker {
     pub fn on_order(&mut self, order: Order) -> Option<Action> {
         match (order, self.state) {
             (Order::Hello { version }, State::Idle) => {
-                self.output.push_back(Report::Hello {
-                    version: PROTOCOL_VERSION,
-                });
+                self.output.push_back(Report::Hello { version: PROTOCOL_VERSION });
                 if version != PROTOCOL_VERSION {
                     self.refuse(0, "the coordinator speaks another version");
                 }
@@ -74,28 +68,17 @@ impl Worker {
                 self.state = State::Busy(run, Role::Start);
                 Some(Action::Begin(peer))
             }
-            (
-                Order::Drain {
-                    run,
-                    calls,
-                    idle_ns,
-                },
-                State::Ready(ready, Role::Answer),
-            ) if run == ready => {
+            (Order::Drain { run, calls, idle_ns }, State::Ready(ready, Role::Answer))
+                if run == ready =>
+            {
                 self.state = State::Busy(run, Role::Answer);
-                Some(Action::Drain {
-                    calls,
-                    idle: idle_ns,
-                })
+                Some(Action::Drain { calls, idle: idle_ns })
             }
             (Order::Drain { run, .. }, State::Idle) if self.finished == Some(run) => None,
             (Order::Abort { .. }, State::Idle) => None,
             (Order::Abort { run }, _) => {
                 self.state = State::Idle;
-                self.output.push_back(Report::Failed {
-                    run,
-                    failure: Failure::Aborted,
-                });
+                self.output.push_back(Report::Failed { run, failure: Failure::Aborted });
                 Some(Action::Abort)
             }
             (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is under way"),
@@ -123,10 +106,7 @@ impl Worker {
         self.state = State::Idle;
         self.finished = Some(run);
         self.output.push_back(match end {
-            Ok(end) => Report::Finished {
-                run,
-                end: Box::new(end),
-            },
+            Ok(end) => Report::Finished { run, end: Box::new(end) },
             Err(failure) => Report::Failed { run, failure },
         });
     }

@@ -12,22 +12,16 @@ use super::svg::{COLOURS, escaped, hatching};
 const FILLED: f64 = 0.78;
 
 pub(super) fn draw(plot: &Plot, stem: &str, form: Form) -> String {
-    let values = plot
-        .dots()
-        .flat_map(|dot| [dot.value, dot.interval.map_or(0.0, |i| i.1)]);
+    let values = plot.dots().flat_map(|dot| [dot.value, dot.interval.map_or(0.0, |i| i.1)]);
     let frame = Frame::new(plot, Scale::linear(values), form);
     let group = (Frame::right() - Frame::left()) / plot.x.len().max(1) as f64;
-    let places: Vec<f64> = (0..plot.x.len())
-        .map(|i| Frame::left() + group * (i as f64 + 0.5))
-        .collect();
+    let places: Vec<f64> =
+        (0..plot.x.len()).map(|i| Frame::left() + group * (i as f64 + 0.5)).collect();
     let width = group * FILLED / plot.series.len().max(1) as f64;
     let mut body = patterns(plot, stem);
     for (index, series) in plot.series.iter().enumerate() {
-        let _ = write!(
-            body,
-            r#"<g class="fm-series fm-s{}" data-series="{index}">"#,
-            index % COLOURS
-        );
+        let _ =
+            write!(body, r#"<g class="fm-series fm-s{}" data-series="{index}">"#, index % COLOURS);
         for dot in &series.dots {
             let left = places[dot.x] - group * FILLED / 2.0 + width * index as f64;
             let tip = escaped(&dot.tip);

@@ -35,10 +35,7 @@ impl Frame {
             Form::File => title_lines(&plot.title).len() as f64 * TITLE_LINE + 8.0,
             Form::Inline => 0.0,
         };
-        Self {
-            top: title + HEAD,
-            y,
-        }
+        Self { top: title + HEAD, y }
     }
 
     pub(super) fn left() -> f64 {
@@ -80,19 +77,13 @@ impl Frame {
             for (line, text) in title_lines(&plot.title).iter().enumerate() {
                 let y = 22.0 + line as f64 * TITLE_LINE;
                 let text = escaped(text);
-                let _ = write!(
-                    inside,
-                    r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#
-                );
+                let _ = write!(inside, r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#);
             }
         }
         self.axes(&mut inside, plot, places);
         inside.push_str(body);
         let height = self.legend(&mut inside, plot, swatch);
-        let label = escaped(&format!(
-            "{}: {} by {}",
-            plot.title, plot.y_title, plot.x_title
-        ));
+        let label = escaped(&format!("{}: {} by {}", plot.title, plot.y_title, plot.x_title));
         format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="fm-chart" viewBox="0 0 {WIDTH} {height:.0}" role="group" aria-label="{label}">{inside}</svg>"#
         )
@@ -115,16 +106,10 @@ impl Frame {
                 Scale::written(tick)
             );
         }
-        let _ = write!(
-            out,
-            r#"<path class="fm-base" d="M{left} {bottom:.1}H{right}"/>"#
-        );
+        let _ = write!(out, r#"<path class="fm-base" d="M{left} {bottom:.1}H{right}"/>"#);
         let step = label_step(plot, places);
         for (index, (level, place)) in plot.x.iter().zip(places).enumerate() {
-            let _ = write!(
-                out,
-                r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#
-            );
+            let _ = write!(out, r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#);
             if index.is_multiple_of(step) {
                 let _ = write!(
                     out,
@@ -180,16 +165,8 @@ impl Frame {
 
 /// Every how many levels can be labelled without labels touching.
 fn label_step(plot: &Plot, places: &[f64]) -> usize {
-    let widest = plot
-        .x
-        .iter()
-        .map(|level| level.label.chars().count())
-        .max()
-        .unwrap_or(1);
-    let closest = places
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .fold(f64::INFINITY, f64::min);
+    let widest = plot.x.iter().map(|level| level.label.chars().count()).max().unwrap_or(1);
+    let closest = places.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
     let room = (widest as f64 * LETTER + 10.0) / closest.max(1.0);
     (room.ceil() as usize).max(1)
 }

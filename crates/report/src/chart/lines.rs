@@ -14,9 +14,7 @@ const INSET: f64 = 16.0;
 pub(super) fn draw(plot: &Plot, _stem: &str, form: Form) -> String {
     let values = plot.dots().flat_map(|dot| {
         let (low, high) = dot.interval.unwrap_or((dot.value, dot.value));
-        [Some(dot.value), Some(low), Some(high), dot.limit]
-            .into_iter()
-            .flatten()
+        [Some(dot.value), Some(low), Some(high), dot.limit].into_iter().flatten()
     });
     let frame = Frame::new(plot, Scale::log(values), form);
     let places = places(plot);
@@ -74,10 +72,7 @@ fn line(frame: &Frame, places: &[f64], series: &Series, index: usize) -> String 
     if series.dots.is_empty() {
         return String::new();
     }
-    let points = series
-        .dots
-        .iter()
-        .map(|dot| (places[dot.x], frame.y_at(dot.value)));
+    let points = series.dots.iter().map(|dot| (places[dot.x], frame.y_at(dot.value)));
     let mut out = format!(
         r#"<g class="fm-series fm-s{}" data-series="{index}"><path class="fm-line" stroke-dasharray="{}" d="{}"/>"#,
         index % COLOURS,
@@ -108,9 +103,5 @@ fn point(out: &mut String, frame: &Frame, x: f64, dot: &Dot, series: usize) {
             x - 4.0
         );
     }
-    let _ = write!(
-        out,
-        r#"<path class="fm-marker" d="{}"/></g>"#,
-        marker(series, x, y)
-    );
+    let _ = write!(out, r#"<path class="fm-marker" d="{}"/></g>"#, marker(series, x, y));
 }

@@ -54,11 +54,7 @@ fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
                 ChartKind::Lines => lines::draw(&plot, &stem, form),
                 ChartKind::Bars => bars::draw(&plot, &stem, form),
             };
-            Some(ChartFile {
-                name: format!("{stem}.svg"),
-                title: plot.title,
-                svg,
-            })
+            Some(ChartFile { name: format!("{stem}.svg"), title: plot.title, svg })
         })
         .collect()
 }

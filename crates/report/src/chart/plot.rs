@@ -64,37 +64,18 @@ impl Plot {
                     .copied()
                     .filter(|point| select::levels_of(point, &factors) == combination)
                     .collect();
-                series(
-                    plan,
-                    chart,
-                    &of_series,
-                    &levels,
-                    &name(&factors, &combination),
-                    runs,
-                )
+                series(plan, chart, &of_series, &levels, &name(&factors, &combination), runs)
             })
             .collect();
         let figure = label::figure(chart.figure);
         let unit = Unit::of(chart.figure).name;
         Some(Self {
-            title: if chart.title.is_empty() {
-                figure.to_owned()
-            } else {
-                chart.title.clone()
-            },
+            title: if chart.title.is_empty() { figure.to_owned() } else { chart.title.clone() },
             x_title: label::heading(chart.x),
             y_title: format!("{figure} ({unit})"),
-            x: levels
-                .iter()
-                .enumerate()
-                .map(|(i, level)| x_level(chart.x, level, i))
-                .collect(),
+            x: levels.iter().enumerate().map(|(i, level)| x_level(chart.x, level, i)).collect(),
             series,
-            limit: if chart.figure == Figure::Goodput {
-                "ceiling"
-            } else {
-                "floor"
-            },
+            limit: if chart.figure == Figure::Goodput { "ceiling" } else { "floor" },
         })
     }
 
@@ -108,28 +89,16 @@ impl Plot {
 }
 
 fn name(factors: &[Factor], levels: &[Level]) -> String {
-    let words: Vec<String> = factors
-        .iter()
-        .zip(levels)
-        .map(|(&factor, level)| label::level(factor, level))
-        .collect();
+    let words: Vec<String> =
+        factors.iter().zip(levels).map(|(&factor, level)| label::level(factor, level)).collect();
     words.join(", ")
 }
 
 fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {
-    let bytes = level
-        .parse::<u64>()
-        .ok()
-        .filter(|_| factor == Factor::Payload);
+    let bytes = level.parse::<u64>().ok().filter(|_| factor == Factor::Payload);
     match bytes {
-        Some(bytes) => XLevel {
-            label: size(bytes),
-            place: (bytes.max(1) as f64).log2(),
-        },
-        None => XLevel {
-            label: label::row(factor, level),
-            place: index as f64,
-        },
+        Some(bytes) => XLevel { label: size(bytes), place: (bytes.max(1) as f64).log2() },
+        None => XLevel { label: label::row(factor, level), place: index as f64 },
     }
 }
 
@@ -159,25 +128,18 @@ fn series(
         let cell = Cell::of(point, runs.get(point), chart.figure, &plan.stop);
         provenance = provenance.or(cell.provenance);
         let at = label::level(chart.x, level);
-        let heading = if name.is_empty() {
-            at.clone()
-        } else {
-            format!("{name}, {at}")
-        };
+        let heading = if name.is_empty() { at.clone() } else { format!("{name}, {at}") };
         dots.extend(dot(&cell, x, &heading, chart));
     }
-    let suffix = match provenance {
+    let name = if name.is_empty() { label::figure(chart.figure) } else { name };
+    Series { label: format!("{name}{}", origin(provenance)), dots }
+}
+
+/// What to put behind a name so that no figure is taken for another kind.
+fn origin(provenance: Option<Provenance>) -> String {
+    match provenance {
         None | Some(Provenance::Measured) => String::new(),
         Some(other) => format!(" ({})", label::provenance(other)),
-    };
-    let name = if name.is_empty() {
-        label::figure(chart.figure)
-    } else {
-        name
-    };
-    Series {
-        label: format!("{name}{suffix}"),
-        dots,
     }
 }
 
@@ -188,15 +150,15 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     let estimate = cell.estimate.as_ref()?;
     let written = number::estimate(estimate, unit);
     let mut tip = format!(
-        "{heading}\n{} {} {}",
-        written.value, written.spread, unit.name
+        "{heading}{}\n{} {} {}",
+        origin(cell.provenance),
+        written.value,
+        written.spread,
+        unit.name
     );
     if let Some(interval) = estimate.interval {
         let confidence = Percent(estimate.confidence);
-        tip += &format!(
-            "\n{confidence} interval {}",
-            number::interval(interval, unit)
-        );
+        tip += &format!("\n{confidence} interval {}", number::interval(interval, unit));
     }
     tip += &format!("\n{}", number::count(estimate.n, "run"));
     if let Some(limit) = &cell.limit {
@@ -211,9 +173,7 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     Some(Dot {
         x,
         value: estimate.value / unit.size,
-        interval: estimate
-            .interval
-            .map(|i| (i.low / unit.size, i.high / unit.size)),
+        interval: estimate.interval.map(|i| (i.low / unit.size, i.high / unit.size)),
         limit: has_limits
             .then(|| cell.limit.as_ref().map(|limit| limit.value / unit.size))
             .flatten(),

@@ -31,25 +31,14 @@ impl Scale {
         let mut steps: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32)
             .flat_map(|decade| STEPS.map(|step| step * 10f64.powi(decade)))
             .collect();
-        let below = steps
-            .iter()
-            .rposition(|&step| step <= low * 0.97)
-            .unwrap_or(0);
-        let above = steps
-            .iter()
-            .position(|&step| step >= high * 1.03)
-            .unwrap_or(steps.len() - 1);
+        let below = steps.iter().rposition(|&step| step <= low * 0.97).unwrap_or(0);
+        let above = steps.iter().position(|&step| step >= high * 1.03).unwrap_or(steps.len() - 1);
         (low, high) = (steps[below], steps[above]);
         steps = steps[below..=above].to_vec();
         let is_decade = |step: &f64| (step.log10() - step.log10().round()).abs() < 1e-9;
         let decades: Vec<f64> = steps.iter().copied().filter(is_decade).collect();
         let ticks = if decades.len() >= 3 { decades } else { steps };
-        Self {
-            low,
-            high,
-            is_log: true,
-            ticks,
-        }
+        Self { low, high, is_log: true, ticks }
     }
 
     /// A linear axis from 0.
@@ -65,12 +54,7 @@ impl Scale {
             .unwrap_or(10.0 * decade);
         let count = (highest / step).ceil() as u32;
         let ticks: Vec<f64> = (0..=count).map(|i| f64::from(i) * step).collect();
-        Self {
-            low: 0.0,
-            high: f64::from(count) * step,
-            is_log: false,
-            ticks,
-        }
+        Self { low: 0.0, high: f64::from(count) * step, is_log: false, ticks }
     }
 
     /// Where a value stands: 0 at the lower end, 1 at the upper one; what is outside sits at the end.
@@ -106,14 +90,8 @@ mod tests {
 
     #[test]
     fn wide_axes_have_decades_and_narrow_ones_steps_between() {
-        assert_eq!(
-            Scale::log([3.0, 4200.0].into_iter()).ticks,
-            [10.0, 100.0, 1000.0]
-        );
-        assert_eq!(
-            Scale::log([12.0, 80.0].into_iter()).ticks,
-            [10.0, 20.0, 50.0, 100.0]
-        );
+        assert_eq!(Scale::log([3.0, 4200.0].into_iter()).ticks, [10.0, 100.0, 1000.0]);
+        assert_eq!(Scale::log([12.0, 80.0].into_iter()).ticks, [10.0, 20.0, 50.0, 100.0]);
         assert_eq!(
             Scale::linear([930.0].into_iter()).ticks,
             [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]

@@ -58,10 +58,8 @@ pub(crate) fn marker(series: usize, x: f64, y: f64) -> String {
             (-1.6, -1.6),
         ],
     };
-    let points: Vec<String> = corners
-        .iter()
-        .map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy))
-        .collect();
+    let points: Vec<String> =
+        corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy)).collect();
     format!("M{}Z", points.join("L"))
 }
 

@@ -19,37 +19,22 @@ impl Detail {
         let kept: Vec<usize> = (0..head.len()).filter(is_kept).collect();
         let pick = |row: Vec<String>| kept.iter().map(|&column| row[column].clone()).collect();
         let head = kept.iter().map(|&column| head[column]).collect();
-        let detail = Self {
-            head,
-            rows: rows.into_iter().map(pick).collect(),
-        };
+        let detail = Self { head, rows: rows.into_iter().map(pick).collect() };
         (!detail.rows.is_empty()).then_some(detail)
     }
 }
 
 pub(super) fn of_group(table: &TableView<'_>, group: &Group<'_>) -> Vec<Detail> {
-    let changes = group
-        .rows
-        .iter()
-        .flat_map(|row| change_details(table, row))
-        .collect();
+    let changes = group.rows.iter().flat_map(|row| change_details(table, row)).collect();
     let cells = group
         .rows
         .iter()
-        .flat_map(|row| {
-            row.cells
-                .iter()
-                .zip(&group.columns)
-                .map(move |cell| (row, cell))
-        })
+        .flat_map(|row| row.cells.iter().zip(&group.columns).map(move |cell| (row, cell)))
         .filter_map(|(row, (cell, column))| {
             Some(cell_detail(&row.label, column, cell.as_ref()?, table.unit))
         })
         .collect();
-    let details = [
-        Detail::of(&CHANGE_DETAILS, changes),
-        Detail::of(&CELL_DETAILS, cells),
-    ];
+    let details = [Detail::of(&CHANGE_DETAILS, changes), Detail::of(&CELL_DETAILS, cells)];
     details.into_iter().flatten().collect()
 }
 
@@ -79,16 +64,9 @@ const CELL_DETAILS: [&str; 8] = [
 
 fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Unit) -> Vec<String> {
     let limit = cell.limit.as_ref().map_or_else(String::new, |limit| {
-        format!(
-            "{} {} ({})",
-            number::fixed(limit.value / unit.size, 2),
-            unit.name,
-            limit.kind
-        )
+        format!("{} {} ({})", number::fixed(limit.value / unit.size, 2), unit.name, limit.kind)
     });
-    let writes = cell
-        .writes_per_segment
-        .map_or_else(String::new, |n| number::fixed(n, 2));
+    let writes = cell.writes_per_segment.map_or_else(String::new, |n| number::fixed(n, 2));
     let lost = cell.loss.map_or_else(String::new, |loss| {
         let Drops { lost, .. } = loss.drops;
         format!(
@@ -98,14 +76,8 @@ fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Unit) -> Vec<Stri
             loss.places()
         )
     });
-    let retransmitted = cell
-        .retransmitted
-        .map_or_else(String::new, |n| number::fixed(n as f64, 0));
-    let runs = cell
-        .estimate
-        .as_ref()
-        .map_or(0, |estimate| estimate.n)
-        .to_string();
+    let retransmitted = cell.retransmitted.map_or_else(String::new, |n| number::fixed(n as f64, 0));
+    let runs = cell.estimate.as_ref().map_or(0, |estimate| estimate.n).to_string();
     vec![
         row.to_owned(),
         column.to_owned(),

@@ -18,12 +18,7 @@ use table::TablePart;
 pub fn html(e: &Experiment<'_>) -> String {
     let tables = tables(e);
     let runs = ByPoint::of(e.records);
-    let all: Vec<_> = e
-        .plan
-        .points
-        .iter()
-        .filter_map(|point| runs.get(point))
-        .collect();
+    let all: Vec<_> = e.plan.points.iter().filter_map(|point| runs.get(point)).collect();
     let presentation = &e.plan.presentation;
     // Without `<` no text of the data can end the script element.
     let json = summary::summary_json(e).to_string().replace('<', "\\u003c");
@@ -96,12 +91,7 @@ mod tests {
 
     #[test]
     fn every_verdict_has_a_sign_of_its_own() {
-        let verdicts = [
-            Verdict::Faster,
-            Verdict::Slower,
-            Verdict::Same,
-            Verdict::CannotTell,
-        ];
+        let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::CannotTell];
         let mut signs = verdicts.map(|verdict| sign(Some(&verdict)));
         signs.sort_unstable();
         assert!(signs.windows(2).all(|pair| pair[0] != pair[1]));

@@ -4,7 +4,7 @@ use fabricmark_units::Percent;
 
 use super::details::{self, Detail};
 use super::verdict_class;
-use crate::cell::Cell;
+use crate::cell::{Cell, Loss};
 use crate::label;
 use crate::number::{self, Unit};
 use crate::view::{Group, Row, TableView};
@@ -54,11 +54,7 @@ impl TablePart {
         Self {
             title: table.title().to_owned(),
             caption: table.caption(),
-            groups: table
-                .groups
-                .iter()
-                .map(|group| GroupPart::of(table, group))
-                .collect(),
+            groups: table.groups.iter().map(|group| GroupPart::of(table, group)).collect(),
             notes: table.notes.clone(),
         }
     }
@@ -76,16 +72,10 @@ impl GroupPart {
         let shape = Shape {
             has_limit: group.cells().any(|cell| cell.limit.is_some()),
             has_loss: group.cells().any(|cell| cell.loss.is_some()),
-            has_published: group
-                .rows
-                .iter()
-                .any(|row| row.published.iter().any(Option::is_some)),
+            has_published: group.rows.iter().any(|row| row.published.iter().any(Option::is_some)),
         };
-        let rows: Vec<RowPart> = group
-            .rows
-            .iter()
-            .map(|row| row_part(table, row, &shape))
-            .collect();
+        let rows: Vec<RowPart> =
+            group.rows.iter().map(|row| row_part(table, row, &shape)).collect();
         Self {
             title: group.title.clone(),
             heading: label::heading(table.spec.rows),
@@ -97,29 +87,20 @@ impl GroupPart {
     }
 }
 
-/// The width of a text in digits; points, brackets and spaces are about half as wide.
+/// The width of a text in digits, generously: points are narrower than a digit, signs wider.
 fn digits(text: &str) -> f64 {
-    text.chars()
-        .map(|c| {
-            if matches!(c, ' ' | '.' | ',' | '[' | ']' | '/') {
-                0.55
-            } else {
-                1.0
-            }
-        })
-        .sum()
+    let width = |letter| match letter {
+        ' ' | '.' | ',' | '[' | ']' | '/' => 0.6,
+        '+' | '−' | '±' | '%' | '=' | '<' => 1.35,
+        _ => 1.0,
+    };
+    text.chars().map(width).sum()
 }
 
 fn widths(rows: &[RowPart]) -> String {
     let widest = |class: &str, piece: fn(&CellPart) -> &str| {
-        let cells = rows
-            .iter()
-            .flat_map(|row| &row.cells)
-            .filter(|cell| cell.class == class);
-        cells
-            .map(|cell| piece(cell).chars().count())
-            .max()
-            .unwrap_or_default()
+        let cells = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.class == class);
+        cells.map(|cell| digits(piece(cell))).fold(0.0, f64::max)
     };
     format!(
         "--spread:{:.1}ch;--second:{:.1}ch;--change:{:.1}ch;--interval:{:.1}ch",
@@ -137,10 +118,7 @@ fn headings(table: &TableView<'_>, group: &Group<'_>, shape: &Shape) -> Vec<Head
     for column in &group.columns {
         put(column.clone(), "figure");
         if shape.has_limit {
-            put(
-                if is_goodput { "of ceiling" } else { "× floor" }.to_owned(),
-                "share",
-            );
+            put(if is_goodput { "of ceiling" } else { "× floor" }.to_owned(), "share");
         }
         if shape.has_loss {
             put("lost".to_owned(), "share");
@@ -153,11 +131,7 @@ fn headings(table: &TableView<'_>, group: &Group<'_>, shape: &Shape) -> Vec<Head
     }
     if let Some(name) = table.published.filter(|_| shape.has_published) {
         for (place, column) in group.columns.iter().enumerate() {
-            let class = if place == 0 {
-                "published first"
-            } else {
-                "published"
-            };
+            let class = if place == 0 { "published first" } else { "published" };
             let name = name.replace(' ', "\u{a0}");
             put(format!("published ({name}) {column}"), class);
         }
@@ -174,53 +148,28 @@ fn row_part(table: &TableView<'_>, row: &Row<'_>, shape: &Shape) -> RowPart {
         }
         if shape.has_loss {
             let loss = cell.as_ref().and_then(|cell| cell.loss);
-            let none = if cell.as_ref().is_some_and(|cell| cell.estimate.is_some()) {
-                "0 %"
-            } else {
-                ""
-            };
-            let main = loss.map_or_else(
-                || none.to_owned(),
-                |l| format!("{} %", number::share(l.share())),
-            );
-            let title = loss.map_or_else(String::new, |loss| loss.places());
-            cells.push(CellPart {
-                class: "share",
-                main,
-                title,
-                ..CellPart::default()
-            });
+            let none =
+                if cell.as_ref().is_some_and(|cell| cell.estimate.is_some()) { "0 %" } else { "" };
+            let main =
+                loss.map_or_else(|| none.to_owned(), |l| format!("{} %", number::share(l.share())));
+            let title = loss.map_or_else(String::new, Loss::places);
+            cells.push(CellPart { class: "share", main, title, ..CellPart::default() });
         }
     }
     cells.extend(row.changes.iter().map(|&change| change_part(table, change)));
     if shape.has_published {
-        cells.extend(
-            row.published
-                .iter()
-                .enumerate()
-                .map(|(place, value)| CellPart {
-                    class: if place == 0 {
-                        "published first"
-                    } else {
-                        "published"
-                    },
-                    main: value.map_or_else(String::new, |v| number::fixed(v / table.unit.size, 2)),
-                    ..CellPart::default()
-                }),
-        );
+        cells.extend(row.published.iter().enumerate().map(|(place, value)| CellPart {
+            class: if place == 0 { "published first" } else { "published" },
+            main: value.map_or_else(String::new, |v| number::fixed(v / table.unit.size, 2)),
+            ..CellPart::default()
+        }));
     }
-    RowPart {
-        label: row.label.clone(),
-        cells,
-    }
+    RowPart { label: row.label.clone(), cells }
 }
 
 fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
     let Some(cell) = cell else {
-        return CellPart {
-            class: "figure",
-            ..CellPart::default()
-        };
+        return CellPart { class: "figure", ..CellPart::default() };
     };
     let Some(estimate) = &cell.estimate else {
         return CellPart {
@@ -233,10 +182,7 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
     let mut title = number::count(estimate.n, "run");
     if let Some(interval) = estimate.interval {
         let confidence = Percent(estimate.confidence);
-        title += &format!(
-            "; {confidence} interval {}",
-            number::interval(interval, unit)
-        );
+        title += &format!("; {confidence} interval {}", number::interval(interval, unit));
     }
     title += &format!("; median {}", details::median(cell, unit));
     CellPart {
@@ -251,21 +197,13 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
 fn limit_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
     let limit = cell.and_then(|cell| cell.limit.as_ref());
     let Some((cell, limit)) = cell.zip(limit) else {
-        return CellPart {
-            class: "share",
-            ..CellPart::default()
-        };
+        return CellPart { class: "share", ..CellPart::default() };
     };
     let is_goodput = unit.key == "bps";
     let value = number::fixed(limit.value / unit.size, 2);
     let mut part = CellPart {
         class: "share",
-        title: format!(
-            "{} {}: {value} {}",
-            limit.kind,
-            limit_word(is_goodput),
-            unit.name
-        ),
+        title: format!("{} {}: {value} {}", limit.kind, limit_word(is_goodput), unit.name),
         main: if is_goodput {
             format!("{} %", number::share(limit.share))
         } else {
@@ -291,10 +229,7 @@ fn limit_word(is_goodput: bool) -> &'static str {
 
 fn change_part(table: &TableView<'_>, change: Option<usize>) -> CellPart {
     let Some(comparison) = table.change(change) else {
-        return CellPart {
-            class: "change",
-            ..CellPart::default()
-        };
+        return CellPart { class: "change", ..CellPart::default() };
     };
     let written = number::change(&comparison.change);
     CellPart {

@@ -1,8 +1,6 @@
 //! Two sets of records against each other.
 
-mod common;
-
-use common::{Fabricated, assert_snapshot};
+use crate::fabricated::{Fabricated, assert_snapshot};
 use fabricmark_plan::Size;
 use fabricmark_record::Record;
 use fabricmark_report::{ComparisonReport, GateResult, compare};
@@ -45,22 +43,14 @@ fn records_against_themselves_pass_a_gate_wider_than_their_noise() {
 
 #[test]
 fn noise_that_reaches_beyond_the_gate_cannot_tell() {
-    assert_eq!(
-        against(&records(), Some(0.001)).gate,
-        GateResult::CannotTell
-    );
+    assert_eq!(against(&records(), Some(0.001)).gate, GateResult::CannotTell);
     assert_eq!(against(&[], None).gate, GateResult::CannotTell);
 }
 
 #[test]
 fn a_faster_set_passes() {
     let faster = scaled(1.2);
-    assert!(
-        against(&faster, Some(0.1))
-            .rows
-            .iter()
-            .all(|row| row.comparison.is_some())
-    );
+    assert!(against(&faster, Some(0.1)).rows.iter().all(|row| row.comparison.is_some()));
     assert_eq!(against(&faster, Some(0.1)).gate, GateResult::Pass);
 }
 
@@ -74,10 +64,6 @@ fn points_of_one_set_only_are_named() {
 #[test]
 fn the_table_of_a_comparison_is_the_stored_one() {
     let report = against(&scaled(0.97), Some(0.02));
-    assert_snapshot(
-        "compare.txt",
-        include_str!("snapshots/compare.txt"),
-        &report.text(),
-    );
+    assert_snapshot("compare.txt", include_str!("../snapshots/compare.txt"), &report.text());
     assert_eq!(report.json()["rows"].as_array().map(Vec::len), Some(16));
 }

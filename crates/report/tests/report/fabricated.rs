@@ -1,7 +1,5 @@
 //! A fabricated experiment in the manner of P1: tests only, no figure here was measured.
 
-#![expect(clippy::unwrap_used, reason = "a broken fixture may end the test")]
-
 use fabricmark_plan::{Factor, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
     Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Instrument, Limits, Node, Outcome,
@@ -33,15 +31,9 @@ impl Fabricated {
     pub fn of(size: Size, seed: u64) -> Self {
         let names = published_names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let plan = parse("p1.toml", PLAN, size, &names)
-            .map_err(|e| e.to_string())
-            .unwrap();
+        let plan = parse("p1.toml", PLAN, size, &names).map_err(|e| e.to_string()).unwrap();
         let records = records(&plan, seed);
-        Self {
-            plan,
-            records,
-            quick: size == Size::Quick,
-        }
+        Self { plan, records, quick: size == Size::Quick }
     }
 
     pub fn experiment(&self) -> Experiment<'_> {
@@ -49,10 +41,7 @@ impl Fabricated {
             name: "p1",
             plan: &self.plan,
             records: &self.records,
-            instrument: Some(Instrument {
-                stream_call_ns: 61.3,
-                ping_pong_ns: 118.9,
-            }),
+            instrument: Some(Instrument { stream_call_ns: 61.3, ping_pong_ns: 118.9 }),
             started: "2026-01-05T09:00:00Z",
             reproduce: "fabricmark run plans/p1.toml",
             planned_complete: true,
@@ -77,10 +66,7 @@ fn records(plan: &Plan, seed: u64) -> Vec<Record> {
                 warm_up: false,
             };
             if block == 0 {
-                let place = Place {
-                    warm_up: true,
-                    ..place.clone()
-                };
+                let place = Place { warm_up: true, ..place.clone() };
                 records.push(record(plan, point, place, 0.5, &mut stream));
             }
             records.push(record(plan, point, place, drift, &mut stream));
@@ -101,18 +87,11 @@ fn host_ns(point: &Point) -> f64 {
 }
 
 fn limits(point: &Point) -> Limits {
-    let Point {
-        link,
-        family,
-        payload,
-        ..
-    } = *point;
+    let Point { link, family, payload, .. } = *point;
     let is_tcp = point.transport == Transport::Tcp;
     match (point.pattern, is_tcp) {
         (Pattern::Stream, false) => Limits {
-            ceilings: wire::udp_goodput(link, family, payload.0)
-                .into_iter()
-                .collect(),
+            ceilings: wire::udp_goodput(link, family, payload.0).into_iter().collect(),
             rtt_floor: None,
         },
         (Pattern::Stream, true) => Limits {
@@ -127,11 +106,7 @@ fn limits(point: &Point) -> Limits {
             rtt_floor: None,
         },
         (Pattern::PingPong, _) => {
-            let layer4 = if is_tcp {
-                Layer4::Tcp { option_bytes: 0 }
-            } else {
-                Layer4::Udp
-            };
+            let layer4 = if is_tcp { Layer4::Tcp { option_bytes: 0 } } else { Layer4::Udp };
             let path = Path::default();
             Limits {
                 ceilings: Vec::new(),
@@ -143,11 +118,7 @@ fn limits(point: &Point) -> Limits {
 
 fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Stream) -> Record {
     let has_wire = point.link.has_wire();
-    let provenance = if has_wire {
-        Provenance::Emulated
-    } else {
-        Provenance::Measured
-    };
+    let provenance = if has_wire { Provenance::Emulated } else { Provenance::Measured };
     let figure = |value: f64| Some(Figure { value, provenance });
     let limits = limits(point);
     let payload = point.payload.0;
@@ -160,32 +131,17 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     match point.pattern {
         Pattern::Stream => {
             let host = 8e9 * payload as f64 / host_ns(point) * noise;
-            let ceiling = limits
-                .ceilings
-                .first()
-                .map(|ceiling| ceiling.goodput_bps.as_f64());
+            let ceiling = limits.ceilings.first().map(|ceiling| ceiling.goodput_bps.as_f64());
             let near = 0.9995 - 0.0002 * stream.unit();
             let goodput = ceiling.map_or(host, |ceiling| host.min(ceiling * near));
-            let overload = if point.transport == Transport::Udp {
-                host / goodput
-            } else {
-                1.0
-            };
-            let sent = if overload > 1.02 {
-                goodput * 1.004
-            } else {
-                goodput
-            };
+            let overload = if point.transport == Transport::Udp { host / goodput } else { 1.0 };
+            let sent = if overload > 1.02 { goodput * 1.004 } else { goodput };
             figures.goodput_bps = figure(goodput);
             figures.sent_bps = figure(sent);
             calls = (sent * seconds / 8.0 / payload as f64) as u64;
             if sent > goodput {
                 let lost = calls / 250;
-                drops = Drops {
-                    lost,
-                    link: lost,
-                    ..Drops::default()
-                };
+                drops = Drops { lost, link: lost, ..Drops::default() };
             }
             if point.transport == Transport::Tcp {
                 let writes = (1448.0 / payload as f64).max(1.0);
@@ -200,10 +156,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             }
         }
         Pattern::PingPong => {
-            let floor = limits
-                .rtt_floor
-                .as_ref()
-                .map_or(0.0, |floor| floor.time_ns.as_f64());
+            let floor = limits.rtt_floor.as_ref().map_or(0.0, |floor| floor.time_ns.as_f64());
             let rtt = floor + (16_000.0 + 9.0 * host_ns(point)) * noise;
             figures.rtt_mean_ns = figure(rtt);
             figures.half_rtt_mean_ns = figure(rtt / 2.0);
@@ -215,10 +168,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     }
     let mut warnings = Vec::new();
     if point.transport == Transport::Udp && payload == 32_768 && place.block == 2 {
-        warnings.push(Warning::SmallBuffer {
-            asked_bytes: 4 << 20,
-            granted_bytes: 425_984,
-        });
+        warnings.push(Warning::SmallBuffer { asked_bytes: 4 << 20, granted_bytes: 425_984 });
     }
     let key = (point.level(Factor::Transport), payload, has_wire);
     let outcome = match (key.0.as_str(), key.1, key.2, u8::from(point.family)) {
@@ -248,12 +198,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             group: "main".to_owned(),
             from: "a".to_owned(),
             to: "b".to_owned(),
-            sent: Counts {
-                calls,
-                bytes,
-                elapsed_ns,
-                first_bytes: payload,
-            },
+            sent: Counts { calls, bytes, elapsed_ns, first_bytes: payload },
             received: Counts {
                 calls: calls - drops.lost,
                 bytes: (calls - drops.lost) * payload,
@@ -280,10 +225,7 @@ fn node(name: &str) -> Node {
         namespace: Some(format!("fm-{name}")),
         address: None,
         device: Some("veth0".to_owned()),
-        side: Side {
-            cpu: Some(2),
-            ..Side::default()
-        },
+        side: Side { cpu: Some(2), ..Side::default() },
         host: HostFacts {
             hostname: "bench".to_owned(),
             os: "Debian GNU/Linux 13".to_owned(),
@@ -300,19 +242,17 @@ fn node(name: &str) -> Node {
 
 /// Compares with a stored text; `UPDATE_SNAPSHOTS=1` writes it anew.
 pub fn assert_snapshot(name: &str, stored: &str, found: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/snapshots")
-        .join(name);
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(path, found).unwrap();
+        write(&path, found);
     } else {
-        let first = stored
-            .lines()
-            .zip(found.lines())
-            .find(|(stored, found)| stored != found);
-        assert!(
-            stored == found,
-            "{name} differs, first in {first:#?}; see UPDATE_SNAPSHOTS=1"
-        );
+        let first = stored.lines().zip(found.lines()).find(|(stored, found)| stored != found);
+        assert!(stored == found, "{name} differs, first in {first:#?}; see UPDATE_SNAPSHOTS=1");
     }
+}
+
+/// Writes a file for people to look at or for later runs to compare with.
+#[expect(clippy::disallowed_methods, reason = "tests may write files")]
+pub fn write(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).unwrap();
 }

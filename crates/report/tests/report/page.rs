@@ -1,8 +1,6 @@
 //! The page and the charts as files.
 
-mod common;
-
-use common::Fabricated;
+use crate::fabricated::{Fabricated, write};
 use fabricmark_report::{charts, html, summary_json};
 
 /// The text between two marks.
@@ -11,15 +9,16 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     &text[from..from + text[from..].find(end).unwrap()]
 }
 
+fn script(page: &str) -> &str {
+    between(page, "</script>\n<script>", "</script>")
+}
+
 /// Fails unless each element is closed in turn; `void` elements need no end.
 fn assert_balanced(text: &str, void: &[&str]) {
     let mut open: Vec<&str> = Vec::new();
     for tag in text.split('<').skip(1) {
         let inside = &tag[..tag.find('>').unwrap()];
-        let name = inside
-            .split([' ', '/', '\n'])
-            .find(|word| !word.is_empty())
-            .unwrap();
+        let name = inside.split([' ', '/', '\n']).find(|word| !word.is_empty()).unwrap();
         if inside.starts_with('/') {
             assert_eq!(open.pop(), Some(name), "{inside}");
         } else if !inside.ends_with('/') && !inside.starts_with('!') && !void.contains(&name) {
@@ -42,22 +41,21 @@ fn the_page_loads_nothing() {
 fn the_page_is_well_formed_and_its_script_is_small() {
     let full = Fabricated::full();
     let page = html(&full.experiment());
-    let script = between(&page, "</script>\n<script>", "</script>");
-    assert!(script.len() < 30_000);
-    assert_balanced(&page.replace(script, ""), &["meta"]);
+    if let Some(path) = std::env::var_os("PAGE") {
+        write(std::path::Path::new(&path), &page);
+    }
+    assert!(script(&page).len() < 30_000);
+    assert_balanced(&page.replace(script(&page), ""), &["meta"]);
 }
 
 #[test]
 fn the_page_carries_the_summary() {
     let full = Fabricated::full();
     let page = html(&full.experiment());
-    let json = between(
-        &page,
-        r#"<script type="application/json" id="results">"#,
-        "</script>",
-    );
-    let found: serde_json::Value = serde_json::from_str(json).unwrap();
-    assert_eq!(found, summary_json(&full.experiment()));
+    let json = between(&page, r#"<script type="application/json" id="results">"#, "</script>");
+    assert!(serde_json::from_str::<serde_json::Value>(json).is_ok());
+    let summary = summary_json(&full.experiment()).to_string();
+    assert!(json.replace("\\u003c", "<") == summary);
 }
 
 #[test]
@@ -69,11 +67,7 @@ fn no_text_of_a_plan_becomes_markup() {
     full.plan.presentation.charts[0].title.clone_from(&bad);
     let page = html(&full.experiment());
     assert!(!page.contains("<script>alert"));
-    assert!(
-        charts(&full.experiment())
-            .iter()
-            .all(|chart| !chart.svg.contains("<script>alert"))
-    );
+    assert!(charts(&full.experiment()).iter().all(|chart| !chart.svg.contains("<script>alert")));
 }
 
 #[test]
@@ -95,11 +89,7 @@ fn every_chart_of_the_plan_is_a_file_of_its_own() {
     for chart in &charts {
         assert_balanced(&chart.svg, &[]);
         assert!(chart.svg.contains("prefers-color-scheme:dark"));
-        assert!(
-            !chart.svg.contains("NaN") && !chart.svg.contains("inf"),
-            "{}",
-            chart.name
-        );
+        assert!(!chart.svg.contains("NaN") && !chart.svg.contains("inf"), "{}", chart.name);
     }
 }
 
@@ -109,11 +99,8 @@ fn a_chart_without_a_figure_is_drawn_empty() {
     quick.records.clear();
     for chart in charts(&quick.experiment()) {
         assert_balanced(&chart.svg, &[]);
-        assert!(
-            !chart.svg.contains("NaN") && !chart.svg.contains("inf"),
-            "{}",
-            chart.name
-        );
+        assert!(!chart.svg.contains("NaN") && !chart.svg.contains("inf"), "{}", chart.name);
     }
-    assert_balanced(&html(&quick.experiment()), &["meta"]);
+    let page = html(&quick.experiment());
+    assert_balanced(&page.replace(script(&page), ""), &["meta"]);
 }

@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
+
+RUST = 1.95
+.PHONY: help demo test build rust clean
+
+help:
+	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 4 minutes'
+	@echo 'make test   every test'
+	@echo 'make build  the program, at target/release/fabricmark'
+
+demo: build
+	@scripts/need ip=iproute2 tc=iproute2
+	target/release/fabricmark run plans/ipv6-vs-ipv4.toml --quick
+
+build: rust
+	@scripts/need cc=build-essential
+	cargo build --release --locked
+
+test: rust
+	@scripts/need cc=build-essential ip=iproute2 tc=iproute2 unshare=util-linux setpriv=util-linux \
+		kill=procps
+	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
+	@scripts/test-all
+
+rust:
+	@command -v cargo >/dev/null 2>&1 || { \
+		echo 'Rust is missing: README.md says how to get it (https://rustup.rs)' >&2; exit 66; }
+	@have=$$(rustc --version | cut -d' ' -f2); \
+	[ "$$(printf '%s\n' $(RUST) "$$have" | sort -V | head -n1)" = "$(RUST)" ] || { \
+		echo "Rust $$have is too old: run rustup update (needs $(RUST))" >&2; exit 66; }
+
+clean:
+	cargo clean
+	rm -rf fabricmark-results

@@ -1,0 +1,110 @@
+//! The rules of ARCHITECTURE.md, checked against the tree.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+const CORE: [&str; 7] = ["units", "stats", "wire", "plan", "record", "proto", "papers"];
+
+/// Lines of a source file beyond which a noun wants to leave it.
+const LINES_MAX: usize = 700;
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|name| name == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files(&Path::new(ROOT).join("crates"), "rs", &mut found);
+    assert!(found.len() > 50);
+    found
+}
+
+/// Crate by folder, with the crates of the house that it may depend on, from the table in
+/// ARCHITECTURE.md: `| `stats` | what it is | units |`.
+fn allowed_arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let text = read(&Path::new(ROOT).join("ARCHITECTURE.md"));
+    let rows = text.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
+        let [name, _, allowed, ..] = cells.as_slice() else { return None };
+        let allowed = allowed.split(", ").filter(|name| *name != "nothing").map(str::to_owned);
+        Some((name.trim_matches('`').to_owned(), allowed.collect()))
+    });
+    rows.collect()
+}
+
+#[test]
+fn arrows_point_only_where_the_architecture_says() {
+    let allowed = allowed_arrows();
+    let mut seen = BTreeSet::new();
+    for entry in fs::read_dir(Path::new(ROOT).join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let manifest: toml::Table = read(&folder.join("Cargo.toml")).parse().unwrap();
+        let allowed = allowed.get(&name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        for dependency in manifest["dependencies"].as_table().unwrap().keys() {
+            if let Some(inner) = dependency.strip_prefix("fabricmark-") {
+                assert!(allowed.contains(inner), "{name} -> {inner} is not in the table");
+            }
+        }
+        seen.insert(name);
+    }
+    assert_eq!(seen, allowed.keys().cloned().collect(), "the table names the crates that exist");
+}
+
+#[test]
+fn unsafe_code_lives_in_files_named_sys() {
+    for path in sources() {
+        let is_sys = path.file_name().is_some_and(|name| name == "sys.rs");
+        let code = read(&path);
+        let is_unsafe = code.lines().any(|line| {
+            let code = line.split("//").next().unwrap_or_default();
+            code.contains(concat!("unsafe", " {")) || code.contains(concat!("unsafe", " fn"))
+        });
+        assert!(is_sys || !is_unsafe, "{} has unsafe code", path.display());
+    }
+}
+
+/// The bans on clocks, sockets, files and threads stand in the root's clippy.toml; a crate lifts
+/// them with a file of its own.
+#[test]
+fn core_crates_do_not_lift_the_bans() {
+    for name in CORE {
+        let file = Path::new(ROOT).join("crates").join(name).join("clippy.toml");
+        assert!(!file.exists(), "{} lifts the bans of a core crate", file.display());
+    }
+    assert!(read(&Path::new(ROOT).join("clippy.toml")).contains("std::time::Instant::now"));
+}
+
+#[test]
+fn no_source_file_outgrows_its_reader() {
+    for path in sources() {
+        let lines = read(&path).lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn every_dependency_has_its_line_of_reason() {
+    let text = read(&Path::new(ROOT).join("Cargo.toml"));
+    let (_, rest) = text.split_once("[workspace.dependencies]").unwrap();
+    let (dependencies, _) = rest.split_once("\n[").unwrap();
+    for line in dependencies.lines().filter(|line| line.contains(" = ")) {
+        let is_ours = line.starts_with("fabricmark-");
+        assert!(is_ours || line.contains(" # "), "no reason: {line}");
+    }
+}

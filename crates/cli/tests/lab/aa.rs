@@ -1,0 +1,59 @@
+//! A level against itself through the whole pipeline: nothing may be told apart more often than the
+//! confidence says.
+
+use crate::support::{bench, expect, stdout};
+
+const AA: &str = r#"
+title = "A/A"
+[factors]
+pattern = ["stream", "ping-pong"]
+transport = ["tcp", "udp"]
+payload = [16, 64, 256, 1024, 4096]
+label = ["a", "b"]
+[settings]
+family = 6
+link = "ethernet:1G"
+congestion = "cubic"
+[run]
+duration = "50ms"
+warm_up = "20ms"
+[stop]
+runs = 10
+[[compare]]
+factor = "label"
+baseline = "a"
+candidate = "b"
+[[table]]
+figure = "goodput"
+columns = ["transport", "label"]
+[[table]]
+figure = "half-rtt"
+columns = ["transport", "label"]
+"#;
+
+#[test]
+fn twenty_comparisons_of_a_level_with_itself_stay_within_binomial_limits() {
+    let Some(bench) = bench("A/A") else { return };
+    bench.plan(AA);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let results: serde_json::Value =
+        serde_json::from_str(&stdout(&bench.run(&["report", "--json"]))).unwrap();
+    let mut p_values = Vec::new();
+    collect(&results, &mut p_values);
+    assert_eq!(p_values.len(), 20, "{p_values:?}");
+    let rejected = p_values.iter().filter(|&&p| p < 0.05).count();
+    // P(X > 5) = 0.0003 for X ~ Bin(20, 0.05).
+    assert!(rejected <= 5, "{rejected} of 20: {p_values:?}");
+}
+
+/// The unadjusted p of every comparison.
+fn collect(value: &serde_json::Value, p_values: &mut Vec<f64>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            p_values.extend(fields.get("p_t").and_then(serde_json::Value::as_f64));
+            fields.values().for_each(|value| collect(value, p_values));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, p_values)),
+        _ => {}
+    }
+}

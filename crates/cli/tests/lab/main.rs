@@ -1,0 +1,14 @@
+//! The built program in a real lab: namespaces, veth pairs, shaped links, worker processes.
+//!
+//! Where namespaces cannot be made each test is counted as skipped, with the reason (see
+//! `support.rs`).
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod aa;
+mod hostile;
+mod main_job;
+mod page;
+mod resume;
+mod support;
+mod users;

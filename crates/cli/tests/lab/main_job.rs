@@ -1,0 +1,119 @@
+//! A plan becomes records, tables and a page.
+
+use std::fs;
+
+use fabricmark_record::{Outcome, Provenance, Warning};
+use fabricmark_wire::Link;
+
+use crate::support::{PLAN, POINTS, bench, expect, stderr, stdout};
+
+#[test]
+fn a_plan_ends_with_tables_a_page_charts_and_records() {
+    let Some(bench) = bench("main job") else { return };
+    bench.plan(PLAN);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["16 points in 8 groups", "report ", "report.html"]);
+    let tables = stdout(&output);
+    for word in ["TCP goodput", "IPv6 against IPv4", "ethernet:1G (emulated)", "null transport"] {
+        assert!(tables.contains(word), "no {word:?} in {tables}");
+    }
+    assert!(!stderr(&output).contains('\r'), "progress is for terminals");
+    let folder = bench.out().join("plan-1");
+    for file in ["report.html", "results.json", "runs.csv", "charts/01-tcp-goodput.svg"] {
+        assert!(folder.join(file).is_file(), "no {file}");
+    }
+    let records = bench.records();
+    assert_eq!(records.len(), POINTS * 4, "three runs and a warm-up each");
+    assert_eq!(records.iter().filter(|record| record.place.warm_up).count(), POINTS);
+    for record in &records {
+        assert_eq!(record.outcome, Outcome::Completed);
+        let expected =
+            if record.point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured };
+        let figures = &record.figures;
+        let figure = figures.goodput_bps.or(figures.rtt_mean_ns).unwrap();
+        assert_eq!(figure.provenance, expected);
+        let is_stream = figures.goodput_bps.is_some();
+        let has_ceiling = !record.limits.ceilings.is_empty();
+        assert_eq!(has_ceiling, is_stream && record.point.link.has_wire());
+    }
+}
+
+#[test]
+fn no_payload_beats_its_bound_and_no_loss_is_unexplained() {
+    let Some(bench) = bench("bounds") else { return };
+    let plan = PLAN
+        .replace("[\"stream\", \"ping-pong\"]", "[\"stream\"]")
+        .replace("[512]", "[4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768]")
+        .replace("[\"veth\", \"ethernet:1G\"]", "[\"ethernet:1G\", \"ethernet:100M,vlan=1\"]")
+        .replace("30ms", "100ms")
+        .replace("runs = 3", "runs = 2");
+    bench.plan(&plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let records = bench.records();
+    assert_eq!(records.len(), 2 * 2 * 14 * 2 * 3);
+    for record in records {
+        let bad = record.warnings.iter().find(|warning| {
+            matches!(warning, Warning::AboveCeiling { .. } | Warning::UnexplainedLoss { .. })
+        });
+        assert_eq!(bad, None, "{}", record.point.key());
+    }
+}
+
+#[test]
+fn a_large_write_fills_the_emulated_wire() {
+    let Some(bench) = bench("filled wire") else { return };
+    let plan = PLAN
+        .replace("[\"stream\", \"ping-pong\"]", "[\"stream\"]")
+        .replace("[512]", "[32768]")
+        .replace("[\"veth\", \"ethernet:1G\"]", "[\"ethernet:100M\"]")
+        .replace("30ms", "200ms");
+    bench.plan(&plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let link: Link = "ethernet:100M".parse().unwrap();
+    for record in bench.records().iter().filter(|record| !record.place.warm_up) {
+        assert_eq!(record.point.link, link);
+        let goodput = record.figures.goodput_bps.unwrap().value;
+        // The last ceiling is that of TCP with timestamps, or UDP's bound.
+        let ceiling = record.limits.ceilings.last().unwrap().goodput_bps.as_f64();
+        assert!(goodput > 0.95 * ceiling, "{}: {goodput} of {ceiling}", record.point.key());
+    }
+}
+
+#[test]
+fn an_experiment_is_shown_exported_and_compared_again() {
+    let Some(bench) = bench("show again") else { return };
+    bench.plan(PLAN);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let shown = bench.run(&["report", "plan-1"]);
+    expect(&shown, 0, &["report.html"]);
+    assert!(stdout(&shown).contains("TCP goodput"));
+    let json = stdout(&bench.run(&["report", "--json"]));
+    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    let csv = stdout(&bench.run(&["export", "--format", "csv"]));
+    assert_eq!(csv.lines().count(), POINTS * 4 + 1, "a head and a row a run");
+    let lines = stdout(&bench.run(&["export", "--format", "json"]));
+    assert_eq!(lines.lines().count(), POINTS * 4);
+    // An experiment against itself: nothing is worse, and a wide gate lets nothing be doubtful.
+    let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "10000%"]);
+    expect(&compared, 0, &[]);
+    let missing = bench.run(&["compare", "plan-1", "plan-9"]);
+    expect(&missing, 64, &["no experiment `plan-9`", "plan-1"]);
+}
+
+#[test]
+fn each_record_follows_the_published_schema() {
+    let Some(bench) = bench("schema of records") else { return };
+    bench.plan(PLAN);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let schema =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/record.schema.json"));
+    let schema = serde_json::from_str(&schema.unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let lines = stdout(&bench.run(&["export", "--format", "json"]));
+    for line in lines.lines() {
+        let record = serde_json::from_str(line).unwrap();
+        let faults: Vec<String> =
+            validator.iter_errors(&record).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+}

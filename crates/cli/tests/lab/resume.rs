@@ -1,0 +1,89 @@
+//! What is finished is never lost, and what is left is continued in the same order.
+
+use fabricmark_plan::{Outcome as RunOutcome, Size, block, parse};
+
+use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
+
+/// The records stand where an uninterrupted process would have put them.
+fn assert_in_order(bench: &Bench) {
+    let plan = parse("plan.toml", PLAN, Size::Full, &[]).unwrap();
+    let records = bench.records();
+    let mut outcomes = Vec::new();
+    let mut expected = Vec::new();
+    for number in 0..3 {
+        for step in block(&plan, number, &outcomes) {
+            expected.push((step.block, step.place, step.point as u32, step.warm_up));
+        }
+        for record in records.iter().filter(|r| r.place.block == number && !r.place.warm_up) {
+            let (point, value) = (record.place.point as usize, record.deciding_value());
+            outcomes.push(RunOutcome { block: number, point, value });
+        }
+    }
+    let found: Vec<_> = records
+        .iter()
+        .map(|record| &record.place)
+        .map(|place| (place.block, place.place, place.point, place.warm_up))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_killed_coordinator_loses_at_most_the_run_in_flight() {
+    let Some(bench) = bench("kill -9") else { return };
+    bench.plan(PLAN);
+    let mut child = bench.start(&["run", "plan.toml"]);
+    bench.wait_for_records(&mut child, 5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = bench.records().len();
+    assert!((5..POINTS * 4).contains(&kept));
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["resuming plan-1", "runs of this plan are kept"]);
+    assert_eq!(bench.records().len(), POINTS * 4);
+    assert_in_order(&bench);
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
+    let Some(bench) = bench("ctrl-c") else { return };
+    bench.plan(PLAN);
+    let mut child = bench.start(&["run", "plan.toml"]);
+    bench.wait_for_records(&mut child, 3);
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    expect(&output, 130, &["interrupted", "are kept", "run the same command to go on"]);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
+    assert_in_order(&bench);
+}
+
+#[test]
+fn a_finished_plan_is_shown_and_measured_anew_only_on_request() {
+    let Some(bench) = bench("finished plan") else { return };
+    bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["plan-1:"]);
+    let again = bench.run(&["run", "plan.toml"]);
+    expect(&again, 0, &["already has all 48 runs", "--fresh"]);
+    expect(&bench.run(&["run", "plan.toml", "--fresh"]), 0, &["plan-2:"]);
+}
+
+#[test]
+fn a_plan_that_runs_anothers_points_is_not_resumed() {
+    let Some(bench) = bench("other plan") else { return };
+    bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["plan-1:"]);
+    bench.plan(&PLAN.replace("runs = 3", "runs = 2").replace("[512]", "[513]"));
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["plan-2:"]);
+    assert!(!stderr(&output).contains("resuming"));
+}
+
+#[test]
+fn two_coordinators_do_not_measure_at_once() {
+    let Some(bench) = bench("two coordinators") else { return };
+    bench.plan(PLAN);
+    let mut child = bench.start(&["run", "plan.toml"]);
+    bench.wait_for_records(&mut child, 1);
+    expect(&bench.run(&["run", "plan.toml"]), 67, &["another fabricmark", "wait for it"]);
+    signal(child.id(), "INT");
+    child.wait().unwrap();
+}

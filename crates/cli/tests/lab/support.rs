@@ -1,0 +1,180 @@
+//! A tiny language for tests of the built program.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use fabricmark_record::Record;
+use fabricmark_store::Store;
+use tempfile::TempDir;
+
+/// One lab at a time: two would share the processors.
+static LAB: Mutex<()> = Mutex::new(());
+
+/// A folder for one test, and the right to be the only lab.
+pub struct Bench {
+    pub folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A bench, or nothing where namespaces cannot be made; then the test is counted as skipped.
+pub fn bench(test: &str) -> Option<Bench> {
+    let probe = Command::new("unshare").args(["--net", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        skip(test, "network namespaces need root");
+        return None;
+    }
+    // A test that failed poisons the lock; the next one does not care.
+    let alone = LAB.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Some(Bench { folder: TempDir::new().unwrap(), _alone: alone })
+}
+
+/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
+pub fn skip(test: &str, reason: &str) {
+    eprintln!("skipped: {test}: {reason}");
+    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
+    }
+}
+
+pub fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_fabricmark"))
+}
+
+/// The start of a small TCP and UDP plan over two links; tests add what they need.
+pub const PLAN: &str = r#"
+title = "test"
+[factors]
+pattern = ["stream", "ping-pong"]
+transport = ["tcp", "udp"]
+family = [4, 6]
+payload = [512]
+link = ["veth", "ethernet:1G"]
+[settings]
+congestion = "cubic"
+[run]
+duration = "30ms"
+warm_up = "10ms"
+[[compare]]
+factor = "family"
+baseline = 4
+candidate = 6
+[[table]]
+title = "TCP goodput"
+figure = "goodput"
+where = { transport = "tcp" }
+columns = ["link", "family"]
+[[chart]]
+title = "TCP goodput"
+figure = "goodput"
+where = { transport = "tcp" }
+series = ["link", "family"]
+[stop]
+runs = 3
+"#;
+
+/// Points of [`PLAN`].
+pub const POINTS: usize = 16;
+
+impl Bench {
+    pub fn plan(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("plan.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(words).arg("--out").arg(self.out()).current_dir(self.folder.path());
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    pub fn start(&self, words: &[&str]) -> Child {
+        let mut command = self.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The records of the latest experiment; none before there is a store.
+    pub fn records(&self) -> Vec<Record> {
+        let store = self.out().join("store.sqlite");
+        let records = || {
+            let store = Store::open_existing(&store).ok()?;
+            store.records(&store.find("latest").ok()?).ok()
+        };
+        records().unwrap_or_default()
+    }
+
+    /// Waits until so many records are kept.
+    pub fn wait_for_records(&self, child: &mut Child, count: usize) {
+        wait_until(|| {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended early: {ended:?}");
+            self.records().len() >= count
+        });
+    }
+}
+
+/// Waits on a condition, for a minute at most.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < until, "waited for a minute in vain");
+        std::thread::yield_now();
+    }
+}
+
+/// Processes whose parent is `pid`, in the order of their start.
+pub fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// The two workers of a coordinator: the client's and the server's.
+pub fn workers(coordinator: u32) -> Vec<u32> {
+    let is_worker = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|&byte| byte == 0).any(|word| word == b"worker")
+    };
+    let mut workers = Vec::new();
+    wait_until(|| {
+        workers = children(coordinator).into_iter().filter(is_worker).collect();
+        workers.len() == 2
+    });
+    workers
+}
+
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Asserts the exit code and words of the message.
+#[track_caller]
+pub fn expect(output: &Output, code: i32, words: &[&str]) {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for word in words {
+        assert!(message.contains(word), "no {word:?} in: {message}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Root and ordinary users; where namespaces are refused and where folders cannot be written.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Bench, PLAN, bench, expect, program, skip};
+
+/// A user id that no package uses.
+const USER: u32 = 54_321;
+
+impl Bench {
+    /// The program where every user may read it; build folders are often private.
+    fn public_program(&self) -> PathBuf {
+        let path = self.folder.path().join("fabricmark");
+        fs::copy(program(), &path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(self.folder.path(), Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn as_user(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.public_program());
+        command.args(words).current_dir(self.folder.path()).uid(USER).gid(USER);
+        command
+    }
+}
+
+/// Whether an ordinary user may make user namespaces here.
+fn users_may_have_namespaces(test: &str) -> bool {
+    let mut probe = Command::new("unshare");
+    probe.args(["--user", "--map-root-user", "--net", "true"]).uid(USER).gid(USER);
+    let may = probe.output().is_ok_and(|output| output.status.success());
+    if !may {
+        skip(test, "ordinary users may not make user namespaces here");
+    }
+    may
+}
+
+#[test]
+fn an_ordinary_user_runs_a_plan_through_a_user_namespace() {
+    let Some(bench) = bench("ordinary user") else { return };
+    if !users_may_have_namespaces("ordinary user") {
+        return;
+    }
+    bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
+    fs::create_dir(bench.out()).unwrap();
+    chown(bench.out(), Some(USER), Some(USER)).unwrap();
+    let output = bench.as_user(&["run", "plan.toml", "--out", "out"]).output().unwrap();
+    expect(&output, 0, &["report.html"]);
+    assert_eq!(bench.records().len(), 48);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let Some(bench) = bench("read-only folder") else { return };
+    if !users_may_have_namespaces("read-only folder") {
+        return;
+    }
+    bench.plan(PLAN);
+    fs::create_dir(bench.out()).unwrap();
+    for out in ["out", "new"] {
+        let output = bench.as_user(&["run", "plan.toml", "--out", out]).output().unwrap();
+        expect(&output, 66, &["cannot write", out, "--out"]);
+    }
+}
+
+#[test]
+fn refused_namespaces_give_the_cause_and_the_remedy() {
+    let Some(bench) = bench("refused namespaces") else { return };
+    bench.plan(PLAN);
+    // In a user namespace whose own limit is zero, without the capabilities that make one needless.
+    let script = r#"
+        echo 0 > /proc/sys/user/max_user_namespaces || exit 9
+        exec setpriv --bounding-set=-all --inh-caps=-all "$1" run plan.toml --out out
+    "#;
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
+        .arg(program())
+        .current_dir(bench.folder.path())
+        .output()
+        .unwrap();
+    expect(
+        &output,
+        66,
+        &["cannot make a user namespace", "max_user_namespaces is 0", "run as root", "sysctl"],
+    );
+}

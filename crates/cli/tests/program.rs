@@ -1,0 +1,96 @@
+//! The built program where it needs no lab: wrong input, help, generated files.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn fabricmark(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fabricmark")).args(words).current_dir(folder).output().unwrap()
+}
+
+#[track_caller]
+fn expect(folder: &Path, words: &[&str], code: i32, fragments: &[&str]) {
+    let output = fabricmark(folder, words);
+    let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{words:?}: no {fragment:?} in {text}");
+    }
+}
+
+#[test]
+fn wrong_input_is_refused_before_anything_runs() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    fs::write(here.join("bad.toml"), "title = \"t\"\nsead = 1\n").unwrap();
+    fs::write(here.join("large.toml"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    fs::write(here.join("binary.toml"), [0xff, 0xfe]).unwrap();
+    for (words, fragments) in [
+        (&["run", "bad.toml"][..], &["bad.toml:2:1", "unknown key `sead`", "seed"][..]),
+        (&["run", "none.toml"], &["cannot read none.toml"]),
+        (&["run", "large.toml"], &["longer than 1 MiB"]),
+        (&["run", "binary.toml"], &["cannot read binary.toml"]),
+        (&["run", "."], &["cannot read ."]),
+        (&["run"], &["PLAN"]),
+        (&["run", "bad.toml", "--quik"], &["--quick"]),
+        (&["dance"], &["dance"]),
+        (&["report"], &["no such file", "fabricmark run"]),
+        (&["export", "--format", "xml"], &["csv", "json"]),
+        (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
+    ] {
+        expect(here, words, 64, fragments);
+    }
+    assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("x.sqlite"), "this is no database, only a text of some length")
+        .unwrap();
+    expect(folder.path(), &["report", "--store", "x.sqlite"], 64, &["not a usable store"]);
+}
+
+#[test]
+fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
+    let plans = Path::new(ROOT).join("plans");
+    let mut count = 0;
+    for plan in fs::read_dir(plans).unwrap() {
+        let plan = plan.unwrap().path();
+        let path = plan.to_str().unwrap();
+        expect(Path::new(ROOT), &["run", path, "--check"], 0, &["points in", "digest"]);
+        count += 1;
+    }
+    assert!(count >= 2);
+    let plan = "plans/ipv6-vs-ipv4.toml";
+    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &["336 points in 168 groups"]);
+    expect(Path::new(ROOT), &["run", plan, "--check", "--quick"], 0, &["80 points in 40 groups"]);
+}
+
+#[test]
+fn help_manual_and_completions_come_from_one_definition() {
+    let folder = TempDir::new().unwrap();
+    let commands = ["run", "report", "export", "compare"];
+    expect(folder.path(), &["--help"], 0, &commands);
+    expect(folder.path(), &["man"], 0, &commands);
+    for shell in ["bash", "zsh", "fish"] {
+        expect(folder.path(), &["completions", shell], 0, &commands);
+    }
+    expect(folder.path(), &["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_records() {
+    let path = Path::new(ROOT).join("docs/record.schema.json");
+    let current = fabricmark_record::schema();
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, &current).unwrap();
+    }
+    let published = fs::read_to_string(path).unwrap();
+    assert!(published == current, "run with UPDATE_SNAPSHOTS=1 to write docs/record.schema.json");
+}

@@ -1,0 +1,188 @@
+//! Each kind of fault in a plan file is reported with its line, what is wrong and what would be
+//! right; nothing is run.
+
+use fabricmark_plan::{Size, parse};
+
+const SOUND: &str = r#"title = "t"
+seed = 1
+[factors]
+pattern = ["stream"]
+transport = ["tcp", "udp"]
+family = [4, 6]
+payload = [4, 1024]
+link = ["ethernet:1G"]
+[settings]
+congestion = "cubic"
+[run]
+duration = "1s"
+[stop]
+confidence = "95%"
+runs = { min = 10, max = 30 }
+[quick]
+payload = [4]
+runs = 5
+[[compare]]
+factor = "family"
+baseline = 4
+candidate = 6
+[[table]]
+figure = "goodput"
+where = { transport = "udp" }
+rows = "payload"
+columns = ["family"]
+published = "P1 IV"
+[[chart]]
+figure = "goodput"
+kind = "lines"
+"#;
+
+#[test]
+fn the_sound_plan_is_sound() {
+    let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
+    assert_eq!((plan.points.len(), plan.groups.len()), (8, 4));
+    let quick = parse("p.toml", SOUND, Size::Quick, &["P1 IV"]).unwrap();
+    assert_eq!((quick.points.len(), quick.stop.runs_min, quick.stop.half_width), (4, 5, None));
+    assert_ne!(plan.digest(), quick.digest());
+}
+
+/// What is replaced in the sound plan, by what, the line of the fault (0: no one line), and words
+/// of the message and of its help.
+const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
+    ("no TOML", "seed = 1", "seed = = 1", 2, "", "docs/plan-file.md"),
+    ("no title", "title = \"t\"\n", "", 0, "no title", "title ="),
+    ("unknown key", "seed = 1", "sead = 1", 2, "unknown key `sead`", "did you mean `seed`?"),
+    ("unknown factor", "payload = [4, 1024]", "pyload = [4]", 7, "`pyload`", "`payload`?"),
+    ("factor missing", "family = [4, 6]\n", "", 3, "which family", "family = [...]"),
+    ("empty factor", "[4, 1024]", "[]", 7, "no levels", "at least one level"),
+    ("level twice", "[4, 1024]", "[4, 4]", 7, "4 twice", "once"),
+    ("unknown transport", "\"udp\"]", "\"sctp\"]", 5, "not a level", "not carried by this version"),
+    ("unknown pattern", "[\"stream\"]", "[\"steam\"]", 4, "not a level", "stream, ping-pong"),
+    ("family 5", "[4, 6]", "[4, 5]", 6, "not a level", "4, 6"),
+    ("bad size", "[4, 1024]", "[4, \"1 furlong\"]", 7, "not a level", "64KiB"),
+    ("payload 0", "[4, 1024]", "[0]", 7, "not a level", "1 to 64MiB"),
+    ("bad link", "ethernet:1G", "ethernet:1Q", 8, "not a level", "ethernet:10G"),
+    ("link to come", "ethernet:1G", "ipoib:4X-FDR", 8, "not a level", "not carried"),
+    ("level of a wrong type", "[4, 1024]", "[4, 1.5]", 7, "expected", "whole number"),
+    ("duration without unit", "\"1s\"", "1", 12, "expected a duration", "400ms"),
+    ("duration of wrong unit", "\"1s\"", "\"1 fortnight\"", 12, "is not a duration", "400ms"),
+    ("duration 0", "\"1s\"", "\"0s\"", 12, "out of range", "an hour"),
+    ("negative seed", "seed = 1", "seed = -1", 2, "`-1`", "a seed"),
+    ("confidence as a number", "\"95%\"", "95", 14, "expected a confidence", "95%"),
+    ("confidence of 100 %", "\"95%\"", "\"100%\"", 14, "out of range", "below \"100%\""),
+    ("runs upside down", "min = 10, max = 30", "min = 30, max = 10", 15, "at least 30", "min"),
+    ("one run", "runs = 5", "runs = 1", 18, "not a number of runs", "2 to 10000"),
+    ("no congestion control", "congestion = \"cubic\"\n", "", 5, "tcp without", "cubic"),
+    ("both factor and setting", "[settings]", "[settings]\npayload = 4", 10, "both", "keep one"),
+    ("setting that varies", "\"cubic\"", "[\"cubic\", \"reno\"]", 10, "varies", "[factors]"),
+    ("datagram too large", "[4, 1024]", "[4, 65508]", 7, "do not fit", "at most 65507"),
+    ("quick level unknown", "payload = [4]", "payload = [5]", 17, "[quick] names 5", "a part of"),
+    (
+        "compare unknown factor",
+        "factor = \"family\"",
+        "factor = \"famly\"",
+        20,
+        "`famly`",
+        "family",
+    ),
+    ("compare unknown level", "candidate = 6", "candidate = 7", 22, "not a level", "4, 6"),
+    ("compare with itself", "candidate = 6", "candidate = 4", 6, "with itself", "label"),
+    ("compare incomplete", "candidate = 6\n", "", 19, "no candidate", "candidate = 6"),
+    (
+        "unknown figure",
+        "figure = \"goodput\"\nwhere",
+        "figure = \"godput\"\nwhere",
+        24,
+        "unknown figure",
+        "did you mean `goodput`?",
+    ),
+    (
+        "figure of another pattern",
+        "where = { transport",
+        "where = { pattern = \"ping-pong\", transport",
+        25,
+        "the pattern stream",
+        "pattern = \"stream\"",
+    ),
+    (
+        "table of an unknown factor",
+        "columns = [\"family\"]",
+        "columns = [\"label\"]",
+        27,
+        "no factor `label`",
+        "use one of",
+    ),
+    ("unpublished table", "P1 IV", "P1 IX", 28, "unknown published table", "P1 IV"),
+    ("unknown kind of chart", "\"lines\"", "\"pie\"", 31, "unknown kind", "lines, bars"),
+    (
+        "everything excluded",
+        "[quick]",
+        "[[exclude]]\npattern = \"stream\"\n[quick]",
+        0,
+        "every point is excluded",
+        "narrow",
+    ),
+    (
+        "factor without effect",
+        "payload = [4, 1024]",
+        "payload = [4]\nnodelay = [true, false]",
+        0,
+        "the same point",
+        "[[exclude]]",
+    ),
+    ("unknown testbed", "seed = 1", "testbed = \"moon\"", 2, "unknown testbed", "lab"),
+    ("port out of range", "duration = \"1s\"", "port = 70000", 12, "`70000`", "65535"),
+    ("section of a wrong type", "[run]\nduration = \"1s\"\n", "run = 3\n", 11, "", ""),
+];
+
+#[test]
+fn every_kind_of_fault_names_its_line_and_what_would_be_right() {
+    for &(kind, from, to, line, message, help) in BROKEN {
+        assert!(SOUND.contains(from), "{kind}: the sound plan has no {from:?}");
+        let text = SOUND.replacen(from, to, 1);
+        let size = if kind == "one run" { Size::Quick } else { Size::Full };
+        let Err(problems) = parse("p.toml", &text, size, &["P1 IV"]) else {
+            panic!("{kind} was taken for sound");
+        };
+        let fits = problems.0.iter().any(|problem| {
+            (line == 0 || problem.line == line)
+                && problem.message.contains(message)
+                && problem.help.contains(help)
+        });
+        assert!(fits, "{kind}: wanted line {line}, {message:?} and {help:?}, got\n{problems}");
+    }
+    assert!(BROKEN.len() >= 20);
+}
+
+#[test]
+fn a_fault_is_shown_with_its_place_in_the_file() {
+    let text = SOUND.replacen("seed = 1", "sead = 1", 1);
+    let problems = parse("p.toml", &text, Size::Full, &["P1 IV"]).unwrap_err();
+    let expected = "p.toml:2:1: unknown key `sead` in the plan
+     2 | sead = 1
+       | ^
+       = did you mean `seed`?";
+    assert_eq!(problems.to_string(), expected);
+}
+
+#[test]
+fn all_faults_are_reported_at_once() {
+    let text = SOUND.replacen("seed = 1", "seed = -1", 1).replacen("\"1s\"", "1", 1);
+    let problems = parse("p.toml", &text, Size::Full, &["P1 IV"]).unwrap_err();
+    assert_eq!(problems.0.iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 12]);
+}
+
+#[test]
+fn a_changed_title_does_not_change_the_digest_but_a_changed_seed_does() {
+    let digest = |text: &str| parse("p.toml", text, Size::Full, &["P1 IV"]).unwrap().digest();
+    assert_eq!(digest(SOUND), digest(&SOUND.replacen("\"t\"", "\"u\"", 1)));
+    assert_ne!(digest(SOUND), digest(&SOUND.replacen("seed = 1", "seed = 2", 1)));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(at in 0..SOUND.len(), text in "[a-z0-9=\\[\\]{}\"\n.,% ]{0,12}") {
+        let mut broken = SOUND.to_owned();
+        broken.insert_str(at, &text);
+        let _ = parse("p.toml", &broken, Size::Quick, &[]);
+    }
+}

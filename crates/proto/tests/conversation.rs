@@ -1,0 +1,269 @@
+//! A coordinator and two workers joined in virtual time.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use fabricmark_plan::{Path, Pattern, Point, Transport};
+use fabricmark_proto::{
+    Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
+    Prepare, Report, Role, Worker,
+};
+use fabricmark_record::Counts;
+use fabricmark_units::{Bytes, Instant, Nanos};
+use fabricmark_wire::Family;
+
+const RUN: u64 = 7;
+const DURATION: Nanos = Nanos::from_millis(400);
+/// Time that a message takes: a bad satellite link.
+const DELAY: Nanos = Nanos::from_millis(300);
+
+fn prepare(role: Role) -> Prepare {
+    Prepare {
+        run: RUN,
+        role,
+        point: Point {
+            pattern: Pattern::Stream,
+            transport: Transport::Udp,
+            family: Family::V4,
+            payload: Bytes(64),
+            link: "veth".parse().unwrap(),
+            path: Path::Copy,
+            congestion: None,
+            nodelay: None,
+            receive_buffer: None,
+            label: None,
+        },
+        duration_ns: DURATION,
+        token: [1; 16],
+        address: IpAddr::from([127, 0, 0, 1]),
+        port: 0,
+        device: "lo".to_owned(),
+        cpu: None,
+    }
+}
+
+/// How an end behaves.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Sound,
+    /// The answering end sees the flow's end by itself, before any order to drain.
+    EndsByItself,
+    NeverReady,
+    NeverFinishes,
+    Refuses,
+    Vanishes,
+}
+
+enum Event {
+    Order(Role, Order),
+    Report(Role, Report),
+    Finish(Role),
+    Close(Role),
+}
+
+struct World {
+    now: Instant,
+    conversation: Conversation,
+    workers: [Worker; 2],
+    manners: [Manner; 2],
+    events: VecDeque<(Instant, Event)>,
+}
+
+fn index(role: Role) -> usize {
+    usize::from(role == Role::Answer)
+}
+
+impl World {
+    fn new(start: Manner, answer: Manner) -> Self {
+        let now = Instant(0);
+        Self {
+            now,
+            conversation: Conversation::new(now, prepare(Role::Start), prepare(Role::Answer)),
+            workers: [Worker::default(), Worker::default()],
+            manners: [start, answer],
+            events: VecDeque::new(),
+        }
+    }
+
+    fn after(&mut self, delay: Nanos, event: Event) {
+        let at = self.now + delay;
+        let place = self.events.partition_point(|(other, _)| *other <= at);
+        self.events.insert(place, (at, event));
+    }
+
+    /// Runs until there is an outcome; at most a thousand events.
+    fn drive(mut self) -> (Result<Ends, ConversationError>, Instant, [Worker; 2]) {
+        for _ in 0..1000 {
+            while let Some((role, order)) = self.conversation.poll_output() {
+                self.after(DELAY, Event::Order(role, order));
+            }
+            if let Some(outcome) = self.conversation.outcome() {
+                let at = self.now;
+                self.deliver_the_rest();
+                return (outcome, at, self.workers);
+            }
+            let deadline = self.conversation.deadline();
+            match (self.events.front().map(|(at, _)| *at), deadline) {
+                (Some(at), Some(deadline)) if deadline < at => self.now = deadline,
+                (Some(at), _) => {
+                    self.now = at;
+                    let (_, event) = self.events.pop_front().unwrap();
+                    self.deliver(event);
+                }
+                (None, Some(deadline)) => self.now = deadline,
+                (None, None) => panic!("nothing will ever happen"),
+            }
+            self.conversation.on_timeout(self.now);
+        }
+        panic!("no outcome after a thousand events");
+    }
+
+    fn deliver_the_rest(&mut self) {
+        while let Some((role, order)) = self.conversation.poll_output() {
+            self.after(DELAY, Event::Order(role, order));
+        }
+        while let Some((at, event)) = self.events.pop_front() {
+            self.now = at;
+            self.deliver(event);
+        }
+    }
+
+    fn deliver(&mut self, event: Event) {
+        match event {
+            Event::Order(role, order) => self.order(role, order),
+            Event::Report(role, report) => self.conversation.on_message(self.now, role, report),
+            Event::Close(role) => self.conversation.on_closed(role),
+            Event::Finish(role) => {
+                let counts = Counts { calls: 5, bytes: 320, elapsed_ns: 1, first_bytes: 64 };
+                let end = EndReport { counts, opening_rtt_ns: 600, ..EndReport::default() };
+                self.workers[index(role)].on_finished(Ok(end));
+                self.say(role);
+            }
+        }
+    }
+
+    fn order(&mut self, role: Role, order: Order) {
+        let manner = self.manners[index(role)];
+        if manner == Manner::Vanishes {
+            return self.after(DELAY, Event::Close(role));
+        }
+        let worker = &mut self.workers[index(role)];
+        match worker.on_order(order) {
+            Some(Action::Prepare(_)) if manner == Manner::Refuses => {
+                worker.on_finished(Err(Failure::System("cannot bind".to_owned())));
+            }
+            Some(Action::Prepare(_)) if manner != Manner::NeverReady => worker.on_prepared(5301),
+            Some(Action::Begin(peer)) => {
+                assert_eq!(peer, "127.0.0.1:5301".parse().unwrap());
+                if self.manners[1] == Manner::EndsByItself {
+                    self.after(Nanos::from_millis(1), Event::Finish(Role::Answer));
+                }
+                if manner != Manner::NeverFinishes {
+                    self.after(DURATION, Event::Finish(role));
+                }
+            }
+            Some(Action::Drain { calls, idle }) => {
+                assert_eq!((calls, idle), (5, Nanos(1200) + Nanos::from_millis(20)));
+                if manner == Manner::Sound {
+                    self.after(idle, Event::Finish(role));
+                }
+            }
+            _ => {}
+        }
+        self.say(role);
+    }
+
+    fn say(&mut self, role: Role) {
+        while let Some(report) = self.workers[index(role)].poll_output() {
+            self.after(DELAY, Event::Report(role, report));
+        }
+    }
+}
+
+#[test]
+fn a_sound_run_ends_with_the_counts_of_both_ends() {
+    let (outcome, at, _) = World::new(Manner::Sound, Manner::Sound).drive();
+    let ends = outcome.unwrap();
+    assert_eq!((ends.start.counts.calls, ends.answer.counts.calls), (5, 5));
+    // Prepare and begin, then the run, then its report and the drain: three round trips.
+    let idle = Nanos(1200) + Nanos::from_millis(20);
+    assert_eq!(at, Instant(6 * DELAY.0 + DURATION.0 + idle.0));
+}
+
+#[test]
+fn an_end_that_sees_the_end_of_the_flow_by_itself_may_report_first() {
+    let (outcome, _, _) = World::new(Manner::Sound, Manner::EndsByItself).drive();
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn a_failure_at_one_end_is_the_outcome_and_frees_the_other() {
+    let (outcome, _, mut workers) = World::new(Manner::Sound, Manner::Refuses).drive();
+    let failure = Failure::System("cannot bind".to_owned());
+    assert_eq!(outcome, Err(ConversationError::Failed { role: Role::Answer, failure }));
+    for worker in &mut workers {
+        let again = Order::Prepare(Box::new(prepare(Role::Start)));
+        assert!(worker.on_order(again).is_some(), "ready for the next run");
+    }
+}
+
+#[test]
+fn silence_ends_at_its_deadline_and_names_the_silent_end() {
+    for (start, answer, role, within) in [
+        (Manner::Sound, Manner::NeverReady, Role::Answer, Nanos::from_secs(5)),
+        (Manner::NeverReady, Manner::Sound, Role::Start, Nanos::from_secs(5)),
+        (Manner::NeverFinishes, Manner::Sound, Role::Start, DURATION + Nanos::from_secs(10)),
+    ] {
+        let (outcome, _, _) = World::new(start, answer).drive();
+        assert_eq!(outcome, Err(ConversationError::Silent { role, within }));
+    }
+}
+
+#[test]
+fn an_end_that_vanishes_ends_the_run() {
+    let (outcome, _, _) = World::new(Manner::Vanishes, Manner::Sound).drive();
+    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Start }));
+}
+
+#[test]
+fn a_run_that_is_given_up_is_given_up_at_both_ends() {
+    let mut conversation =
+        Conversation::new(Instant(0), prepare(Role::Start), prepare(Role::Answer));
+    conversation.abort();
+    let orders: Vec<_> = std::iter::from_fn(|| conversation.poll_output()).collect();
+    let abort = Order::Abort { run: RUN };
+    assert_eq!(orders, [(Role::Start, abort.clone()), (Role::Answer, abort)]);
+}
+
+#[test]
+fn orders_out_of_turn_are_refused_with_the_reason() {
+    let begin = Order::Begin { run: RUN, peer: "127.0.0.1:1".parse().unwrap() };
+    let drain = Order::Drain { run: RUN, calls: 0, idle_ns: Nanos(0) };
+    for order in [begin, drain] {
+        let mut worker = Worker::default();
+        assert_eq!(worker.on_order(order), None);
+        let report = worker.poll_output();
+        assert!(matches!(report, Some(Report::Failed { failure: Failure::Protocol(_), .. })));
+    }
+}
+
+#[test]
+fn an_order_to_drain_that_crosses_the_report_is_no_fault() {
+    let mut worker = Worker::default();
+    worker.on_order(Order::Prepare(Box::new(prepare(Role::Answer))));
+    worker.on_prepared(1);
+    worker.on_finished(Ok(EndReport::default()));
+    while worker.poll_output().is_some() {}
+    let drain = Order::Drain { run: RUN, calls: 5, idle_ns: Nanos(0) };
+    assert_eq!(worker.on_order(drain), None);
+    assert_eq!(worker.poll_output(), None);
+}
+
+#[test]
+fn another_version_is_answered_with_our_own_and_refused() {
+    let mut worker = Worker::default();
+    worker.on_order(Order::Hello { version: PROTOCOL_VERSION + 1 });
+    assert_eq!(worker.poll_output(), Some(Report::Hello { version: PROTOCOL_VERSION }));
+    assert!(matches!(worker.poll_output(), Some(Report::Failed { .. })));
+}

@@ -1,0 +1,11 @@
+//! Reports of a fabricated experiment, whole.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p fabricmark-report` writes the stored texts anew; `PAGE=FILE`
+//! also keeps the page to look at.
+
+#![expect(clippy::unwrap_used, reason = "a broken fixture may end its test")]
+
+mod compare;
+mod fabricated;
+mod page;
+mod text;

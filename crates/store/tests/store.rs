@@ -1,0 +1,147 @@
+//! What is kept comes back as it was, whatever happens around it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::thread;
+
+use fabricmark_plan::{Path as DataPath, Pattern, Point, Testbed, Transport};
+use fabricmark_record::{
+    Figure, Figures, Instrument, Limits, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
+};
+use fabricmark_store::{NewExperiment, Store, StoreError};
+use fabricmark_units::{Bytes, Nanos};
+use fabricmark_wire::Family;
+use tempfile::TempDir;
+
+fn new(stem: &str) -> NewExperiment<'_> {
+    NewExperiment {
+        stem,
+        digest: "d",
+        plan_file: "plan.toml",
+        plan_text: "title = \"t\"",
+        is_quick: false,
+        reproduce: "fabricmark run plan.toml",
+        started: "2026-01-01T00:00:00Z",
+        instrument: Instrument { stream_call_ns: 0.1, ping_pong_ns: 51.3 },
+    }
+}
+
+fn record(block: u32, place: u32) -> Record {
+    Record {
+        schema: SCHEMA_VERSION,
+        program: "0".to_owned(),
+        place: Place {
+            plan_digest: "d".to_owned(),
+            seed: 1,
+            block,
+            place,
+            point: 0,
+            warm_up: false,
+        },
+        point: Point {
+            pattern: Pattern::Stream,
+            transport: Transport::Udp,
+            family: Family::V6,
+            payload: Bytes(64),
+            link: "ethernet:1G".parse().unwrap(),
+            path: DataPath::Copy,
+            congestion: None,
+            nodelay: None,
+            receive_buffer: Some(Bytes(4096)),
+            label: None,
+        },
+        testbed: Testbed::Lab,
+        duration_ns: Nanos(1),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        nodes: Vec::new(),
+        flows: Vec::new(),
+        figures: Figures {
+            // A value whose shortest decimal form needs all of its digits.
+            goodput_bps: Some(Figure {
+                value: 941_482_444.733_420_1,
+                provenance: Provenance::Emulated,
+            }),
+            ..Figures::default()
+        },
+        limits: Limits::default(),
+        warnings: Vec::new(),
+        outcome: Outcome::Completed,
+    }
+}
+
+#[test]
+fn records_come_back_equal_and_in_the_order_of_their_runs() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
+    let experiment = store.begin(&new("plan")).unwrap();
+    for (block, place) in [(1, 0), (0, 1), (0, 0)] {
+        store.append(&experiment, &record(block, place)).unwrap();
+    }
+    let found = store.records(&experiment).unwrap();
+    assert_eq!(found, [record(0, 0), record(0, 1), record(1, 0)]);
+}
+
+#[test]
+fn a_run_is_kept_once() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
+    let experiment = store.begin(&new("plan")).unwrap();
+    store.append(&experiment, &record(0, 0)).unwrap();
+    assert!(store.append(&experiment, &record(0, 0)).is_err());
+}
+
+#[test]
+fn experiments_are_found_by_name_by_digest_and_as_the_latest() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
+    assert!(store.latest_of("d").unwrap().is_none());
+    let first = store.begin(&new("plan")).unwrap();
+    let second = store.begin(&new("plan")).unwrap();
+    assert_eq!((first.name.as_str(), second.name.as_str()), ("plan-1", "plan-2"));
+    assert_eq!(store.find("plan-1").unwrap().name, "plan-1");
+    assert_eq!(store.find("latest").unwrap().name, "plan-2");
+    assert_eq!(store.latest_of("d").unwrap().unwrap().name, "plan-2");
+    assert!(!second.is_complete);
+    store.complete(&second).unwrap();
+    assert!(store.find("plan-2").unwrap().is_complete);
+    let error = store.find("plan-3").unwrap_err().to_string();
+    assert!(error.contains("plan-1, plan-2"), "{error}");
+}
+
+#[test]
+fn many_that_open_a_new_store_at_once_all_find_a_whole_one() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sqlite");
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !path.exists() {
+                    let _ = Store::open(&path).unwrap();
+                }
+                assert_eq!(Store::open(&path).unwrap().experiments().unwrap().len(), 0);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_politely() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sqlite");
+    drop(Store::open(&path).unwrap());
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    assert!(matches!(Store::open(&path), Err(StoreError::Newer { .. })));
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_as_it_is() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sqlite");
+    let text =
+        "something else of at least a hundred bytes, so that it could be a header: ".repeat(3);
+    fs::write(&path, &text).unwrap();
+    assert!(matches!(Store::open(&path), Err(StoreError::Unusable { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
