@@ -31,8 +31,9 @@ pub struct Figure {
 /// What a run found; each figure is absent where its pattern does not yield it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Application bits per second that arrived, from the first arrival to the last; the bytes of
-    /// the first arrival are not counted, since their time is not in the interval.
+    /// Application bits per second that arrived after the ramp, which is the first twentieth of the
+    /// run: in it a token bucket empties, a window opens and a sleeping receiver wakes up. The bytes
+    /// of the arrival that starts the interval are not counted, since their time is not in it.
     pub goodput_bps: Option<Figure>,
     /// Application bits per second that the sender handed to the kernel.
     pub sent_bps: Option<Figure>,

@@ -37,10 +37,12 @@ pub struct Counts {
     pub calls: u64,
     /// Application bytes.
     pub bytes: u64,
-    /// From the first call to the last, in nanoseconds.
+    /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
+    /// the ramp.
     pub elapsed_ns: u64,
-    /// Bytes of the first call, which fall outside `elapsed_ns` at a receiver.
-    pub first_bytes: u64,
+    /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
+    /// the arrival that started the interval. 0 at a sender.
+    pub ramp_bytes: u64,
 }
 
 /// Datagrams lost, by the place of their loss.
@@ -95,9 +97,9 @@ impl Counts {
         (self.elapsed_ns > 0).then(|| 8e9 * self.bytes as f64 / self.elapsed_ns as f64)
     }
 
-    /// Receiver's view: the bytes after the first arrival, over the time since it, in bit/s.
+    /// Receiver's view: the bytes after the ramp, over the time since it, in bit/s.
     pub fn received_bps(&self) -> Option<f64> {
-        let later = self.bytes.saturating_sub(self.first_bytes);
+        let later = self.bytes.saturating_sub(self.ramp_bytes);
         (self.elapsed_ns > 0).then(|| 8e9 * later as f64 / self.elapsed_ns as f64)
     }
 }
@@ -110,14 +112,14 @@ mod tests {
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
         // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
         // 375 bytes would claim 1.5 Gbit/s.
-        let counts = Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, first_bytes: 125 };
+        let counts = Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, ramp_bytes: 125 };
         assert_eq!(counts.received_bps(), Some(1e9));
         assert_eq!(counts.sent_bps(), Some(1.5e9));
     }
 
     #[test]
     fn a_single_arrival_has_no_rate() {
-        let counts = Counts { calls: 1, bytes: 125, elapsed_ns: 0, first_bytes: 125 };
+        let counts = Counts { calls: 1, bytes: 125, elapsed_ns: 0, ramp_bytes: 125 };
         assert_eq!(counts.received_bps(), None);
     }
 }
