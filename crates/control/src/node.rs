@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
@@ -15,6 +16,9 @@ use crate::experiment::PlanError;
 
 /// Time for a worker to start and greet; 11 ms when measured.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time for a worker whose socket has closed to be gone.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// A worker process in a namespace, and the socket to it.
 pub(crate) struct Node {
@@ -98,14 +102,27 @@ impl Node {
 
     /// What became of a worker that no longer answers.
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
-        let how = match self.child.try_wait() {
-            Ok(Some(status)) => match (status.signal(), status.code()) {
+        let how = match self.ended_within(END_WITHIN) {
+            Some(status) => match (status.signal(), status.code()) {
                 (Some(signal), _) => format!("killed by signal {signal}"),
                 (None, code) => format!("exit code {}", code.unwrap_or_default()),
             },
-            _ => "still running".to_owned(),
+            None => "still running".to_owned(),
         };
         PlanError::WorkerLost { node: self.name, what: what.to_owned(), how }
+    }
+}
+
+impl Node {
+    /// How the process ended, if it does so within this time: its socket closes a moment earlier.
+    fn ended_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + time;
+        loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                ended => return ended.ok().flatten(),
+            }
+        }
     }
 }
 

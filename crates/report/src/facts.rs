@@ -74,8 +74,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ("Runs", runs),
         (
             "Figures",
-            "Goodput is application bytes that arrived, after the first arrival, over the time \
-             since it. Half a round trip is half of the mean round trip, not a one-way delay. \
+            "Goodput is application bytes that arrived after the first twentieth of a run, over \
+             the time since then. Half a round trip is half of the mean round trip, not a one-way delay. \
              Percentiles are medians over runs with order-statistic intervals."
                 .to_owned(),
         ),

@@ -99,9 +99,10 @@ fn an_experiment_is_shown_exported_and_compared_again() {
     assert_eq!(csv.lines().count(), POINTS * 4 + 1, "a head and a row a run");
     let lines = stdout(&bench.run(&["export", "--format", "json"]));
     assert_eq!(lines.lines().count(), POINTS * 4);
-    // An experiment against itself: nothing is worse, and a wide gate lets nothing be doubtful.
-    let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "10000%"]);
-    expect(&compared, 0, &[]);
+    // An experiment against itself is never worse; three short runs may leave it in doubt.
+    let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "5%"]);
+    assert!(matches!(compared.status.code(), Some(0 | 2)), "{}", stderr(&compared));
+    assert!(stdout(&compared).contains("payload=512"));
     let missing = bench.run(&["compare", "plan-1", "plan-9"]);
     expect(&missing, 64, &["no experiment `plan-9`", "plan-1"]);
 }
