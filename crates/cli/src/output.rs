@@ -12,7 +12,7 @@ use fabricmark_store::{Experiment, Store};
 use crate::exit::{Code, Failure};
 
 /// Width of tables where standard output is no terminal.
-const WIDTH: usize = 120;
+const WIDTH: usize = 160;
 
 /// Reads a plan, with the published tables that this version knows.
 pub fn parse(file: &str, text: &str, size: Size) -> Result<Plan, Problems> {

@@ -184,8 +184,13 @@ impl Endpoint {
             (Role::Start, Some(peer_at)) => open_tcp(socket, peer_at, self.opening(), point)?,
             _ => (accept_tcp(&TcpListener::from(socket), self.opening(), point, control)?, 0),
         };
-        // A stream's receiver and an answerer look at their orders; an asker waits for its answer,
-        // which a retransmission may delay by seconds.
+        // A stream's ends and an answerer look at their orders; an asker waits for its answer, which
+        // a retransmission may delay by seconds.
+        if *role == Role::Start && point.pattern == Pattern::PingPong {
+            stream
+                .set_write_timeout(stream.read_timeout().unwrap_or_default())
+                .map_err(system("set SO_SNDTIMEO"))?;
+        }
         if *role == Role::Answer {
             stream
                 .set_read_timeout(Some(Control::LOOK_EVERY))

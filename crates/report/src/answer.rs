@@ -56,7 +56,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         let duration = e.plan.duration_ns.as_secs_f64();
         let runs = e.plan.stop.runs_max;
         let text = format!(
-            "{} of {duration} s: expect `cannot tell`; the full plan decides.",
+            "{} of {duration} s: expect “cannot tell”; the full plan decides.",
             count(runs, "run")
         );
         all.push(Answer::remark("Quick look", text));

@@ -60,8 +60,8 @@ impl Flow for TcpFlow {
     }
 
     fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()> {
-        self.write_rest(payload)?;
-        match self.read_rest(&mut buffer[..payload.len()]) {
+        let written = self.write_rest(payload);
+        match written.and_then(|()| self.read_rest(&mut buffer[..payload.len()])) {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) if is_timeout(&error) => {
