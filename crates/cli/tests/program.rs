@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -93,4 +94,37 @@ fn the_published_schema_is_that_of_the_records() {
     }
     let published = fs::read_to_string(path).unwrap();
     assert!(published == current, "run with UPDATE_SNAPSHOTS=1 to write docs/record.schema.json");
+}
+
+#[test]
+fn a_missing_package_without_the_right_to_install_is_named_with_the_line_to_run() {
+    let path = stand_ins(&[("id", "echo 1000"), ("apt-get", "exit 9")]);
+    let output = Command::new(Path::new(ROOT).join("scripts/need"))
+        .args(["sh=dash", "no-such-program=no-such-package"])
+        // An ordinary user without sudo: the programs that the script asks about are these.
+        .env("PATH", path.path())
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(66), "{message}");
+    assert!(message.contains("missing: no-such-package"), "{message}");
+    assert!(message.contains("apt-get install -y --no-install-recommends no-such-package"));
+    assert!(!message.contains("dash"), "what is there is not asked for: {message}");
+}
+
+/// A path with stand-ins for programs, and with the few real ones that the script needs.
+fn stand_ins(programs: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    for (name, body) in programs {
+        let file = here.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in ["sh", "sort", "tr"] {
+        let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
+        let real = real.iter().find(|file| file.exists()).unwrap();
+        std::os::unix::fs::symlink(real, here.join(name)).unwrap();
+    }
+    folder
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::{Lab, LabError};
 use fabricmark_plan::{
-    Outcome as RunOutcome, Plan, Point, Step, Transport, block, group_is_finished, samples,
+    Outcome as RunOutcome, Outcomes, Plan, Point, Step, Transport, block, group_is_finished,
 };
 use fabricmark_proto::ConversationError;
 use fabricmark_record::{
@@ -148,12 +148,12 @@ pub fn run_plan(
 /// What an experiment's records say about its order.
 struct History {
     done: HashSet<(u32, u32)>,
-    outcomes: Vec<RunOutcome>,
+    outcomes: Outcomes,
 }
 
 impl History {
     fn of(records: &[Record]) -> Self {
-        let mut history = Self { done: HashSet::new(), outcomes: Vec::new() };
+        let mut history = Self { done: HashSet::new(), outcomes: Outcomes::default() };
         for record in records {
             history.add(record);
         }
@@ -165,7 +165,7 @@ impl History {
         self.done.insert((place.block, place.place));
         if !place.warm_up {
             let (block, point) = (place.block, place.point as usize);
-            self.outcomes.push(RunOutcome { block, point, value: record.deciding_value() });
+            self.outcomes.add(RunOutcome { block, point, value: record.deciding_value() });
         }
     }
 
@@ -257,7 +257,7 @@ impl Context<'_> {
 
 /// Whether this point's runs, this one included, follow one another.
 fn correlated(step: &Step, history: &History, record: &Record) -> Option<Warning> {
-    let mut values = samples(step.point, step.block, &history.outcomes);
+    let mut values = history.outcomes.samples(step.point, step.block);
     values.extend(record.deciding_value());
     let lag1 = lag1(&values).filter(|_| values.len() >= CORRELATION_RUNS)?;
     (lag1 > LAG1_WARNING).then_some(Warning::Correlated { lag1 })

@@ -74,8 +74,8 @@ impl Reader<'_, '_> {
             let help = "add a [quick] table, or run without --quick";
             self.source.problem(0..0, "the plan has no [quick] table", help);
         }
-        let mut duration = self.duration(&mut run, "duration", Nanos::from_secs(1));
-        let mut warm_up = self.duration(&mut run, "warm_up", Nanos::from_millis(200));
+        let mut duration = self.duration(&mut run, "duration").unwrap_or(Nanos::from_secs(1));
+        let mut warm_up = self.duration(&mut run, "warm_up").unwrap_or(Nanos::from_millis(200));
         let port = run
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
@@ -84,15 +84,15 @@ impl Reader<'_, '_> {
         stop.finish(self.source);
 
         let mut levels = self.factors(factors, settings);
-        let quick_duration = self.duration(&mut quick, "duration", Nanos(0));
-        let quick_warm_up = self.duration(&mut quick, "warm_up", Nanos(0));
+        let quick_duration = self.duration(&mut quick, "duration");
+        let quick_warm_up = self.duration(&mut quick, "warm_up");
         let quick_runs = quick.take("runs").and_then(|value| self.runs(value));
         let quick_levels = self.levels(quick, "[quick]");
         self.check_quick(&levels, &quick_levels);
         if is_quick {
             levels.extend(quick_levels);
-            duration = quick_duration.filter(|d| d.0 > 0).or(duration);
-            warm_up = quick_warm_up.filter(|d| d.0 > 0).or(warm_up);
+            duration = quick_duration.unwrap_or(duration);
+            warm_up = quick_warm_up.unwrap_or(warm_up);
             if let (Some(rule), Some((min, max))) = (&mut rule, quick_runs) {
                 (rule.runs_min, rule.runs_max) = (min, max);
                 if min == max {
@@ -113,8 +113,8 @@ impl Reader<'_, '_> {
         Some(Plan {
             testbed: testbed?,
             seed: seed?,
-            duration_ns: duration?,
-            warm_up_ns: warm_up?,
+            duration_ns: duration,
+            warm_up_ns: warm_up,
             stop: rule?,
             port: u16::try_from(port?).ok()?,
             points,

@@ -17,7 +17,7 @@ mod reading;
 
 pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
-pub use order::{Outcome, Step, block, group_is_finished, samples};
+pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Testbed, Where};
 pub use point::{Path, Pattern, Point, Transport};
 pub use problem::{Problem, Problems};

@@ -11,6 +11,8 @@
 //! 3. No group runs in more than `runs_max` blocks, whatever failed meanwhile.
 //! 4. In block 0 each counted run follows a warm-up of its own point.
 
+use std::collections::BTreeMap;
+
 use fabricmark_units::Stream;
 
 use crate::plan::Plan;
@@ -40,32 +42,46 @@ pub struct Outcome {
     pub value: Option<f64>,
 }
 
-/// The valid values of one point in the order of their blocks, from blocks before `before`.
-pub fn samples(point: usize, before: u32, outcomes: &[Outcome]) -> Vec<f64> {
-    let mut found: Vec<(u32, f64)> = outcomes
-        .iter()
-        .filter(|outcome| outcome.point == point && outcome.block < before)
-        .filter_map(|outcome| Some((outcome.block, outcome.value?)))
-        .collect();
-    found.sort_by_key(|&(block, _)| block);
-    found.into_iter().map(|(_, value)| value).collect()
+/// What the counted runs of each point gave, by block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcomes(BTreeMap<usize, BTreeMap<u32, Option<f64>>>);
+
+impl Outcomes {
+    /// Takes note of a run.
+    pub fn add(&mut self, outcome: Outcome) {
+        self.0.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
+    }
+
+    /// The valid values of one point in the order of their blocks, from blocks before `before`.
+    pub fn samples(&self, point: usize, before: u32) -> Vec<f64> {
+        let runs = self.0.get(&point).into_iter().flat_map(|runs| runs.range(..before));
+        runs.filter_map(|(_, value)| *value).collect()
+    }
+}
+
+impl FromIterator<Outcome> for Outcomes {
+    fn from_iter<T: IntoIterator<Item = Outcome>>(runs: T) -> Self {
+        let mut outcomes = Self::default();
+        runs.into_iter().for_each(|outcome| outcomes.add(outcome));
+        outcomes
+    }
 }
 
 /// Whether a group needs no run in block `block`.
-pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &[Outcome]) -> bool {
+pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outcomes) -> bool {
     let runs_max = u32::try_from(plan.stop.runs_max).unwrap_or(u32::MAX);
     if block >= runs_max {
         return true;
     }
     // A group that has left stays out: its samples no longer change with the block.
     let members: Vec<Vec<f64>> =
-        plan.groups[group].iter().map(|&point| samples(point, block, outcomes)).collect();
+        plan.groups[group].iter().map(|&point| outcomes.samples(point, block)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
     plan.stop.is_finished(&members)
 }
 
 /// The runs of block `block`, in order; none when the plan is finished.
-pub fn block(plan: &Plan, block: u32, outcomes: &[Outcome]) -> Vec<Step> {
+pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
     let mut groups: Vec<usize> = (0..plan.groups.len())
         .filter(|&group| !group_is_finished(plan, group, block, outcomes))
@@ -114,13 +130,17 @@ mod tests {
         parse("plan.toml", &text, Size::Full, &[]).unwrap()
     }
 
+    fn nothing() -> Outcomes {
+        Outcomes::default()
+    }
+
     /// Outcomes of blocks `0..blocks` where every point gives its value from `value`.
-    fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> f64) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
+    fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> f64) -> Outcomes {
+        let mut outcomes = nothing();
         for number in 0..blocks {
             for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
                 let value = Some(value(number, step.point));
-                outcomes.push(Outcome { block: number, point: step.point, value });
+                outcomes.add(Outcome { block: number, point: step.point, value });
             }
         }
         outcomes
@@ -129,12 +149,12 @@ mod tests {
     #[test]
     fn the_first_block_warms_each_point_up_directly_before_its_run() {
         let plan = plan(1);
-        let steps = block(&plan, 0, &[]);
+        let steps = block(&plan, 0, &nothing());
         assert_eq!(steps.len(), 12);
         for pair in steps.chunks(2) {
             assert!(pair[0].warm_up && !pair[1].warm_up && pair[0].point == pair[1].point);
         }
-        assert!(block(&plan, 1, &[]).iter().all(|step| !step.warm_up));
+        assert!(block(&plan, 1, &nothing()).iter().all(|step| !step.warm_up));
     }
 
     #[test]
@@ -145,11 +165,11 @@ mod tests {
             if point == noisy { 100.0 + 50.0 * f64::from(number % 2) } else { 100.0 }
         });
         for &point in &plan.groups[0] {
-            assert_eq!(samples(point, 6, &all).len(), 6, "the noisy group runs to its maximum");
+            assert_eq!(all.samples(point, 6).len(), 6, "the noisy group runs to its maximum");
         }
         for group in &plan.groups[1..] {
             for &point in group {
-                assert_eq!(samples(point, 6, &all).len(), 3, "the quiet groups leave at once");
+                assert_eq!(all.samples(point, 6).len(), 3, "the quiet groups leave at once");
             }
         }
     }
@@ -157,18 +177,16 @@ mod tests {
     #[test]
     fn invalid_runs_do_not_keep_a_plan_running_for_ever() {
         let plan = plan(1);
-        let mut failed = Vec::new();
+        let mut failed = nothing();
         let mut blocks = 0;
         while blocks < 100 {
             let steps = block(&plan, blocks, &failed);
             if steps.is_empty() {
                 break;
             }
-            failed.extend(steps.iter().map(|step| Outcome {
-                block: blocks,
-                point: step.point,
-                value: None,
-            }));
+            for step in steps {
+                failed.add(Outcome { block: blocks, point: step.point, value: None });
+            }
             blocks += 1;
         }
         assert_eq!(blocks, 6);
@@ -179,7 +197,7 @@ mod tests {
         fn the_members_of_a_group_follow_each_other(seed in 0..i64::MAX as u64, number in 0u32..3) {
             let plan = plan(seed);
             let points: Vec<usize> =
-                block(&plan, number, &[]).iter().filter(|s| !s.warm_up).map(|s| s.point).collect();
+                block(&plan, number, &nothing()).iter().filter(|s| !s.warm_up).map(|s| s.point).collect();
             for pair in points.chunks(2) {
                 prop_assert!(plan.groups.iter().any(|g| g.contains(&pair[0]) && g.contains(&pair[1])));
             }
@@ -188,8 +206,8 @@ mod tests {
         #[test]
         fn later_outcomes_do_not_change_an_earlier_block(seed in 0..i64::MAX as u64) {
             let plan = plan(seed);
-            let all = outcomes(&plan, 5, |number, point| 100.0 + f64::from(number) * point as f64);
-            let early: Vec<Outcome> = all.iter().copied().filter(|o| o.block < 3).collect();
+            let value = |number, point| 100.0 + f64::from(number) * point as f64;
+            let (all, early) = (outcomes(&plan, 5, value), outcomes(&plan, 3, value));
             prop_assert_eq!(block(&plan, 3, &all), block(&plan, 3, &early));
         }
     }

@@ -173,11 +173,8 @@ impl Reader<'_, '_> {
         &mut self,
         section: &mut Section<'_, '_>,
         key: &'static str,
-        default: Nanos,
     ) -> Option<Nanos> {
-        let Some(value) = section.take(key) else {
-            return Some(default);
-        };
+        let value = section.take(key)?;
         let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
         if duration.0 == 0 || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");

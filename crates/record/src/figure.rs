@@ -54,7 +54,8 @@ pub struct Figures {
 pub struct Limits {
     /// Upper bounds of the goodput, the hard one first.
     pub ceilings: Vec<Ceiling>,
-    /// Lower bound of the round trip.
+    /// Lower bound of the round trip; absent where a token bucket stands for the wire, since it
+    /// passes a message that fits into it at once.
     pub rtt_floor: Option<Floor>,
 }
 

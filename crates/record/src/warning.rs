@@ -16,13 +16,6 @@ pub enum Warning {
         /// The bound with its tolerances.
         allowed_bps: f64,
     },
-    /// A round trip was shorter than the wire allows.
-    BelowFloor {
-        /// The shortest round trip seen.
-        rtt_ns: u64,
-        /// The bound.
-        floor_ns: f64,
-    },
     /// Datagrams were lost and no counter says where.
     UnexplainedLoss {
         /// How many.
@@ -65,11 +58,6 @@ impl fmt::Display for Warning {
                  emulated link",
                 goodput_bps / 1e6,
                 allowed_bps / 1e6
-            ),
-            Self::BelowFloor { rtt_ns, floor_ns } => write!(
-                f,
-                "a round trip of {rtt_ns} ns where the wire needs {floor_ns:.0}: a defect of the \
-                 tool or of the emulated link"
             ),
             Self::UnexplainedLoss { datagrams } => {
                 write!(f, "{datagrams} datagrams were lost and no counter says where")

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use fabricmark_record::{Outcome, Provenance, Warning};
 use fabricmark_wire::Link;
 
-use crate::support::{PLAN, POINTS, bench, expect, stderr, stdout};
+use crate::support::{PLAN, POINTS, bench, expect, program, stderr, stdout};
 
 #[test]
 fn a_plan_ends_with_tables_a_page_charts_and_records() {
@@ -122,5 +123,23 @@ fn each_record_follows_the_published_schema() {
         let faults: Vec<String> =
             validator.iter_errors(&record).map(|fault| fault.to_string()).collect();
         assert!(faults.is_empty(), "{faults:?}");
+    }
+}
+
+#[test]
+fn a_terminal_shows_what_is_running_and_how_much_is_left() {
+    let Some(bench) = bench("progress") else { return };
+    bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
+    // `script` gives the program a terminal.
+    let line = format!("{} run plan.toml --out {}", program().display(), bench.out().display());
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .current_dir(bench.folder.path())
+        .output()
+        .unwrap();
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    for word in ["of 48 runs", "left at least", "warm-up stream", "IPv6", "last ", "Mbit/s"] {
+        assert!(shown.contains(word), "no {word:?} in {shown}");
     }
 }

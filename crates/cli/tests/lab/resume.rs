@@ -1,6 +1,6 @@
 //! What is finished is never lost, and what is left is continued in the same order.
 
-use fabricmark_plan::{Outcome as RunOutcome, Size, block, parse};
+use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Size, block, parse};
 
 use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
 
@@ -8,7 +8,7 @@ use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
 fn assert_in_order(bench: &Bench) {
     let plan = parse("plan.toml", PLAN, Size::Full, &[]).unwrap();
     let records = bench.records();
-    let mut outcomes = Vec::new();
+    let mut outcomes = Outcomes::default();
     let mut expected = Vec::new();
     for number in 0..3 {
         for step in block(&plan, number, &outcomes) {
@@ -16,7 +16,7 @@ fn assert_in_order(bench: &Bench) {
         }
         for record in records.iter().filter(|r| r.place.block == number && !r.place.warm_up) {
             let (point, value) = (record.place.point as usize, record.deciding_value());
-            outcomes.push(RunOutcome { block: number, point, value });
+            outcomes.add(RunOutcome { block: number, point, value });
         }
     }
     let found: Vec<_> = records
