@@ -46,6 +46,9 @@ pub struct Attachment {
 /// on; with single segments it reaches 9.80 to 9.89 (`docs/measured.md`).
 const SEGMENT_BY_SEGMENT: &str = "gso_max_segs 1";
 
+/// Links are numbered by one byte of their IPv4 addresses.
+pub(crate) const LINKS_MAX: usize = 256;
+
 /// Two namespaces with a veth pair for each link.
 #[derive(Debug)]
 pub struct Lab {
@@ -57,6 +60,9 @@ pub struct Lab {
 impl Lab {
     /// Builds the lab. Needs the right to make networks (see [`crate::acquire`]).
     pub fn build(links: &[Link]) -> Result<Self, LabError> {
+        if links.len() > LINKS_MAX {
+            return Err(LabError::TooManyLinks { asked: links.len() });
+        }
         let lab =
             Self { links: links.to_vec(), client: Namespace::new()?, server: Namespace::new()? };
         let server_path = lab.server.path();

@@ -31,6 +31,12 @@ pub enum LabError {
         /// What it said.
         message: String,
     },
+    /// The addresses of a lab do not reach further.
+    #[error("a lab has at most {max} links, the plan names {asked}", max = crate::network::LINKS_MAX)]
+    TooManyLinks {
+        /// Links asked for.
+        asked: usize,
+    },
     /// A system call failed.
     #[error("cannot {doing}: {source}")]
     System {

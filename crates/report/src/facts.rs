@@ -75,8 +75,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         (
             "Figures",
             "Goodput is application bytes that arrived after the first twentieth of a run, over \
-             the time since then. Half a round trip is half of the mean round trip, not a one-way delay. \
-             Percentiles are medians over runs with order-statistic intervals."
+             the time since then. Half a round trip is half of the mean round trip, not a one-way \
+             delay. Percentiles are medians over runs with order-statistic intervals."
                 .to_owned(),
         ),
         (

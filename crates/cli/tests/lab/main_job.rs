@@ -143,3 +143,20 @@ fn a_terminal_shows_what_is_running_and_how_much_is_left() {
         assert!(shown.contains(word), "no {word:?} in {shown}");
     }
 }
+
+#[test]
+fn the_null_transport_can_be_planned_like_any_other() {
+    let Some(bench) = bench("null transport") else { return };
+    let plan = PLAN
+        .replace("[\"tcp\", \"udp\"]", "[\"null\"]")
+        .replace("congestion = \"cubic\"", "")
+        .replace("transport = \"tcp\"", "transport = \"null\"");
+    bench.plan(&plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let records = bench.records();
+    assert_eq!(records.len(), POINTS / 2 * 4);
+    for record in records {
+        assert_eq!(record.outcome, Outcome::Completed, "{}", record.point.key());
+        assert!(record.figures.goodput_bps.is_none(), "nothing arrives over nothing");
+    }
+}
