@@ -4,7 +4,7 @@ use fabricmark_lab::{End, Lab, Shaper};
 use fabricmark_plan::{Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Carrier, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Provenance, Warning,
+    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Provenance, Warning,
 };
 use fabricmark_units::Bytes;
 use fabricmark_wire::{frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
@@ -32,8 +32,13 @@ pub(crate) fn assemble(
     let limits = limits(point);
     let drops = drops(point, &start, &answer, queue_drops);
     let mut warnings = Vec::new();
-    warnings.extend(start.warnings.iter().chain(&answer.warnings).cloned());
-    warnings.extend(above_ceiling(point, &figures, &limits, answer.counts.elapsed_ns));
+    for (end, report) in [(End::Client, &start), (End::Server, &answer)] {
+        if let Some(reason) = report.not_pinned.clone() {
+            warnings.push(Warning::NotPinned { node: end.name().to_owned(), reason });
+        }
+    }
+    warnings.extend(above_ceiling(point, &figures, &limits, &answer.counts));
+    warnings.extend(backlog(point, &answer.counts));
     if drops.unexplained > 0 {
         warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
     }
@@ -135,17 +140,25 @@ fn above_ceiling(
     point: &Point,
     figures: &Figures,
     limits: &Limits,
-    elapsed_ns: u64,
+    counts: &Counts,
 ) -> Option<Warning> {
     let goodput_bps = figures.goodput_bps?.value;
     let bound = limits.ceilings.iter().find(|c| c.kind == fabricmark_wire::Kind::Bound)?;
     let bound_bps = bound.goodput_bps.as_f64();
     let bucket = Shaper::of(&point.link).map_or(0, |shaper| shaper.bucket_bytes());
-    let seconds = elapsed_ns as f64 / 1e9;
-    fabricmark_wire::exceeds(goodput_bps, bound_bps, bucket, seconds).then(|| {
-        let allowed_bps = fabricmark_wire::allowed(bound_bps, bucket, seconds);
+    let earlier_bytes = bucket + counts.waiting_bytes;
+    let seconds = counts.elapsed_ns as f64 / 1e9;
+    fabricmark_wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
+        let allowed_bps = fabricmark_wire::allowed(bound_bps, earlier_bytes, seconds);
         Warning::AboveCeiling { goodput_bps, allowed_bps }
     })
+}
+
+/// A wire cannot be overtaken by its receiver: one that lags behind it at first and not later has been
+/// asleep. Worth a word above a hundredth of what was counted.
+fn backlog(point: &Point, counts: &Counts) -> Option<Warning> {
+    let bytes = counts.waiting_bytes;
+    (point.link.has_wire() && bytes > counts.bytes / 100).then_some(Warning::Backlog { bytes })
 }
 
 /// The kernel reports twice what it granted (socket(7)).

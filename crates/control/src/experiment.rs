@@ -203,7 +203,7 @@ impl Context<'_> {
         let point = &plan.points[step.point];
         let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
-        // Only datagrams are lost for good; asking the queues takes 6 ms a run.
+        // Only datagrams are lost for good, and asking the queues starts a program for each.
         let asks_queues = point.transport == Transport::Udp;
         let link = coordinator.lab.link(&point.link).unwrap_or_default();
         let queue_drops = |coordinator: &Coordinator| -> Result<u64, LabError> {

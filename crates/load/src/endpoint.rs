@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use fabricmark_plan::{Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Failure, Opening, OpeningKind, Prepare, Role};
-use fabricmark_record::{Counts, Instrument, TcpCounters, Warning};
-use fabricmark_units::Nanos;
+use fabricmark_record::{Counts, Instrument, TcpCounters};
+use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
 
 use crate::clock::now_ns;
+use crate::pattern::stream::Ramp;
 use crate::pattern::{ping_pong, stream};
-use crate::sockets::{accept_tcp, accept_udp, bound, open_tcp, open_udp, peer, side, system};
+use crate::sockets::{
+    PEER_WITHIN, accept_tcp, accept_udp, bound, open_tcp, open_udp, peer, side, system,
+};
 use crate::transport::null::NullFlow;
 use crate::transport::tcp::TcpFlow;
 use crate::transport::udp::UdpFlow;
@@ -27,11 +30,6 @@ use crate::{counters, sys};
 
 /// Buffer of a receiver of a TCP stream: 128 KiB, the usual size of other tools' reads.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
-
-/// The share of a run's duration, as a divisor, in which arrivals do not count: a bucket of 64 KiB
-/// in front of a 1 Gbit/s link adds 0.5 % to a run of 0.1 s, and a receiver that wakes up 150 us
-/// late another 0.15 %.
-const RAMP_SHARE: u64 = 20;
 
 /// What the control conversation tells a running load thread.
 #[derive(Debug)]
@@ -98,6 +96,12 @@ pub struct Endpoint {
 impl Endpoint {
     /// Makes sockets ready; an answering end is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
+        // The buffer is allocated for whoever sends the order.
+        let Bytes(payload) = prepare.point.payload;
+        if payload > Point::PAYLOAD_MAX.0 {
+            let message = format!("a payload of {payload} bytes is beyond {}", Point::PAYLOAD_MAX);
+            return Err(Failure::Protocol(message));
+        }
         let (mut socket, mut port) = (None, 0);
         if prepare.point.transport != Transport::Null {
             let wanted = if prepare.role == Role::Answer { prepare.port } else { 0 };
@@ -161,8 +165,7 @@ impl Endpoint {
         before.since(&self.prepare, &mut report);
         if let Err(reason) = pinned {
             report.side.cpu = None;
-            let node = format!("{:?}", self.prepare.role).to_lowercase();
-            report.warnings.push(Warning::NotPinned { node, reason });
+            report.not_pinned = Some(reason);
         }
         Ok(report)
     }
@@ -186,16 +189,12 @@ impl Endpoint {
         };
         // A stream's ends and an answerer look at their orders; an asker waits for its answer, which
         // a retransmission may delay by seconds.
-        if *role == Role::Start && point.pattern == Pattern::PingPong {
-            stream
-                .set_write_timeout(stream.read_timeout().unwrap_or_default())
-                .map_err(system("set SO_SNDTIMEO"))?;
-        }
-        if *role == Role::Answer {
-            stream
-                .set_read_timeout(Some(Control::LOOK_EVERY))
-                .map_err(system("set SO_RCVTIMEO"))?;
-        }
+        let is_asker = *role == Role::Start && point.pattern == Pattern::PingPong;
+        let wait = if is_asker { PEER_WITHIN } else { Control::LOOK_EVERY };
+        stream
+            .set_read_timeout(Some(wait))
+            .and_then(|()| stream.set_write_timeout(Some(wait)))
+            .map_err(system("set time-outs"))?;
         let mut flow = TcpFlow::new(stream);
         let mut report = self.pattern(&mut flow, control, begin)?;
         report.opening_rtt_ns = opening_rtt_ns;
@@ -213,8 +212,8 @@ impl Endpoint {
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        /// A datagram on its way for longer counts as lost; see DESIGN's lab, whose links have
-        /// round trips of microseconds.
+        /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
+        /// (`docs/measured.md`).
         const LOST_AFTER: Duration = Duration::from_millis(200);
         let Prepare { point, role, .. } = &self.prepare;
         let socket = UdpSocket::from(socket);
@@ -258,7 +257,7 @@ impl Endpoint {
                     Transport::Udp => payload.len() + 1,
                     _ => STREAM_BUFFER_BYTES,
                 };
-                let ramp = Nanos(duration_ns.0 / RAMP_SHARE);
+                let ramp = Ramp::of(*duration_ns);
                 report.counts = stream::receive(flow, &mut vec![0; bytes], ramp, control)
                     .map_err(peer("cannot receive the stream"))?;
             }

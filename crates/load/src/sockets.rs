@@ -17,8 +17,8 @@ use crate::endpoint::Control;
 use crate::sys;
 use crate::transport::is_timeout;
 
-/// Time for a flow to open.
-const OPEN_WITHIN: Duration = Duration::from_secs(5);
+/// Time for the other end to open a flow, or to answer over a reliable one.
+pub(crate) const PEER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Pause between repeated openings over UDP.
 const OPENING_PAUSE: Duration = Duration::from_millis(50);
@@ -101,7 +101,7 @@ pub(crate) fn open_tcp(
     point: &Point,
 ) -> Result<(TcpStream, u64), Failure> {
     socket
-        .connect_timeout(&peer_at.into(), OPEN_WITHIN)
+        .connect_timeout(&peer_at.into(), PEER_WITHIN)
         .map_err(peer(format!("cannot connect to {peer_at}")))?;
     let mut stream = TcpStream::from(socket);
     set_tcp(&stream, point)?;
@@ -137,7 +137,7 @@ pub(crate) fn accept_tcp(
 fn set_tcp(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
     stream
         .set_nodelay(point.nodelay == Some(true))
-        .and_then(|()| stream.set_read_timeout(Some(OPEN_WITHIN)))
+        .and_then(|()| stream.set_read_timeout(Some(PEER_WITHIN)))
         .and_then(|()| stream.set_write_timeout(Some(Control::LOOK_EVERY)))
         .map_err(system("set TCP options"))
 }
@@ -173,7 +173,7 @@ pub(crate) fn open_udp(
             Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(peer("the flow did not open")(error)),
         }
-        if now_ns() - began > OPEN_WITHIN.as_nanos() as u64 {
+        if now_ns() - began > PEER_WITHIN.as_nanos() as u64 {
             return Err(Failure::Peer(format!("{peer_at} did not accept the flow")));
         }
     }

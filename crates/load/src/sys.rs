@@ -93,12 +93,23 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<Option<TcpInfo>> {
     }))
 }
 
-/// Datagrams that this socket dropped for lack of buffer: SK_MEMINFO_DROPS of SO_MEMINFO, the
-/// counter that SO_RXQ_OVFL reports with a later datagram.
+/// Counters of a socket's memory, SO_MEMINFO (linux/sock_diag.h).
+fn memory(fd: BorrowedFd<'_>) -> io::Result<[u32; 9]> {
+    Ok(get(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, [0; 9])?.0)
+}
+
+/// The memory in bytes that datagrams hold which nobody has received yet: SK_MEMINFO_RMEM_ALLOC,
+/// which is more than their payloads. 0 if there are none.
+pub(crate) fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+    Ok(u64::from(memory(fd)?[SK_MEMINFO_RMEM_ALLOC]))
+}
+
+/// Datagrams that this socket dropped for lack of buffer: SK_MEMINFO_DROPS, the counter that
+/// SO_RXQ_OVFL reports with a later datagram. 0 where the kernel is older than the counter.
 pub(crate) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    const SK_MEMINFO_DROPS: usize = 8; // linux/sock_diag.h
-    let (info, filled) = get(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, [0u32; 9])?;
-    Ok(if filled >= size_of_val(&info) { u64::from(info[SK_MEMINFO_DROPS]) } else { 0 })
+    const SK_MEMINFO_DROPS: usize = 8;
+    Ok(u64::from(memory(fd)?[SK_MEMINFO_DROPS]))
 }
 
 /// Sets the receive buffer beyond net.core.rmem_max; needs CAP_NET_ADMIN.

@@ -17,6 +17,9 @@ pub trait Flow {
     /// Takes whatever has arrived; 0 bytes at the end of a reliable stream.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// The most bytes that may have arrived and not been received yet; 0 if none have.
+    fn waiting_bytes(&mut self) -> io::Result<u64>;
+
     /// One round trip: sends the payload and waits until as much has come back.
     fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()>;
 

@@ -156,3 +156,27 @@ fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
         assert_eq!(answering.run(None, &control), Err(Failure::Aborted), "{transport}");
     }
 }
+
+#[test]
+fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
+    let mut start = prepare(Role::Start, Pattern::Stream, Transport::Tcp, Family::V4);
+    start.point.payload = Bytes(Point::PAYLOAD_MAX.0 + 1);
+    let error = Endpoint::prepare(start).unwrap_err();
+    assert!(matches!(error, Failure::Protocol(_)), "{error}");
+    let mut start = prepare(Role::Start, Pattern::Stream, Transport::Tcp, Family::V4);
+    start.point.payload = Point::PAYLOAD_MAX;
+    assert!(Endpoint::prepare(start).is_ok());
+}
+
+#[test]
+fn a_load_thread_that_cannot_be_bound_says_why() {
+    let mut start = prepare(Role::Start, Pattern::PingPong, Transport::Udp, Family::V4);
+    // No machine of ours has a processor of that number.
+    start.cpu = Some(1000);
+    let answer = prepare(Role::Answer, Pattern::PingPong, Transport::Udp, Family::V4);
+    let (start, answer) = both(start, answer);
+    let (start, answer) = (start.unwrap(), answer.unwrap());
+    assert!(start.not_pinned.is_some());
+    assert_eq!(start.side.cpu, None);
+    assert_eq!(answer.not_pinned, None);
+}

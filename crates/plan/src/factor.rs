@@ -7,6 +7,8 @@ use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::point::Point;
+
 /// What may vary between points.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -42,9 +44,6 @@ pub type Level = String;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LevelError(pub String);
-
-/// Largest payload, so that a worker's buffer stays bounded: 64 MiB.
-const PAYLOAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Largest receive buffer that may be asked for: 1 GiB, RFC 7323's largest window.
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 1 << 30;
@@ -103,7 +102,7 @@ impl Factor {
             Self::Family => word(text, &["4", "6"], &[]),
             Self::Path => word(text, &["copy"], &["mmsg", "gso", "zerocopy", "splice", "io-uring"]),
             Self::Nodelay => word(text, &["true", "false"], &[]),
-            Self::Payload => size(text, PAYLOAD_BYTES_MAX),
+            Self::Payload => size(text, Point::PAYLOAD_MAX.0),
             Self::ReceiveBuffer => size(text, RECEIVE_BUFFER_BYTES_MAX),
             Self::Link => Link::from_str(text)
                 .map(|link| link.to_string())

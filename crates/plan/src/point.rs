@@ -83,6 +83,9 @@ pub struct Point {
 }
 
 impl Point {
+    /// Largest payload: both ends allocate a buffer of its size.
+    pub const PAYLOAD_MAX: Bytes = Bytes(64 << 20);
+
     /// The level of one factor as text; empty where the factor does not apply to this point.
     pub fn level(&self, factor: Factor) -> String {
         match factor {

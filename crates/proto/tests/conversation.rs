@@ -135,7 +135,13 @@ impl World {
             Event::Report(role, report) => self.conversation.on_message(self.now, role, report),
             Event::Close(role) => self.conversation.on_closed(role),
             Event::Finish(role) => {
-                let counts = Counts { calls: 5, bytes: 320, elapsed_ns: 1, ramp_bytes: 64 };
+                let counts = Counts {
+                    calls: 5,
+                    bytes: 320,
+                    elapsed_ns: 1,
+                    ramp_bytes: 64,
+                    waiting_bytes: 0,
+                };
                 let end = EndReport { counts, opening_rtt_ns: 600, ..EndReport::default() };
                 self.workers[index(role)].on_finished(Ok(end));
                 self.say(role);

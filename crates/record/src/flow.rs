@@ -38,11 +38,14 @@ pub struct Counts {
     /// Application bytes.
     pub bytes: u64,
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
-    /// the ramp.
+    /// the ramp behind which nothing waits.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
     /// the arrival that started the interval. 0 at a sender.
     pub ramp_bytes: u64,
+    /// The most bytes that may have waited at the receiver when `elapsed_ns` began, and count all
+    /// the same: above 0 only where the receiver never caught up with the sender.
+    pub waiting_bytes: u64,
 }
 
 /// Datagrams lost, by the place of their loss.
@@ -112,14 +115,16 @@ mod tests {
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
         // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
         // 375 bytes would claim 1.5 Gbit/s.
-        let counts = Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, ramp_bytes: 125 };
+        let counts =
+            Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, ramp_bytes: 125, waiting_bytes: 0 };
         assert_eq!(counts.received_bps(), Some(1e9));
         assert_eq!(counts.sent_bps(), Some(1.5e9));
     }
 
     #[test]
     fn a_single_arrival_has_no_rate() {
-        let counts = Counts { calls: 1, bytes: 125, elapsed_ns: 0, ramp_bytes: 125 };
+        let counts =
+            Counts { calls: 1, bytes: 125, elapsed_ns: 0, ramp_bytes: 125, waiting_bytes: 0 };
         assert_eq!(counts.received_bps(), None);
     }
 }

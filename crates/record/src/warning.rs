@@ -16,6 +16,11 @@ pub enum Warning {
         /// The bound with its tolerances.
         allowed_bps: f64,
     },
+    /// The receiver lagged behind the wire when counting began, and what waited counts, too.
+    Backlog {
+        /// How much, at most.
+        bytes: u64,
+    },
     /// Datagrams were lost and no counter says where.
     UnexplainedLoss {
         /// How many.
@@ -59,6 +64,9 @@ impl fmt::Display for Warning {
                 goodput_bps / 1e6,
                 allowed_bps / 1e6
             ),
+            Self::Backlog { bytes } => {
+                write!(f, "up to {bytes} bytes that had waited when counting began are counted")
+            }
             Self::UnexplainedLoss { datagrams } => {
                 write!(f, "{datagrams} datagrams were lost and no counter says where")
             }

@@ -59,6 +59,10 @@ impl Flow for TcpFlow {
         self.stream.read(buffer)
     }
 
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        rustix::io::ioctl_fionread(&self.stream).map_err(io::Error::from)
+    }
+
     fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()> {
         let written = self.write_rest(payload);
         match written.and_then(|()| self.read_rest(&mut buffer[..payload.len()])) {

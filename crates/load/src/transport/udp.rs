@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 
 use fabricmark_proto::{DatagramHeader, Opening, SequenceCounts, SequenceTracker};
 
 use super::Flow;
+use crate::sys;
 
 /// A connected datagram socket.
 #[derive(Debug)]
@@ -75,6 +77,10 @@ impl Flow for UdpFlow {
             }
             return Ok(bytes);
         }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        sys::waiting_bytes(self.socket.as_fd())
     }
 
     /// A datagram that does not come back within the time-out is lost; a late copy of an earlier

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_plan::Point;
-use fabricmark_record::{Counts, Side, TcpCounters, Warning};
+use fabricmark_record::{Counts, Side, TcpCounters};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -151,8 +151,8 @@ pub struct EndReport {
     pub device_drops: u64,
     /// Datagrams given up for missing fragments.
     pub reassembly_failures: u64,
-    /// What to know before trusting the figures.
-    pub warnings: Vec<Warning>,
+    /// Why the load thread could not be bound to its processor, where it could not.
+    pub not_pinned: Option<String>,
 }
 
 /// Arrivals by sequence number.
