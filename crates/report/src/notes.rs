@@ -2,16 +2,12 @@
 
 use fabricmark_plan::Table;
 use fabricmark_record::Warning;
-use fabricmark_stats::{LAG1_WARNING, lag1};
 
 use crate::cell::Loss;
 use crate::label;
 use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure};
 use crate::view::Group;
-
-/// Runs that a correlation needs before it is worth a warning.
-const LAG1_RUNS_MIN: usize = 10;
 
 /// Texts in the order of their first occurrence, with how often each occurred.
 #[derive(Default)]
@@ -79,7 +75,10 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
         failures.add(text.clone(), text);
     }
     for warning in runs.iter().flat_map(|runs| &runs.counted).flat_map(|r| &r.warnings) {
-        warnings.add(kind(warning), warning.to_string());
+        // Told once a group, by `correlation`.
+        if !matches!(warning, Warning::Correlated { .. }) {
+            warnings.add(kind(warning), warning.to_string());
+        }
     }
     failures.into_notes().chain(warnings.into_notes()).collect()
 }
@@ -111,15 +110,17 @@ fn loss(group: &Group<'_>) -> Option<String> {
     })
 }
 
-/// A warning where runs of a point follow each other's figures.
+/// A warning where runs of a point follow each other's figures, as the last of them found.
 fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<String> {
     let correlated: Vec<(String, f64)> = group
         .cells()
         .filter_map(|cell| {
-            let values = runs.get(cell.point)?.deciding();
-            let lag = lag1(&values).filter(|&lag| lag > LAG1_WARNING)?;
-            let row = label::level(spec.rows, &cell.point.level(spec.rows));
-            (values.len() >= LAG1_RUNS_MIN).then_some((row, lag))
+            let last = runs.get(cell.point)?.counted.last()?;
+            let lag = last.warnings.iter().find_map(|warning| match warning {
+                Warning::Correlated { lag1 } => Some(*lag1),
+                _ => None,
+            })?;
+            Some((label::level(spec.rows, &cell.point.level(spec.rows)), lag))
         })
         .collect();
     let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -6,6 +6,7 @@ use fabricmark_record::{
     Place, Provenance, Record, SCHEMA_VERSION, Side, TcpCounters, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
+use fabricmark_stats as stats;
 use fabricmark_units::Stream;
 use fabricmark_wire::{self as wire, Family, Layer4, Path};
 
@@ -72,7 +73,21 @@ fn records(plan: &Plan, seed: u64) -> Vec<Record> {
             records.push(record(plan, point, place, drift, &mut stream));
         }
     }
+    warn_of_correlation(plan, &mut records);
     records
+}
+
+/// What the coordinator puts into the last run of a point whose runs follow one another.
+fn warn_of_correlation(plan: &Plan, records: &mut [Record]) {
+    for point in 0..u32::try_from(plan.points.len()).unwrap() {
+        let is_its = |record: &&mut Record| record.place.point == point && !record.place.warm_up;
+        let mut runs: Vec<&mut Record> = records.iter_mut().filter(is_its).collect();
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.deciding_value()).collect();
+        let lag1 = stats::lag1(&values).filter(|&lag1| lag1 > stats::LAG1_WARNING);
+        if let (Some(lag1), Some(last), true) = (lag1, runs.last_mut(), values.len() >= 10) {
+            last.warnings.push(Warning::Correlated { lag1 });
+        }
+    }
 }
 
 /// Times of one payload through a host: a fixed cost and a cost for each byte, in nanoseconds.
@@ -198,12 +213,13 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             group: "main".to_owned(),
             from: "a".to_owned(),
             to: "b".to_owned(),
-            sent: Counts { calls, bytes, elapsed_ns, ramp_bytes: payload },
+            sent: Counts { calls, bytes, elapsed_ns, ramp_bytes: payload, waiting_bytes: 0 },
             received: Counts {
                 calls: calls - drops.lost,
                 bytes: (calls - drops.lost) * payload,
                 elapsed_ns,
                 ramp_bytes: payload,
+                waiting_bytes: 0,
             },
             drops,
             reordered: None,
