@@ -37,7 +37,10 @@ pub struct Ramp {
     /// A receiver found behind in each of so many looks is the slower end, and stays behind. Not a
     /// time, which one long sleep would use up.
     looks_left: u64,
-    ends_ns: Option<u64>,
+    /// Beyond the middle of the run there would be little left to count.
+    longest_ns: u64,
+    /// The next look, and the last one.
+    ends_ns: Option<(u64, u64)>,
 }
 
 impl Ramp {
@@ -52,22 +55,23 @@ impl Ramp {
     pub fn of(Nanos(duration_ns): Nanos) -> Self {
         let length_ns = duration_ns / Self::SHARE;
         let looks_left = (length_ns / Self::LOOK_EVERY_NS).max(Self::LOOKS_MIN);
-        Self { length_ns, looks_left, ends_ns: None }
+        Self { length_ns, looks_left, longest_ns: duration_ns / 2, ends_ns: None }
     }
 
     /// Whether an arrival is the last that does not count; if so, gives the most bytes that may wait
     /// behind it.
     fn ends(&mut self, now_ns: u64, flow: &mut impl Flow) -> io::Result<Option<u64>> {
-        let ends_ns = self.ends_ns.get_or_insert(now_ns + self.length_ns);
-        if now_ns < *ends_ns {
+        let first = (now_ns + self.length_ns, now_ns + self.longest_ns);
+        let (next_ns, last_ns) = self.ends_ns.get_or_insert(first);
+        if now_ns < *next_ns {
             return Ok(None);
         }
         let waiting_bytes = flow.waiting_bytes()?;
-        if waiting_bytes == 0 || self.looks_left == 0 {
+        if waiting_bytes == 0 || self.looks_left == 0 || now_ns >= *last_ns {
             return Ok(Some(waiting_bytes));
         }
         self.looks_left -= 1;
-        *ends_ns = now_ns + Self::LOOK_EVERY_NS;
+        *next_ns = now_ns + Self::LOOK_EVERY_NS;
         Ok(None)
     }
 }
@@ -149,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_waits_at_the_end_of_the_ramp_belongs_to_it() {
-        let mut ramp = Ramp { length_ns: 10, looks_left: 5, ends_ns: None };
+        let mut ramp = Ramp { length_ns: 10, looks_left: 5, longest_ns: 1 << 20, ends_ns: None };
         let mut flow = Backlog { arrivals: 20, waiting: 2 };
         assert_eq!(ramp.ends(1_000, &mut flow).unwrap(), None, "the ramp begins");
         assert_eq!(ramp.ends(1_010, &mut flow).unwrap(), None, "two wait");
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_never_catches_up_counts_what_waits_and_says_how_much() {
-        let ramp = Ramp { length_ns: 0, looks_left: 0, ends_ns: None };
+        let ramp = Ramp { length_ns: 0, looks_left: 0, longest_ns: 1 << 20, ends_ns: None };
         let mut flow = Backlog { arrivals: 20, waiting: 8 };
         let counts = receive(&mut flow, &mut [0; 100], ramp, &Control::default()).unwrap();
         assert_eq!(counts.bytes, 2_000);
