@@ -121,6 +121,10 @@ impl From<PlanError> for Failure {
             PlanError::Lab(error) => error.into(),
             PlanError::Store(error) => error.into(),
             PlanError::Interrupted => Self::new(Code::Interrupted, "interrupted"),
+            PlanError::Run(ref run) if run.is_missing() => {
+                Self::new(Code::Missing, error.to_string())
+            }
+            PlanError::NoLink(_) => Self::internal(error.to_string()),
             PlanError::WorkerLost { .. }
             | PlanError::Run(_)
             | PlanError::Invalid(_)

@@ -1,13 +1,15 @@
 //! From what two ends counted to a record.
 
-use fabricmark_lab::{End, Lab, Shaper};
-use fabricmark_plan::{Pattern, Point, Transport};
+use fabricmark_lab::{End, Shaper};
+use fabricmark_plan::{Direction, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Provenance, Warning,
 };
 use fabricmark_units::Bytes;
-use fabricmark_wire::{frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+use fabricmark_wire::{Link, frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+
+use crate::coordinator::Coordinator;
 
 /// The parts of a record that follow from a run.
 pub(crate) struct Parts {
@@ -20,50 +22,55 @@ pub(crate) struct Parts {
 
 /// Puts a run's parts together; `queue_drops` are packets dropped in front of the link meanwhile.
 pub(crate) fn assemble(
-    lab: &Lab,
+    coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
     ends: Ends,
     queue_drops: u64,
 ) -> Parts {
     let Ends { start, answer } = ends;
+    let is_reverse = point.direction == Some(Direction::Reverse);
     let provenance = provenance(point);
-    let figures = figures(point, &start, &answer, provenance);
+    let (active, passive) = if is_reverse { (&answer, &start) } else { (&start, &answer) };
+    let figures = figures(point, active, passive, provenance);
     let limits = limits(point);
-    let drops = drops(point, &start, &answer, queue_drops);
+    let drops = drops(point, active, passive, queue_drops);
     let mut warnings = Vec::new();
     for (end, report) in [(End::Client, &start), (End::Server, &answer)] {
         if let Some(reason) = report.not_pinned.clone() {
             warnings.push(Warning::NotPinned { node: end.name().to_owned(), reason });
         }
     }
-    warnings.extend(above_ceiling(point, &figures, &limits, &answer.counts));
-    warnings.extend(backlog(point, &answer.counts));
+    warnings.extend(above_ceiling(point, &figures, &limits, &passive.counts));
+    warnings.extend(backlog(point, &passive.counts));
     if drops.unexplained > 0 {
         warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
     }
     if start.lost_round_trips > 0 {
         warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
     }
-    warnings.extend(small_buffer(point, &answer));
+    warnings.extend(small_buffer(point, passive));
     if start.side.cpu.is_some() && start.side.cpu == answer.side.cpu {
         warnings.push(Warning::SharedCpu);
     }
     let nodes = vec![
-        node(lab, host, point, End::Client, &start),
-        node(lab, host, point, End::Server, &answer),
+        node(coordinator, host, point, End::Client, &start),
+        node(coordinator, host, point, End::Server, &answer),
     ];
+    let (from, to) =
+        if is_reverse { (End::Server, End::Client) } else { (End::Client, End::Server) };
     let flow = Flow {
         group: "load".to_owned(),
-        from: End::Client.name().to_owned(),
-        to: End::Server.name().to_owned(),
-        sent: start.counts,
-        received: answer.counts,
+        from: from.name().to_owned(),
+        to: to.name().to_owned(),
+        sent: active.counts,
+        received: passive.counts,
         drops,
-        reordered: answer.sequence.map(|counts| counts.reordered),
-        duplicates: answer.sequence.map(|counts| counts.duplicates),
-        rtt_ns: start.rtt_ns,
-        tcp: start.tcp,
+        reordered: passive.sequence.map(|counts| counts.reordered),
+        duplicates: passive.sequence.map(|counts| counts.duplicates),
+        fairness: active.fairness,
+        rtt_ns: active.rtt_ns.clone(),
+        tcp: active.tcp.clone(),
     };
     Parts { nodes, flow, figures, limits, warnings }
 }
@@ -75,24 +82,28 @@ fn provenance(point: &Point) -> Provenance {
 
 fn figures(
     point: &Point,
-    start: &EndReport,
-    answer: &EndReport,
+    active: &EndReport,
+    passive: &EndReport,
     provenance: Provenance,
 ) -> Figures {
     let figure = |value: f64| Figure { value, provenance };
     match point.pattern {
         Pattern::Stream => Figures {
-            goodput_bps: answer.counts.received_bps().map(figure),
-            sent_bps: start.counts.sent_bps().map(figure),
+            goodput_bps: passive.counts.received_bps().map(figure),
+            sent_bps: active.counts.sent_bps().map(figure),
+            payloads_per_s: passive.counts.received_per_s().map(figure),
             ..Figures::default()
         },
-        Pattern::PingPong => {
-            let rtt = start.rtt_ns.as_ref();
+        Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange => {
+            let rtt = active.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
             let mean = rtt.and_then(fabricmark_stats::Histogram::mean_ns);
             Figures {
                 rtt_mean_ns: mean.map(figure),
-                half_rtt_mean_ns: mean.map(|mean| figure(mean / 2.0)),
+                half_rtt_mean_ns: mean
+                    .filter(|_| point.pattern == Pattern::PingPong)
+                    .map(|mean| figure(mean / 2.0)),
+                exchanges_per_s: active.counts.calls_per_s().map(figure),
                 rtt_p50_ns: quantile(0.5),
                 rtt_p99_ns: quantile(0.99),
                 rtt_p999_ns: quantile(0.999),
@@ -110,7 +121,7 @@ fn limits(point: &Point) -> Limits {
         (Pattern::Stream, Transport::Udp) => {
             udp_goodput(link, family, payload).into_iter().collect()
         }
-        (Pattern::Stream, Transport::Tcp) => [
+        (Pattern::Stream, Transport::Tcp | Transport::Mptcp) => [
             tcp_stream_goodput(link, family, 0),
             tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
             tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS),
@@ -124,15 +135,17 @@ fn limits(point: &Point) -> Limits {
 }
 
 /// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
-fn drops(point: &Point, start: &EndReport, answer: &EndReport, queue_drops: u64) -> Drops {
+fn drops(point: &Point, active: &EndReport, passive: &EndReport, queue_drops: u64) -> Drops {
     if point.transport != Transport::Udp || point.pattern != Pattern::Stream {
         return Drops::default();
     }
-    let arrived = answer.sequence.map_or(answer.counts.calls, |counts| counts.unique);
-    let lost = start.counts.calls.saturating_sub(arrived);
-    let link = queue_drops + answer.device_drops;
-    let (socket, reassembly) = (answer.socket_drops, answer.reassembly_failures);
-    let unexplained = lost.saturating_sub(socket + link + reassembly);
+    let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);
+    let lost = active.counts.calls.saturating_sub(arrived);
+    let link = queue_drops + passive.device_drops;
+    let (socket, reassembly) = (passive.socket_drops, passive.reassembly_failures);
+    // What is dropped is a buffer, and counts as one.
+    let explained = (socket + link + reassembly) * point.datagrams_per_buffer();
+    let unexplained = lost.saturating_sub(explained);
     Drops { lost, socket, link, reassembly, unexplained }
 }
 
@@ -162,19 +175,25 @@ fn backlog(point: &Point, counts: &Counts) -> Option<Warning> {
 }
 
 /// The kernel reports twice what it granted (socket(7)).
-fn small_buffer(point: &Point, answer: &EndReport) -> Option<Warning> {
+fn small_buffer(point: &Point, passive: &EndReport) -> Option<Warning> {
     let asked_bytes = point.receive_buffer?.0;
-    let granted_bytes = answer.side.receive_buffer_bytes? / 2;
+    let granted_bytes = passive.side.receive_buffer_bytes? / 2;
     (granted_bytes < asked_bytes).then_some(Warning::SmallBuffer { asked_bytes, granted_bytes })
 }
 
-fn node(lab: &Lab, host: &HostFacts, point: &Point, end: End, report: &EndReport) -> Node {
-    let link = lab.link(&point.link).unwrap_or_default();
-    let attachment = lab.attach(end, link, point.family);
+fn node(
+    coordinator: &Coordinator,
+    host: &HostFacts,
+    point: &Point,
+    end: End,
+    report: &EndReport,
+) -> Node {
+    let attachment = coordinator.attach(end, point);
+    let is_home = point.link == Link::Loopback;
     Node {
         name: end.name().to_owned(),
         carrier: Carrier::LocalSocket,
-        namespace: Some(end.name().to_owned()),
+        namespace: (!is_home).then(|| end.name().to_owned()),
         address: Some(attachment.address),
         device: Some(attachment.device),
         side: report.side.clone(),

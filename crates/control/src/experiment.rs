@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_lab::{Lab, LabError};
+use fabricmark_lab::LabError;
 use fabricmark_plan::{
     Outcome as RunOutcome, Outcomes, Plan, Point, Step, Transport, block, group_is_finished,
 };
@@ -14,7 +14,7 @@ use fabricmark_record::{
     Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
-use fabricmark_store::{Experiment, Store, StoreError};
+use fabricmark_store::StoreError;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
@@ -36,6 +36,9 @@ pub enum PlanError {
     /// There is no lab.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A point asks for a link that was not built.
+    #[error("no link {0} was built")]
+    NoLink(Link),
     /// Records cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -92,23 +95,26 @@ pub trait Progress {
     fn ends(&mut self, record: &Record);
 }
 
-/// Runs what is left of an experiment's plan.
+/// Runs what is left of a plan.
+///
+/// `kept` are the records of an earlier process, and `keep` takes each new one before the next run
+/// begins.
 pub fn run_plan(
     plan: &Plan,
-    store: &Store,
-    experiment: &Experiment,
+    kept: &[Record],
+    keep: &mut dyn FnMut(&Record) -> Result<(), StoreError>,
     program: &Path,
     progress: &mut dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<(), PlanError> {
-    let mut history = History::of(&store.records(experiment)?);
+    let mut history = History::of(kept);
     let mut links: Vec<Link> = Vec::new();
     for point in &plan.points {
         if !links.contains(&point.link) {
             links.push(point.link);
         }
     }
-    let mut coordinator = Coordinator::start(Lab::build(&links)?, program)?;
+    let mut coordinator = Coordinator::start(&links, program)?;
     let context =
         Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
     let mut invalid_in_a_row = 0;
@@ -127,7 +133,7 @@ pub fn run_plan(
             let point = &plan.points[step.point];
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
             let record = context.run(step, &mut coordinator, &history)?;
-            store.append(experiment, &record)?;
+            keep(&record)?;
             history.add(&record);
             progress.ends(&record);
             match &record.outcome {
@@ -141,7 +147,6 @@ pub fn run_plan(
             }
         }
     }
-    store.complete(experiment)?;
     Ok(())
 }
 
@@ -205,9 +210,8 @@ impl Context<'_> {
         let started = jiff::Timestamp::now().to_string();
         // Only datagrams are lost for good, and asking the queues starts a program for each.
         let asks_queues = point.transport == Transport::Udp;
-        let link = coordinator.lab.link(&point.link).unwrap_or_default();
         let queue_drops = |coordinator: &Coordinator| -> Result<u64, LabError> {
-            if asks_queues { coordinator.lab.queue_drops(link) } else { Ok(0) }
+            if asks_queues { coordinator.queue_drops(point) } else { Ok(0) }
         };
         let before = queue_drops(coordinator)?;
         let result = coordinator.run(plan, point, duration, interrupted)?;
@@ -238,7 +242,7 @@ impl Context<'_> {
         match result {
             RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
             RunResult::Finished(ends) => {
-                let parts = assemble(&coordinator.lab, host, point, *ends, dropped);
+                let parts = assemble(coordinator, host, point, *ends, dropped);
                 record.nodes = parts.nodes;
                 record.flows = vec![parts.flow];
                 record.figures = parts.figures;

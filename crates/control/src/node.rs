@@ -29,18 +29,20 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts `program worker` in the namespace and greets it.
+    /// Starts `program worker`, in the namespace where there is one, and greets it.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
-        namespace: &Namespace,
+        namespace: Option<&Namespace>,
     ) -> Result<Self, PlanError> {
         let (ours, theirs) = UnixStream::pair().map_err(PlanError::system("make a socket"))?;
         let mut command = Command::new(program);
         command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         // Ctrl-C in a terminal goes to the coordinator alone, which ends the run in order.
         command.process_group(0);
-        namespace.enter(&mut command);
+        if let Some(namespace) = namespace {
+            namespace.enter(&mut command);
+        }
         let child = command.spawn().map_err(PlanError::system("start a worker"))?;
         let mut node = Self { name, child, socket: ours, frames: FrameReader::default() };
         node.greet()?;

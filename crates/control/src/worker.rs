@@ -89,9 +89,9 @@ impl Hand {
                     self.start(endpoint, Some(peer));
                 }
             }
-            Action::Drain { calls, idle } => {
+            Action::Drain { bytes, idle } => {
                 if let Some(run) = &self.run {
-                    run.control.drain(calls, idle.0);
+                    run.control.drain(bytes, idle.0);
                 }
             }
             Action::Abort => {

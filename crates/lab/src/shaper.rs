@@ -20,7 +20,7 @@ impl Shaper {
     /// The shaper of a link that has a wire.
     pub fn of(link: &Link) -> Option<Self> {
         match *link {
-            Link::Veth { .. } => None,
+            Link::Loopback | Link::Veth { .. } => None,
             Link::Ethernet { rate, mtu, vlan } => Some(Self { rate, mtu, vlan }),
         }
     }

@@ -2,14 +2,37 @@
 
 use std::fs;
 
+use fabricmark_proto::EndReport;
+
+/// Counters of the namespace before a run.
+pub(crate) struct Surroundings {
+    device_drops: u64,
+    reassembly_failures: u64,
+}
+
+impl Surroundings {
+    /// Reads them; `device` is the one that the run's packets arrive at.
+    pub(crate) fn read(device: &str) -> Self {
+        Self { device_drops: device_drops(device), reassembly_failures: reassembly_failures() }
+    }
+
+    /// Notes what was counted since.
+    pub(crate) fn since(&self, device: &str, report: &mut EndReport) {
+        let now = Self::read(device);
+        report.device_drops = now.device_drops.saturating_sub(self.device_drops);
+        report.reassembly_failures =
+            now.reassembly_failures.saturating_sub(self.reassembly_failures);
+    }
+}
+
 /// Packets that a device dropped on receipt, its backlog queue included (`/proc/net/dev`).
-pub(crate) fn device_drops(device: &str) -> u64 {
+fn device_drops(device: &str) -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     parse_device_drops(&text, device).unwrap_or(0)
 }
 
 /// Datagrams that could not be put together again, IPv4 and IPv6.
-pub(crate) fn reassembly_failures() -> u64 {
+fn reassembly_failures() -> u64 {
     let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
     parse_snmp(&v4, "Ip:", "ReasmFails").unwrap_or(0)

@@ -1,89 +1,34 @@
-//! One end of a run: sockets made ready, the flow opened, the pattern carried out, everything
-//! counted.
+//! One end of a run: sockets made ready, flows opened, the pattern carried out, everything counted.
 
-use std::hint::black_box;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Pattern, Point, Transport};
-use fabricmark_proto::{EndReport, Failure, Opening, OpeningKind, Prepare, Role};
-use fabricmark_record::{Counts, Instrument, TcpCounters};
+use fabricmark_plan::{Path, Pattern, Point, Transport};
+use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
 
-use crate::clock::now_ns;
-use crate::pattern::stream::Ramp;
-use crate::pattern::{ping_pong, stream};
-use crate::sockets::{
-    PEER_WITHIN, accept_tcp, accept_udp, bound, open_tcp, open_udp, peer, side, system,
-};
+use crate::carry::{carry, messages, note_asked};
+use crate::control::Control;
+use crate::counters::Surroundings;
+use crate::opening::{self, Connection, Listener, accept_all, open_all};
+use crate::path::gso::GsoFlow;
+use crate::path::mmsg::MmsgFlow;
+use crate::path::pages::Pages;
+use crate::pattern::connect_exchange;
+use crate::sockets::{allow_files, bound, peer, side, system};
+use crate::transport::Flow;
+use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
-use crate::transport::tcp::TcpFlow;
 use crate::transport::udp::UdpFlow;
-use crate::transport::{Flow, is_timeout};
-use crate::{counters, sys};
-
-/// Buffer of a receiver of a TCP stream: 128 KiB, the usual size of other tools' reads.
-const STREAM_BUFFER_BYTES: usize = 128 << 10;
-
-/// What the control conversation tells a running load thread.
-#[derive(Debug)]
-pub struct Control {
-    /// The starting end is to send nothing more.
-    pub stop: AtomicBool,
-    /// The run is given up.
-    pub abort: AtomicBool,
-    /// Payloads that the other end has sent in all; `u64::MAX` until that is known.
-    pub expected: AtomicU64,
-    /// Silence in nanoseconds that ends a receiver once `expected` is known.
-    pub idle_ns: AtomicU64,
-}
-
-impl Default for Control {
-    fn default() -> Self {
-        Self {
-            stop: AtomicBool::new(false),
-            abort: AtomicBool::new(false),
-            expected: AtomicU64::new(u64::MAX),
-            idle_ns: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Control {
-    /// How often a blocked load thread looks at its orders.
-    pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-    /// Tells a receiver how many payloads were sent and how much silence ends its wait.
-    pub fn drain(&self, calls: u64, idle_ns: u64) {
-        self.idle_ns.store(idle_ns, Relaxed);
-        self.expected.store(calls, Relaxed);
-    }
-
-    /// Gives the run up.
-    pub fn give_up(&self) {
-        self.abort.store(true, Relaxed);
-        self.stop.store(true, Relaxed);
-    }
-
-    /// An error when the run is given up.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.abort.load(Relaxed) { Err(Failure::Aborted) } else { Ok(()) }
-    }
-
-    /// Whether a receiver that has been idle for so long need not wait any longer.
-    pub(crate) fn is_drained(&self, calls: u64, idle_ns: u64) -> bool {
-        let expected = self.expected.load(Relaxed);
-        self.abort.load(Relaxed)
-            || (expected != u64::MAX
-                && (calls >= expected || idle_ns >= self.idle_ns.load(Relaxed)))
-    }
-}
+use crate::{sys, tcp};
 
 /// A run's end whose sockets are ready.
 #[derive(Debug)]
@@ -96,19 +41,16 @@ pub struct Endpoint {
 impl Endpoint {
     /// Makes sockets ready; an answering end is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
-        // The buffer is allocated for whoever sends the order.
-        let Bytes(payload) = prepare.point.payload;
-        if payload > Point::PAYLOAD_MAX.0 {
-            let message = format!("a payload of {payload} bytes is beyond {}", Point::PAYLOAD_MAX);
-            return Err(Failure::Protocol(message));
-        }
+        check(&prepare.point)?;
         let (mut socket, mut port) = (None, 0);
         if prepare.point.transport != Transport::Null {
+            allow_files(prepare.point.flows)?;
             let wanted = if prepare.role == Role::Answer { prepare.port } else { 0 };
             let ready = bound(&prepare, wanted)?;
             if prepare.role == Role::Answer {
-                if prepare.point.transport == Transport::Tcp {
-                    ready.listen(1).map_err(system("listen"))?;
+                if prepare.point.transport.is_reliable() {
+                    let waiting = prepare.point.flows.min(LISTEN_MAX).cast_signed();
+                    ready.listen(waiting).map_err(system("listen"))?;
                 }
                 let at = ready.local_addr().map_err(system("read the bound address"))?;
                 port = at.as_socket().map_or(0, |at| at.port());
@@ -154,15 +96,28 @@ impl Endpoint {
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
         let pinned = pin(self.prepare.cpu);
-        let before = Surroundings::read(&self.prepare);
-        let socket = self.socket.take();
-        let mut report = match (self.prepare.point.transport, socket) {
-            (Transport::Tcp, Some(socket)) => self.tcp(socket, peer_at, control, begin)?,
-            (Transport::Udp, Some(socket)) => self.udp(socket, peer_at, control, begin)?,
-            _ => self.pattern(&mut NullFlow, control, begin)?,
+        let before = Surroundings::read(&self.prepare.device);
+        let Prepare { point, .. } = &self.prepare;
+        let mut report = match (point.transport, point.pattern, self.socket.take()) {
+            (Transport::Udp, _, Some(socket)) => self.udp(socket, peer_at, control, begin)?,
+            (Transport::Unix, Pattern::ConnectExchange, Some(socket)) => {
+                self.connect_exchange::<UnixStream>(socket, peer_at, control, begin)?
+            }
+            (_, Pattern::ConnectExchange, Some(socket)) => {
+                self.connect_exchange::<TcpStream>(socket, peer_at, control, begin)?
+            }
+            (Transport::Unix, _, Some(socket)) => {
+                let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
+                self.bytes(streams, rtt_ns, control, begin, |_| None)?
+            }
+            (_, _, Some(socket)) => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                self.tcp(streams, rtt_ns, control, begin)?
+            }
+            (_, _, None) => carry(&mut [NullFlow::default()], &self.prepare, control, begin)?,
         };
         control.check()?;
-        before.since(&self.prepare, &mut report);
+        before.since(&self.prepare.device, &mut report);
         if let Err(reason) = pinned {
             report.side.cpu = None;
             report.not_pinned = Some(reason);
@@ -170,38 +125,103 @@ impl Endpoint {
         Ok(report)
     }
 
-    fn opening(&self) -> Opening {
-        let Prepare { run, token, .. } = self.prepare;
-        Opening { kind: OpeningKind::Open, run, flow: 0, token }
+    /// Opens or accepts every flow of a transport with connections.
+    fn open<C: Connection>(
+        &self,
+        socket: Socket,
+        peer_at: Option<SocketAddr>,
+        control: &Control,
+    ) -> Result<(Vec<C>, u64), Failure> {
+        match (self.prepare.role, peer_at) {
+            (Role::Start, Some(peer_at)) => open_all(socket, peer_at, &self.prepare, control),
+            _ => {
+                let listener = Listener::<C>::new(socket, self.prepare.point.transport)?;
+                Ok((accept_all(&listener, &self.prepare, control)?, 0))
+            }
+        }
     }
 
     fn tcp(
+        &self,
+        streams: Vec<TcpStream>,
+        opening_rtt_ns: u64,
+        control: &Control,
+        begin: &dyn Fn(),
+    ) -> Result<EndReport, Failure> {
+        let Prepare { point, .. } = &self.prepare;
+        let (is_active, bytes) = (self.prepare.is_active(), point.payload.0 as usize);
+        let way: fn(TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
+            (Path::ZeroCopy, true) => |stream, _| Pages::zerocopy(stream),
+            (Path::SendFile, true) => Pages::sendfile,
+            (Path::Splice, _) => Pages::splice,
+            (Path::Trunc, false) => |stream, _| Ok(Pages::trunc(stream)),
+            _ => return self.bytes(streams, opening_rtt_ns, control, begin, |tcp| Some(tcp)),
+        };
+        let pages: io::Result<Vec<Pages>> =
+            streams.into_iter().map(|stream| way(stream, bytes)).collect();
+        let pages = pages.map_err(system(format!("lay the path {}", point.path)))?;
+        self.bytes(pages, opening_rtt_ns, control, begin, |pages| Some(pages.stream()))
+    }
+
+    /// Carries the pattern out over connections; `tcp` gives the TCP socket below one.
+    fn bytes<S: ByteStream>(
+        &self,
+        streams: Vec<S>,
+        opening_rtt_ns: u64,
+        control: &Control,
+        begin: &dyn Fn(),
+        tcp: fn(&S) -> Option<&TcpStream>,
+    ) -> Result<EndReport, Failure> {
+        let mut flows: Vec<ByteFlow<S>> = streams.into_iter().map(ByteFlow::new).collect();
+        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        report.opening_rtt_ns = opening_rtt_ns;
+        if let Some(first) = flows.first() {
+            report.side = side(&SockRef::from(first.stream()), self.prepare.cpu);
+        }
+        if self.prepare.is_active() {
+            let sockets: Vec<&TcpStream> = flows.iter().filter_map(|f| tcp(f.stream())).collect();
+            if !sockets.is_empty() {
+                let bytes = self.prepare.point.payload.0;
+                report.tcp = tcp::counters(sockets.into_iter(), bytes, &report.counts)?;
+            }
+        }
+        Ok(report)
+    }
+
+    fn connect_exchange<C: Connection>(
         &self,
         socket: Socket,
         peer_at: Option<SocketAddr>,
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        let Prepare { point, role, .. } = &self.prepare;
-        let (stream, opening_rtt_ns) = match (role, peer_at) {
-            (Role::Start, Some(peer_at)) => open_tcp(socket, peer_at, self.opening(), point)?,
-            _ => (accept_tcp(&TcpListener::from(socket), self.opening(), point, control)?, 0),
-        };
-        // A stream's ends and an answerer look at their orders; an asker waits for its answer, which
-        // a retransmission may delay by seconds.
-        let is_asker = *role == Role::Start && point.pattern == Pattern::PingPong;
-        let wait = if is_asker { PEER_WITHIN } else { Control::LOOK_EVERY };
-        stream
-            .set_read_timeout(Some(wait))
-            .and_then(|()| stream.set_write_timeout(Some(wait)))
-            .map_err(system("set time-outs"))?;
-        let mut flow = TcpFlow::new(stream);
-        let mut report = self.pattern(&mut flow, control, begin)?;
-        report.opening_rtt_ns = opening_rtt_ns;
-        report.side = side(&SockRef::from(flow.stream()), self.prepare.cpu);
-        if *role == Role::Start {
-            report.tcp = tcp_counters(flow.stream(), point, &report.counts)?;
+        let (mut request, mut response) = messages(&self.prepare);
+        let mut report = EndReport::default();
+        if let (Role::Start, Some(peer_at)) = (self.prepare.role, peer_at) {
+            // The first connection proves the token; those that follow are as bare as other tools'.
+            let (first, rtt_ns) = open_all::<C>(socket, peer_at, &self.prepare, control)?;
+            if let Some(first) = first.first() {
+                report.side = side(&SockRef::from(first), self.prepare.cpu);
+            }
+            let connect = || {
+                let socket = bound(&self.prepare, 0).map_err(io::Error::other)?;
+                opening::connect::<C>(socket, peer_at, &self.prepare).map_err(io::Error::other)
+            };
+            begin();
+            let asked = connect_exchange::ask(connect, &request, &mut response, control)
+                .map_err(peer("an exchange failed"))?;
+            note_asked(&mut report, asked);
+            report.opening_rtt_ns = rtt_ns;
+            return Ok(report);
         }
+        let listener = Listener::<C>::new(socket, self.prepare.point.transport)?;
+        let first = accept_all(&listener, &self.prepare, control)?;
+        if let Some(first) = first.first() {
+            report.side = side(&SockRef::from(first), self.prepare.cpu);
+        }
+        let accept = || listener.accept();
+        report.counts = connect_exchange::answer(accept, &mut request, &response, control)
+            .map_err(peer("cannot answer"))?;
         Ok(report)
     }
 
@@ -212,97 +232,80 @@ impl Endpoint {
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
-        /// (`docs/measured.md`).
-        const LOST_AFTER: Duration = Duration::from_millis(200);
         let Prepare { point, role, .. } = &self.prepare;
-        let socket = UdpSocket::from(socket);
-        let (socket, opening_rtt_ns) = match (role, peer_at) {
-            (Role::Start, Some(peer_at)) => open_udp(socket, peer_at, self.opening())?,
-            _ => (accept_udp(socket, self.opening(), control)?, 0),
+        let (sockets, opening_rtt_ns) = match (role, peer_at) {
+            (Role::Start, Some(peer_at)) => {
+                opening::open_all_udp(socket, peer_at, &self.prepare, control)?
+            }
+            _ => (opening::accept_all_udp(socket, &self.prepare, control)?, 0),
         };
-        let wait = if *role == Role::Start { LOST_AFTER } else { Control::LOOK_EVERY };
-        socket
-            .set_read_timeout(Some(wait))
-            .and_then(|()| socket.set_write_timeout(Some(Control::LOOK_EVERY)))
-            .map_err(system("set time-outs"))?;
-        let mut flow = UdpFlow::new(socket, self.opening(), point.payload.0 as usize);
-        let mut report = self.pattern(&mut flow, control, begin)?;
+        let flows = sockets.into_iter().zip(0..).map(|(socket, flow)| {
+            UdpFlow::new(socket, opening::opening(&self.prepare, flow), point)
+        });
+        let bytes = point.payload.0 as usize;
+        let laid = system(format!("lay the path {}", point.path));
+        let mut report = match point.path {
+            Path::Mmsg => {
+                let flows = flows.map(|udp| MmsgFlow::new(udp, bytes)).collect();
+                self.datagrams(flows, control, begin, MmsgFlow::udp)?
+            }
+            Path::Gso => {
+                let lay =
+                    if self.prepare.is_active() { GsoFlow::sending } else { GsoFlow::receiving };
+                let flows: io::Result<Vec<_>> = flows.map(|udp| lay(udp, point)).collect();
+                self.datagrams(flows.map_err(laid)?, control, begin, GsoFlow::udp)?
+            }
+            Path::Trunc => {
+                let flows = flows.map(UdpFlow::truncating).collect();
+                self.datagrams(flows, control, begin, |udp| udp)?
+            }
+            _ => self.datagrams(flows.collect(), control, begin, |udp| udp)?,
+        };
         report.opening_rtt_ns = opening_rtt_ns;
-        report.side = side(&SockRef::from(flow.socket()), self.prepare.cpu);
-        report.sequence = flow.sequence().filter(|_| *role == Role::Answer);
-        report.socket_drops =
-            sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;
         Ok(report)
     }
 
-    fn pattern(
+    fn datagrams<F: Flow>(
         &self,
-        flow: &mut impl Flow,
+        mut flows: Vec<F>,
         control: &Control,
         begin: &dyn Fn(),
+        udp: fn(&F) -> &UdpFlow,
     ) -> Result<EndReport, Failure> {
-        let Prepare { point, role, duration_ns, .. } = &self.prepare;
-        let mut payload = vec![0x5a; point.payload.0 as usize];
-        let mut report = EndReport::default();
-        begin_if_starting(*role, begin);
-        match (point.pattern, role) {
-            (Pattern::Stream, Role::Start) => {
-                report.counts = stream::send(flow, &mut payload, control)
-                    .map_err(peer("cannot send the stream"))?;
+        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        if let Some(first) = flows.first() {
+            report.side = side(&SockRef::from(udp(first).socket()), self.prepare.cpu);
+        }
+        for flow in flows.iter().map(udp) {
+            if let Some(counts) = flow.sequence().filter(|_| !self.prepare.is_active()) {
+                let sum = report.sequence.get_or_insert_with(SequenceCounts::default);
+                sum.unique += counts.unique;
+                sum.reordered += counts.reordered;
+                sum.duplicates += counts.duplicates;
             }
-            (Pattern::Stream, Role::Answer) => {
-                // One byte more than a datagram has, so that a longer one is not mistaken for it.
-                let bytes = match point.transport {
-                    Transport::Udp => payload.len() + 1,
-                    _ => STREAM_BUFFER_BYTES,
-                };
-                let ramp = Ramp::of(*duration_ns);
-                report.counts = stream::receive(flow, &mut vec![0; bytes], ramp, control)
-                    .map_err(peer("cannot receive the stream"))?;
-            }
-            (Pattern::PingPong, Role::Start) => {
-                let asked = ping_pong::ask(flow, &mut payload, control)
-                    .map_err(peer("the other end stopped answering"))?;
-                report.counts = asked.counts;
-                report.rtt_ns = Some(asked.rtt_ns);
-                report.lost_round_trips = asked.lost;
-            }
-            (Pattern::PingPong, Role::Answer) => {
-                report.counts = ping_pong::answer(flow, &mut payload, control)
-                    .map_err(peer("cannot answer"))?;
-            }
+            report.socket_drops +=
+                sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;
         }
         Ok(report)
     }
 }
 
-fn begin_if_starting(role: Role, begin: &dyn Fn()) {
-    if role == Role::Start {
-        begin();
-    }
-}
+/// Connections that may wait to be accepted: what the kernel allows by default (net.core.somaxconn).
+const LISTEN_MAX: u32 = 4096;
 
-/// Counters of the namespace before a run.
-struct Surroundings {
-    device_drops: u64,
-    reassembly_failures: u64,
-}
-
-impl Surroundings {
-    fn read(prepare: &Prepare) -> Self {
-        Self {
-            device_drops: counters::device_drops(&prepare.device),
-            reassembly_failures: counters::reassembly_failures(),
+/// Buffers are allocated for whoever sends the order.
+fn check(point: &Point) -> Result<(), Failure> {
+    for Bytes(bytes) in [Some(point.payload), point.response].into_iter().flatten() {
+        if bytes == 0 || bytes > Point::PAYLOAD_MAX.0 {
+            let message = format!("a payload of {bytes} bytes is not 1 to {}", Point::PAYLOAD_MAX);
+            return Err(Failure::Protocol(message));
         }
     }
-
-    fn since(&self, prepare: &Prepare, report: &mut EndReport) {
-        let now = Self::read(prepare);
-        report.device_drops = now.device_drops.saturating_sub(self.device_drops);
-        report.reassembly_failures =
-            now.reassembly_failures.saturating_sub(self.reassembly_failures);
+    if point.flows == 0 || u64::from(point.flows) > Point::FLOWS_MAX {
+        let message = format!("{} flows are not 1 to {}", point.flows, Point::FLOWS_MAX);
+        return Err(Failure::Protocol(message));
     }
+    Ok(())
 }
 
 fn pin(cpu: Option<u32>) -> Result<(), String> {
@@ -310,78 +313,4 @@ fn pin(cpu: Option<u32>) -> Result<(), String> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
     sched_setaffinity(None, &set).map_err(|error| error.to_string())
-}
-
-/// TCP's counters once everything written is acknowledged, and the connection's orderly end.
-fn tcp_counters(
-    stream: &TcpStream,
-    point: &Point,
-    counts: &Counts,
-) -> Result<Option<TcpCounters>, Failure> {
-    /// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
-    const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
-    let until = now_ns() + ACKNOWLEDGED_WITHIN_NS;
-    let info = loop {
-        let info = sys::tcp_info(stream.as_fd()).map_err(system("read TCP_INFO"))?;
-        match info {
-            Some(info) if (info.unacked > 0 || info.notsent_bytes > 0) && now_ns() < until => {
-                thread::sleep(Duration::from_millis(1));
-            }
-            info => break info,
-        }
-    };
-    match stream.shutdown(std::net::Shutdown::Write) {
-        // The other end may have closed first.
-        Err(error) if !is_timeout(&error) && error.kind() != std::io::ErrorKind::NotConnected => {
-            return Err(system("end the connection")(error));
-        }
-        _ => {}
-    }
-    let congestion = SockRef::from(stream)
-        .tcp_congestion()
-        .map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
-        .unwrap_or_default();
-    Ok(info.map(|info| {
-        // The opening was a data segment, too.
-        let opening = 1;
-        let first_sent = u64::from(info.data_segs_out)
-            .saturating_sub(u64::from(info.total_retrans) + opening)
-            .max(1);
-        let mss = u64::from(info.snd_mss).max(1);
-        let alone = counts.calls * point.payload.0.div_ceil(mss);
-        TcpCounters {
-            congestion,
-            mss,
-            data_segments: u64::from(info.data_segs_out),
-            retransmitted: u64::from(info.total_retrans),
-            srtt_ns: u64::from(info.rtt_us) * 1000,
-            writes_per_segment: counts.calls as f64 / first_sent as f64,
-            merging: alone as f64 / first_sent as f64,
-        }
-    }))
-}
-
-/// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.
-pub fn instrument() -> Instrument {
-    const EACH: Duration = Duration::from_millis(50);
-    let measure = |run: &dyn Fn(&Control) -> (u64, u64)| {
-        let control = Control::default();
-        let (calls, elapsed_ns) = thread::scope(|scope| {
-            scope.spawn(|| {
-                thread::sleep(EACH);
-                control.stop.store(true, Relaxed);
-            });
-            run(&control)
-        });
-        elapsed_ns as f64 / calls.max(1) as f64
-    };
-    let stream_call_ns = measure(&|control| {
-        let counts = stream::send(&mut NullFlow, black_box(&mut [0; 64]), control);
-        counts.map_or((0, 0), |counts| (counts.calls, counts.elapsed_ns))
-    });
-    let ping_pong_ns = measure(&|control| {
-        let asked = ping_pong::ask(&mut NullFlow, black_box(&mut [0; 64]), control);
-        asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))
-    });
-    Instrument { stream_call_ns, ping_pong_ns }
 }

@@ -1,23 +1,40 @@
-//! The data plane: traffic is pattern x transport x stop, combined when a run starts, so that the
-//! hot loops hold no configuration branch.
+//! The data plane: traffic is pattern x transport x path x stop, combined when a run starts, so that
+//! the hot loops hold no configuration branch.
 //!
 //! - [`transport`]: one file each; what moves a payload.
+//! - [`path`]: other ways of moving it than plain calls, one file each.
 //! - [`pattern`]: one file each; the hot loops.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //!
 //! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
 
+mod carry;
 mod clock;
+mod control;
 mod counters;
+mod crowd;
 mod endpoint;
+mod opening;
+pub mod path {
+    //! Ways of moving bytes between program and kernel other than one plain call a payload.
+    pub mod gso;
+    pub mod mmsg;
+    pub mod pages;
+    #[expect(unsafe_code, reason = "calls that no safe crate offers")]
+    mod sys;
+}
 pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
-    pub mod ping_pong;
+    pub mod connect_exchange;
+    pub mod exchange;
     pub mod stream;
 }
 mod sockets;
 #[expect(unsafe_code, reason = "socket options that no safe crate offers")]
 mod sys;
+mod tcp;
 pub mod transport;
 
-pub use endpoint::{Control, Endpoint, instrument};
+pub use carry::instrument;
+pub use control::Control;
+pub use endpoint::Endpoint;

@@ -1,27 +1,33 @@
-//! Sockets as a point wants them, and the opening of a flow over them.
+//! Sockets as a point wants them.
 
 use std::fmt::Display;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fabricmark_plan::{Point, Transport};
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
+use fabricmark_plan::{Point, Transport, Wait};
+use fabricmark_proto::{Failure, Prepare, Role};
 use fabricmark_record::Side;
 use fabricmark_units::Bytes;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use fabricmark_wire::Family;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use crate::clock::now_ns;
-use crate::endpoint::Control;
-use crate::sys;
-use crate::transport::is_timeout;
+use crate::control::Control;
+use crate::sys::{self, Direction};
 
 /// Time for the other end to open a flow, or to answer over a reliable one.
 pub(crate) const PEER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Pause between repeated openings over UDP.
-const OPENING_PAUSE: Duration = Duration::from_millis(50);
+/// Time that the kernel polls a device before a busy-polling call sleeps, in microseconds: its own
+/// suggestion (Documentation/networking/napi.rst).
+const BUSY_POLL_US: i32 = 50;
+
+/// Files that a worker has open beside the flows of a run.
+const OTHER_FILES: u64 = 64;
 
 /// A failed call with what it was about and, where it helps, what to do.
 pub(crate) fn system(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
@@ -41,42 +47,136 @@ pub(crate) fn peer(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Peer(format!("{doing}: {error}"))
 }
 
+/// Makes sure that a run's flows may all be open at once.
+pub(crate) fn allow_files(flows: u32) -> Result<(), Failure> {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = u64::from(flows) + OTHER_FILES;
+    if limit.current.is_none_or(|files| files >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(needed), maximum: limit.maximum.map(|m| m.max(needed)) };
+    setrlimit(Resource::Nofile, raised).map_err(|error| {
+        let most = limit.maximum.unwrap_or_default();
+        Failure::Missing(format!(
+            "{flows} flows need {needed} open files and {most} are allowed ({error}): run \
+             `ulimit -n {needed}` as root, or use fewer flows"
+        ))
+    })
+}
+
 /// A socket bound to its address, with the options that the point asks for.
 pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     let Prepare { point, address, .. } = prepare;
     let at = SocketAddr::new(*address, port);
-    let (kind, protocol) = match point.transport {
-        Transport::Tcp => (Type::STREAM, Protocol::TCP),
-        _ => (Type::DGRAM, Protocol::UDP),
+    let (domain, kind, protocol) = match point.transport {
+        Transport::Unix => (Domain::UNIX, Type::STREAM, None),
+        Transport::Udp => (Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP)),
+        Transport::Mptcp => (Domain::for_address(at), Type::STREAM, Some(Protocol::MPTCP)),
+        Transport::Sctp => (Domain::for_address(at), Type::STREAM, Some(Protocol::SCTP)),
+        _ => (Domain::for_address(at), Type::STREAM, Some(Protocol::TCP)),
     };
-    let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))
-        .map_err(system(format!("open a {} socket", point.transport)))?;
-    if point.transport == Transport::Tcp {
-        // A run's connection lingers in TIME_WAIT; the next run may use the same port.
-        socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
-        if let Some(name) = &point.congestion {
-            socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-                Failure::System(format!(
-                    "cannot use congestion control {name}: {error}; this kernel has {}",
-                    available_congestion()
-                ))
-            })?;
+    let socket = Socket::new(domain, kind, protocol).map_err(|error| {
+        let transport = point.transport;
+        match error.raw_os_error() {
+            Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => {
+                Failure::Missing(format!("this kernel has no {transport}: {error}"))
+            }
+            Some(libc::ENOPROTOOPT) => Failure::Missing(format!(
+                "{transport} is switched off here: run `sysctl net.mptcp.enabled=1`"
+            )),
+            _ => system(format!("open a {transport} socket"))(error),
         }
+    })?;
+    set_options(&socket, point)?;
+    if point.transport == Transport::Unix {
+        if prepare.role == Role::Answer {
+            let at = unix_address(prepare)?;
+            socket.bind(&at).map_err(system("bind a unix socket"))?;
+        }
+        return Ok(socket);
     }
-    if let Some(bytes) = point.receive_buffer {
-        set_receive_buffer(&socket, bytes)?;
+    let shares_port = point.transport == Transport::Udp && point.flows > 1;
+    if point.transport.is_reliable() || shares_port {
+        // A run's connection lingers in TIME_WAIT, and the next run may use the same port; the
+        // flows of a datagram run share their port.
+        socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
     }
     socket.bind(&at.into()).map_err(system(format!("bind {} {at}", point.transport)))?;
     Ok(socket)
 }
 
-fn set_receive_buffer(socket: &Socket, Bytes(bytes): Bytes) -> Result<(), Failure> {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    // Without the privilege the kernel's limit holds; what it granted is stored either way.
-    if sys::force_receive_buffer(socket.as_fd(), bytes).is_err() {
-        socket.set_recv_buffer_size(bytes).map_err(system("set SO_RCVBUF"))?;
+/// The run's token names its socket, in the abstract namespace that vanishes with its last socket
+/// (unix(7)).
+pub(crate) fn unix_address(prepare: &Prepare) -> Result<SockAddr, Failure> {
+    let token: String = prepare.token.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("fabricmark-{token}");
+    let at = std::os::unix::net::SocketAddr::from_abstract_name(name)
+        .map_err(system("name a unix socket"))?;
+    let name = at.as_abstract_name().unwrap_or_default();
+    SockAddr::unix(std::ffi::OsStr::from_bytes(&[b"\0", name].concat()))
+        .map_err(system("name a unix socket"))
+}
+
+fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
+    if let Some(name) = &point.congestion {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+            Failure::System(format!(
+                "cannot use congestion control {name}: {error}; this kernel has {}",
+                available_congestion()
+            ))
+        })?;
+    }
+    if let Some(mss) = point.mss {
+        socket.set_tcp_mss(mss).map_err(system(format!("set a segment size of {mss}")))?;
+    }
+    if let Some(dscp) = point.dscp {
+        // The upper six bits of the octet (RFC 2474).
+        let octet = dscp << 2;
+        let set = match point.family {
+            Family::V4 => socket.set_tos_v4(octet),
+            Family::V6 => socket.set_tclass_v6(octet),
+        };
+        set.map_err(system(format!("set DSCP {dscp}")))?;
+    }
+    if let Some(bytes) = point.receive_buffer {
+        set_buffer(socket, Direction::Receive, bytes)?;
+    }
+    if let Some(bytes) = point.send_buffer {
+        set_buffer(socket, Direction::Send, bytes)?;
+    }
+    if point.wait == Wait::BusyPoll {
+        sys::set_busy_poll(socket.as_fd(), BUSY_POLL_US).map_err(|error| {
+            Failure::Missing(format!(
+                "busy polling is refused ({error}): run as root, or raise net.core.busy_poll"
+            ))
+        })?;
     }
     Ok(())
+}
+
+fn set_buffer(socket: &Socket, direction: Direction, Bytes(bytes): Bytes) -> Result<(), Failure> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    // Without the privilege the kernel's limit holds; what it granted is stored either way.
+    if sys::force_buffer(socket.as_fd(), direction, bytes).is_ok() {
+        return Ok(());
+    }
+    match direction {
+        Direction::Receive => socket.set_recv_buffer_size(bytes),
+        Direction::Send => socket.set_send_buffer_size(bytes),
+    }
+    .map_err(system("set a socket buffer"))
+}
+
+/// Makes an open flow wait as the point says: in the call, for at most [`Control::LOOK_EVERY`], or
+/// not at all.
+pub(crate) fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
+    let result = match point.wait {
+        Wait::Epoll | Wait::Spin => socket.set_nonblocking(true),
+        Wait::Block | Wait::BusyPoll => socket
+            .set_read_timeout(Some(Control::LOOK_EVERY))
+            .and_then(|()| socket.set_write_timeout(Some(Control::LOOK_EVERY))),
+    };
+    result.map_err(system("set how a socket waits"))
 }
 
 fn available_congestion() -> String {
@@ -90,115 +190,5 @@ pub(crate) fn side(socket: &SockRef<'_>, cpu: Option<u32>) -> Side {
         cpu,
         receive_buffer_bytes: socket.recv_buffer_size().ok().map(|bytes| bytes as u64),
         send_buffer_bytes: socket.send_buffer_size().ok().map(|bytes| bytes as u64),
-    }
-}
-
-/// Connects and opens a TCP flow; gives the time that the opening took.
-pub(crate) fn open_tcp(
-    socket: Socket,
-    peer_at: SocketAddr,
-    opening: Opening,
-    point: &Point,
-) -> Result<(TcpStream, u64), Failure> {
-    socket
-        .connect_timeout(&peer_at.into(), PEER_WITHIN)
-        .map_err(peer(format!("cannot connect to {peer_at}")))?;
-    let mut stream = TcpStream::from(socket);
-    set_tcp(&stream, point)?;
-    let sent = now_ns();
-    stream.write_all(&opening.emit()).map_err(peer("cannot open the flow"))?;
-    read_opening(&mut stream, opening.acceptance())?;
-    Ok((stream, now_ns() - sent))
-}
-
-/// Waits for a TCP flow to open.
-pub(crate) fn accept_tcp(
-    listener: &TcpListener,
-    opening: Opening,
-    point: &Point,
-    control: &Control,
-) -> Result<TcpStream, Failure> {
-    SockRef::from(listener)
-        .set_read_timeout(Some(Control::LOOK_EVERY))
-        .map_err(system("set SO_RCVTIMEO"))?;
-    let mut stream = loop {
-        match listener.accept() {
-            Ok((stream, _)) => break stream,
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(system("accept a connection")(error)),
-        }
-    };
-    set_tcp(&stream, point)?;
-    read_opening(&mut stream, opening)?;
-    stream.write_all(&opening.acceptance().emit()).map_err(peer("cannot accept the flow"))?;
-    Ok(stream)
-}
-
-fn set_tcp(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
-    stream
-        .set_nodelay(point.nodelay == Some(true))
-        .and_then(|()| stream.set_read_timeout(Some(PEER_WITHIN)))
-        .and_then(|()| stream.set_write_timeout(Some(Control::LOOK_EVERY)))
-        .map_err(system("set TCP options"))
-}
-
-fn read_opening(stream: &mut TcpStream, expected: Opening) -> Result<(), Failure> {
-    let mut bytes = [0; OPENING_BYTES];
-    stream.read_exact(&mut bytes).map_err(peer("the flow did not open"))?;
-    if Opening::parse(&bytes) == Some(expected) {
-        Ok(())
-    } else {
-        Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()))
-    }
-}
-
-/// Connects and opens a UDP flow; gives the time that the opening took.
-pub(crate) fn open_udp(
-    socket: UdpSocket,
-    peer_at: SocketAddr,
-    opening: Opening,
-) -> Result<(UdpSocket, u64), Failure> {
-    socket.connect(peer_at).map_err(peer(format!("cannot connect to {peer_at}")))?;
-    socket.set_read_timeout(Some(OPENING_PAUSE)).map_err(system("set SO_RCVTIMEO"))?;
-    let began = now_ns();
-    let mut bytes = [0; OPENING_BYTES + 1];
-    loop {
-        let sent = now_ns();
-        socket.send(&opening.emit()).map_err(peer("cannot open the flow"))?;
-        match socket.recv(&mut bytes) {
-            Ok(n) if Opening::parse(&bytes[..n]) == Some(opening.acceptance()) => {
-                return Ok((socket, now_ns() - sent));
-            }
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(peer("the flow did not open")(error)),
-        }
-        if now_ns() - began > PEER_WITHIN.as_nanos() as u64 {
-            return Err(Failure::Peer(format!("{peer_at} did not accept the flow")));
-        }
-    }
-}
-
-/// Waits for a UDP flow to open, and connects the socket to its other end.
-pub(crate) fn accept_udp(
-    socket: UdpSocket,
-    opening: Opening,
-    control: &Control,
-) -> Result<UdpSocket, Failure> {
-    socket.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
-    let mut bytes = [0; OPENING_BYTES + 1];
-    loop {
-        match socket.recv_from(&mut bytes) {
-            Ok((n, from)) if Opening::parse(&bytes[..n]) == Some(opening) => {
-                socket.connect(from).map_err(system(format!("connect to {from}")))?;
-                let accepted = socket.send(&opening.acceptance().emit());
-                accepted.map_err(peer("cannot accept the flow"))?;
-                return Ok(socket);
-            }
-            // A stranger's datagram.
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(system("receive the opening")(error)),
-        }
     }
 }

@@ -112,15 +112,46 @@ pub(crate) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(memory(fd)?[SK_MEMINFO_DROPS]))
 }
 
-/// Sets the receive buffer beyond net.core.rmem_max; needs CAP_NET_ADMIN.
-pub(crate) fn force_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+/// A socket's buffers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    /// What has arrived.
+    Receive,
+    /// What is to be sent.
+    Send,
+}
+
+/// Sets a buffer beyond net.core.rmem_max or wmem_max; needs CAP_NET_ADMIN.
+pub(crate) fn force_buffer(
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+    bytes: usize,
+) -> io::Result<()> {
+    let option = match direction {
+        Direction::Receive => libc::SO_RCVBUFFORCE,
+        Direction::Send => libc::SO_SNDBUFFORCE,
+    };
+    set(fd, libc::SOL_SOCKET, option, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
+}
+
+/// Lets calls poll the device for so long before they sleep; needs CAP_NET_ADMIN to raise it.
+pub(crate) fn set_busy_poll(fd: BorrowedFd<'_>, us: i32) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
+}
+
+/// Sets an integer option.
+pub(crate) fn set(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
+            level,
+            option,
             (&raw const value).cast(),
             size_of_val(&value) as libc::socklen_t,
         )

@@ -1,31 +1,68 @@
 //! What moves a payload. A new transport is one file and works with every pattern.
 
+pub mod bytes;
 pub mod null;
-pub mod tcp;
 pub mod udp;
 
 use std::io;
+use std::os::fd::BorrowedFd;
+
+/// What one call moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Payloads: writes, reads or datagrams.
+    pub payloads: u64,
+    /// Application bytes.
+    pub bytes: u64,
+}
+
+impl Moved {
+    /// One payload of so many bytes.
+    pub fn one(bytes: usize) -> Self {
+        Self { payloads: 1, bytes: bytes as u64 }
+    }
+}
+
+/// A message that has arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The one after the last: the transport keeps the order, or the message is too short to say.
+    Next,
+    /// The one of this number.
+    Numbered(u64),
+    /// None: the other end of a reliable transport has finished.
+    End,
+}
 
 /// One end of an open flow.
 ///
-/// Calls block for at most the socket's time-out; then they give [`io::ErrorKind::WouldBlock`], so
-/// that the pattern can look at its stop flag. Nothing is lost by that: the next call goes on.
+/// A call that has nothing to do gives [`io::ErrorKind::WouldBlock`]: after the socket's time-out
+/// where sockets block, at once where they do not. Nothing is lost by that: the next call with the
+/// same arguments goes on where this one stopped.
 pub trait Flow {
-    /// Hands one payload to the transport in one call; gives the bytes that it took.
-    fn send(&mut self, payload: &mut [u8]) -> io::Result<usize>;
+    /// Hands one payload, or several of its length, to the transport in one call.
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved>;
 
-    /// Takes whatever has arrived; 0 bytes at the end of a reliable stream.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Takes what has arrived; nothing at the end of a reliable flow.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
     /// The most bytes that may have arrived and not been received yet; 0 if none have.
     fn waiting_bytes(&mut self) -> io::Result<u64>;
 
-    /// One round trip: sends the payload and waits until as much has come back.
-    fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()>;
+    /// Sends a whole message, and its number where the transport does not keep the order.
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()>;
 
-    /// Waits for one payload, which fills the buffer, and sends it back; false at the end of a
-    /// reliable stream.
-    fn answer(&mut self, buffer: &mut [u8]) -> io::Result<bool>;
+    /// Receives a whole message, which fills the buffer.
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message>;
+
+    /// Whether the transport tells the receiver that nothing more follows.
+    fn has_end(&self) -> bool;
+
+    /// Tells the other end that nothing more follows, where the transport can.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// The descriptor to wait for.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
 /// Whether an error only says that nothing came within the time-out.

@@ -5,34 +5,31 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::{Path, Pattern, Point, Transport};
+use fabricmark_plan::{Factor, Point, Where, resolve};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Family;
 
-fn prepare(role: Role, pattern: Pattern, transport: Transport, family: Family) -> Prepare {
-    let address: IpAddr = match family {
+/// An end of a run of these levels over loopback; what is not named has its default.
+fn prepare(role: Role, levels: &str) -> Prepare {
+    let mut all = Where::new();
+    let defaults = "payload=512 family=4 link=loopback congestion=cubic";
+    for level in defaults.split(' ').chain(levels.split(' ')) {
+        let (name, text) = level.split_once('=').unwrap();
+        let factor = Factor::named(name).unwrap();
+        all.insert(factor, factor.level(text).unwrap());
+    }
+    let point = resolve(&all).unwrap();
+    let address: IpAddr = match point.family {
         Family::V4 => "127.0.0.1".parse().unwrap(),
         Family::V6 => "::1".parse().unwrap(),
     };
-    let is_tcp = transport == Transport::Tcp;
     Prepare {
         run: 1,
         role,
-        point: Point {
-            pattern,
-            transport,
-            family,
-            payload: Bytes(512),
-            link: "veth".parse().unwrap(),
-            path: Path::Copy,
-            congestion: is_tcp.then(|| "cubic".to_owned()),
-            nodelay: is_tcp.then_some(pattern == Pattern::PingPong),
-            receive_buffer: (!is_tcp).then_some(Bytes(4 << 20)),
-            label: None,
-        },
-        duration_ns: Nanos::from_millis(100),
-        token: [9; 16],
+        point,
+        duration_ns: Nanos::from_millis(50),
+        token: token(levels),
         address,
         port: 0,
         device: "lo".to_owned(),
@@ -40,41 +37,85 @@ fn prepare(role: Role, pattern: Pattern, transport: Transport, family: Family) -
     }
 }
 
-/// Runs both ends; the answering one is told to drain when the starting one is done.
+/// Each run has a token of its own, since it names the run's unix socket.
+fn token(levels: &str) -> [u8; 16] {
+    let mut token = [9; 16];
+    for (place, byte) in levels.bytes().enumerate() {
+        token[place % 16] = u8::rotate_left(token[place % 16], 3) ^ byte;
+    }
+    token
+}
+
+/// Runs both ends; the passive one is told to drain when the active one is done.
 fn both(
     start: Prepare,
     answer: Prepare,
 ) -> (Result<EndReport, Failure>, Result<EndReport, Failure>) {
     let address = answer.address;
+    let is_reverse = answer.is_active();
     let answering = Endpoint::prepare(answer).unwrap();
     let starting = Endpoint::prepare(start).unwrap();
     let peer = SocketAddr::new(address, answering.port());
     let (start_control, answer_control) = (Control::default(), Control::default());
+    let passive = if is_reverse { &start_control } else { &answer_control };
+    let tell = |report: &Result<EndReport, Failure>, passive: &Control| match report {
+        Ok(report) => passive.drain(report.counts.bytes, 20_000_000),
+        Err(_) => passive.give_up(),
+    };
     thread::scope(|scope| {
-        let answering = scope.spawn(|| answering.run(None, &answer_control));
+        let answering = scope.spawn(|| {
+            let report = answering.run(None, &answer_control);
+            if is_reverse {
+                tell(&report, passive);
+            }
+            report
+        });
         let start = starting.run(Some(peer), &start_control);
-        match &start {
-            Ok(report) => answer_control.drain(report.counts.calls, 20_000_000),
-            Err(_) => answer_control.give_up(),
+        if !is_reverse {
+            tell(&start, passive);
         }
         (start, answering.join().unwrap())
     })
 }
 
-fn run(pattern: Pattern, transport: Transport, family: Family) -> (EndReport, EndReport) {
-    let (start, answer) = both(
-        prepare(Role::Start, pattern, transport, family),
-        prepare(Role::Answer, pattern, transport, family),
-    );
-    (start.unwrap(), answer.unwrap())
+fn run(levels: &str) -> (EndReport, EndReport) {
+    let (start, answer) = both(prepare(Role::Start, levels), prepare(Role::Answer, levels));
+    match (start, answer) {
+        (Ok(start), Ok(answer)) => (start, answer),
+        (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
+    }
+}
+
+const RELIABLE: [&str; 3] = ["tcp", "mptcp", "unix"];
+const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
+
+#[test]
+fn every_reliable_stream_delivers_every_byte_that_was_sent() {
+    for transport in RELIABLE {
+        for wait in WAITS {
+            for direction in ["forward", "reverse"] {
+                let levels = format!(
+                    "pattern=stream transport={transport} wait={wait} direction={direction}"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.bytes > 0, "{levels}");
+                assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
+                let (active, passive) = match direction {
+                    "forward" => (start, answer),
+                    _ => (answer, start),
+                };
+                assert_eq!(active.tcp.is_some(), transport != "unix", "{levels}");
+                let ramps = (active.counts.ramp_bytes, passive.counts.ramp_bytes);
+                assert!(ramps.0 == 0 && ramps.1 > 0, "{levels}: {ramps:?}");
+            }
+        }
+    }
 }
 
 #[test]
-fn a_reliable_stream_delivers_every_byte_that_was_sent() {
-    for family in [Family::V4, Family::V6] {
-        let (start, answer) = run(Pattern::Stream, Transport::Tcp, family);
-        assert!(start.counts.bytes > 0);
-        assert_eq!(start.counts.bytes, answer.counts.bytes, "{family}");
+fn tcp_counts_its_segments_under_the_congestion_control_that_was_asked_for() {
+    for family in [4, 6] {
+        let (start, _) = run(&format!("pattern=stream transport=tcp family={family}"));
         let tcp = start.tcp.unwrap();
         assert_eq!(tcp.congestion, "cubic");
         assert!(tcp.data_segments > 0 && tcp.writes_per_segment > 0.0);
@@ -82,45 +123,144 @@ fn a_reliable_stream_delivers_every_byte_that_was_sent() {
 }
 
 #[test]
-fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
-    for family in [Family::V4, Family::V6] {
-        let (start, answer) = run(Pattern::Stream, Transport::Udp, family);
-        let sequence = answer.sequence.unwrap();
-        assert!(sequence.unique > 0);
-        assert_eq!(sequence.unique + answer.socket_drops, start.counts.calls, "{family}");
-        assert_eq!((sequence.reordered, sequence.duplicates), (0, 0));
-    }
-}
-
-#[test]
-fn each_round_trip_of_ping_pong_is_recorded_once() {
-    for transport in [Transport::Tcp, Transport::Udp] {
-        for family in [Family::V4, Family::V6] {
-            let (start, answer) = run(Pattern::PingPong, transport, family);
-            let rtt = start.rtt_ns.unwrap();
-            assert!(start.counts.calls > 0);
-            assert_eq!(rtt.len(), start.counts.calls, "{transport} {family}");
-            assert_eq!(answer.counts.calls, start.counts.calls, "{transport} {family}");
-            // The sum of the round trips cannot exceed the time in which they were made.
-            assert!(rtt.mean_ns().unwrap() * rtt.len() as f64 <= start.counts.elapsed_ns as f64);
+fn every_path_of_tcp_delivers_every_byte_that_was_sent() {
+    for path in ["copy", "trunc", "zerocopy", "sendfile", "splice"] {
+        for payload in [1, 1000, 100_000] {
+            for wait in ["block", "spin"] {
+                let levels = format!(
+                    "pattern=stream transport=tcp path={path} payload={payload} wait={wait}"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.bytes > 0, "{levels}");
+                assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
+            }
         }
     }
 }
 
 #[test]
-fn the_null_transport_carries_both_patterns() {
-    let (start, _) = run(Pattern::Stream, Transport::Null, Family::V4);
+fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
+    for path in ["copy", "trunc", "mmsg", "gso"] {
+        for (family, payload) in [(4, 16), (6, 512), (4, 8000)] {
+            for wait in ["block", "spin"] {
+                let levels = format!(
+                    "pattern=stream transport=udp path={path} family={family} payload={payload} \
+                     wait={wait}"
+                );
+                let (start, answer) = run(&levels);
+                let sequence = answer.sequence.unwrap();
+                assert!(sequence.unique > 0, "{levels}");
+                let lost = start.counts.calls - sequence.unique;
+                // A dropped buffer of the path gso is one drop of up to 64 datagrams.
+                let most = answer.socket_drops * if path == "gso" { 64 } else { 1 };
+                assert!((answer.socket_drops..=most).contains(&lost), "{levels}: {lost} lost");
+                assert_eq!(start.counts.bytes, payload * start.counts.calls, "{levels}");
+                assert_eq!((sequence.reordered, sequence.duplicates), (0, 0), "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_round_trip_is_recorded_once() {
+    for pattern in ["ping-pong", "exchange"] {
+        for transport in ["tcp", "udp", "mptcp", "unix"] {
+            for (payload, wait) in [(1, "block"), (64, "spin"), (512, "epoll"), (3, "busy-poll")] {
+                let levels = format!(
+                    "pattern={pattern} transport={transport} payload={payload} wait={wait}"
+                );
+                let (start, answer) = run(&levels);
+                let rtt = start.rtt_ns.unwrap();
+                assert!(start.counts.calls > 0, "{levels}");
+                assert_eq!(rtt.len(), start.counts.calls, "{levels}");
+                assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
+                // The sum of the round trips cannot exceed the time in which they were made.
+                let sum = rtt.mean_ns().unwrap() * rtt.len() as f64;
+                assert!(sum <= start.counts.elapsed_ns as f64, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_requests_may_be_under_way_and_differ_from_their_responses() {
+    for transport in ["tcp", "udp", "unix"] {
+        for wait in ["block", "epoll", "spin"] {
+            for (payload, response) in [(1, 1000), (1000, 1), (5, 5)] {
+                let levels = format!(
+                    "pattern=exchange transport={transport} wait={wait} payload={payload} \
+                     response={response} outstanding=8"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.calls > 0, "{levels}");
+                assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
+                assert_eq!(start.lost_round_trips, 0, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_flows_share_a_thread() {
+    for (pattern, transport, flows) in [
+        ("stream", "tcp", 20),
+        ("stream", "unix", 20),
+        ("stream", "udp", 20),
+        ("exchange", "tcp", 200),
+        ("exchange", "udp", 50),
+        ("ping-pong", "unix", 50),
+    ] {
+        for direction in ["forward", "reverse"] {
+            let levels = format!(
+                "pattern={pattern} transport={transport} flows={flows} direction={direction}"
+            );
+            let (start, answer) = run(&levels);
+            let is_reverse = pattern == "stream" && direction == "reverse";
+            let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
+            let fairness = active.fairness.unwrap();
+            assert!(fairness.fewest > 0, "{levels}: a flow had nothing");
+            assert!(fairness.jain > 0.0 && fairness.jain <= 1.0, "{levels}");
+            if pattern == "stream" && transport != "udp" {
+                assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_connect_exchange_has_a_connection_of_its_own() {
+    for transport in ["tcp", "mptcp", "unix"] {
+        let levels = format!("pattern=connect-exchange transport={transport} payload=1 response=9");
+        let (start, answer) = run(&levels);
+        assert!(start.counts.calls > 0, "{levels}");
+        assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
+        assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
+    }
+}
+
+#[test]
+fn the_null_transport_carries_streams_and_exchanges() {
+    let (start, _) = run("pattern=stream transport=null");
     assert!(start.counts.calls > 0);
-    let (start, _) = run(Pattern::PingPong, Transport::Null, Family::V4);
+    let (start, _) = run("pattern=ping-pong transport=null");
     assert!(!start.rtt_ns.unwrap().is_empty());
 }
 
 #[test]
+fn a_transport_that_the_kernel_lacks_is_named() {
+    let start = prepare(Role::Start, "pattern=stream transport=sctp");
+    // Where the kernel has SCTP, the endpoint is ready.
+    if let Err(error) = Endpoint::prepare(start) {
+        assert!(matches!(error, Failure::Missing(_)), "{error:?}");
+        assert!(error.to_string().contains("no sctp"), "{error}");
+    }
+}
+
+#[test]
 fn a_flow_with_a_wrong_token_does_not_open() {
-    let (pattern, family) = (Pattern::Stream, Family::V4);
-    let start = prepare(Role::Start, pattern, Transport::Tcp, family);
+    let start = prepare(Role::Start, "pattern=stream transport=tcp");
     let answer =
-        Prepare { token: [8; 16], ..prepare(Role::Answer, pattern, Transport::Tcp, family) };
+        Prepare { token: [8; 16], ..prepare(Role::Answer, "pattern=stream transport=tcp") };
     let (start, answer) = both(start, answer);
     assert!(matches!(start, Err(Failure::Peer(_))), "{start:?}");
     assert!(matches!(answer, Err(Failure::Peer(_) | Failure::Aborted)), "{answer:?}");
@@ -130,7 +270,7 @@ fn a_flow_with_a_wrong_token_does_not_open() {
 fn a_port_in_use_is_named_with_the_remedy() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let mut answer = prepare(Role::Answer, Pattern::Stream, Transport::Udp, Family::V4);
+    let mut answer = prepare(Role::Answer, "pattern=stream transport=udp");
     answer.port = port;
     let error = Endpoint::prepare(answer).unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
@@ -139,7 +279,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
 
 #[test]
 fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
-    let mut start = prepare(Role::Start, Pattern::Stream, Transport::Tcp, Family::V4);
+    let mut start = prepare(Role::Start, "pattern=stream transport=tcp");
     start.point.congestion = Some("nonesuch".to_owned());
     let error = Endpoint::prepare(start).unwrap_err().to_string();
     assert!(error.contains("nonesuch") && error.contains("reno"), "{error}");
@@ -147,10 +287,9 @@ fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
 
 #[test]
 fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
-    for transport in [Transport::Tcp, Transport::Udp] {
-        let answering =
-            Endpoint::prepare(prepare(Role::Answer, Pattern::Stream, transport, Family::V4))
-                .unwrap();
+    for transport in ["tcp", "udp", "unix"] {
+        let levels = format!("pattern=stream label=given-up transport={transport}");
+        let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
         let control = Control::default();
         control.give_up();
         assert_eq!(answering.run(None, &control), Err(Failure::Aborted), "{transport}");
@@ -159,21 +298,21 @@ fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
 
 #[test]
 fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
-    let mut start = prepare(Role::Start, Pattern::Stream, Transport::Tcp, Family::V4);
+    let mut start = prepare(Role::Start, "pattern=stream transport=tcp");
     start.point.payload = Bytes(Point::PAYLOAD_MAX.0 + 1);
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Protocol(_)), "{error}");
-    let mut start = prepare(Role::Start, Pattern::Stream, Transport::Tcp, Family::V4);
+    let mut start = prepare(Role::Start, "pattern=stream transport=tcp");
     start.point.payload = Point::PAYLOAD_MAX;
     assert!(Endpoint::prepare(start).is_ok());
 }
 
 #[test]
 fn a_load_thread_that_cannot_be_bound_says_why() {
-    let mut start = prepare(Role::Start, Pattern::PingPong, Transport::Udp, Family::V4);
+    let mut start = prepare(Role::Start, "pattern=ping-pong transport=udp");
     // No machine of ours has a processor of that number.
     start.cpu = Some(1000);
-    let answer = prepare(Role::Answer, Pattern::PingPong, Transport::Udp, Family::V4);
+    let answer = prepare(Role::Answer, "pattern=ping-pong transport=udp");
     let (start, answer) = both(start, answer);
     let (start, answer) = (start.unwrap(), answer.unwrap());
     assert!(start.not_pinned.is_some());

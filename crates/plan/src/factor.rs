@@ -1,5 +1,6 @@
 //! Factors and their levels: the columns of the matrix.
 
+use std::fmt;
 use std::str::FromStr;
 
 use fabricmark_units::Bytes;
@@ -7,7 +8,7 @@ use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::point::Point;
+use crate::point::{Direction, Path, Pattern, Point, Transport, Wait};
 
 /// What may vary between points.
 #[derive(
@@ -15,24 +16,40 @@ use crate::point::Point;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Factor {
-    /// stream, ping-pong.
+    /// How data moves: [`Pattern`].
     Pattern,
-    /// tcp, udp, null.
+    /// What carries it: [`Transport`].
     Transport,
     /// IP version: 4, 6.
     Family,
-    /// Application bytes per write or datagram.
+    /// Application bytes per write, datagram or request.
     Payload,
+    /// Application bytes per response.
+    Response,
+    /// Requests under way at once in each flow.
+    Outstanding,
+    /// Which way a stream flows: [`Direction`].
+    Direction,
+    /// Flows at once.
+    Flows,
     /// A link of the link grammar.
     Link,
-    /// How bytes pass between program and kernel: copy.
+    /// How bytes pass between program and kernel: [`Path`].
     Path,
+    /// What a load thread does while there is nothing to do: [`Wait`].
+    Wait,
     /// TCP congestion control.
     Congestion,
     /// TCP_NODELAY: true, false.
     Nodelay,
+    /// Largest TCP segment asked for.
+    Mss,
+    /// Differentiated services code point.
+    Dscp,
     /// Receive buffer asked for.
     ReceiveBuffer,
+    /// Send buffer asked for.
+    SendBuffer,
     /// A name without an effect.
     Label,
 }
@@ -45,21 +62,33 @@ pub type Level = String;
 #[error("{0}")]
 pub struct LevelError(pub String);
 
-/// Largest receive buffer that may be asked for: 1 GiB, RFC 7323's largest window.
-const RECEIVE_BUFFER_BYTES_MAX: u64 = 1 << 30;
+/// Largest socket buffer that may be asked for: 1 GiB, RFC 7323's largest window.
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
+
+/// Most requests under way in one flow: netperf's bursts end below it, and what is under way is
+/// remembered.
+const OUTSTANDING_MAX: u64 = 65_536;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 18] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
         Self::Payload,
+        Self::Response,
+        Self::Outstanding,
+        Self::Direction,
+        Self::Flows,
         Self::Link,
         Self::Path,
+        Self::Wait,
         Self::Congestion,
         Self::Nodelay,
+        Self::Mss,
+        Self::Dscp,
         Self::ReceiveBuffer,
+        Self::SendBuffer,
         Self::Label,
     ];
 
@@ -74,11 +103,19 @@ impl Factor {
             Self::Transport => "transport",
             Self::Family => "family",
             Self::Payload => "payload",
+            Self::Response => "response",
+            Self::Outstanding => "outstanding",
+            Self::Direction => "direction",
+            Self::Flows => "flows",
             Self::Link => "link",
             Self::Path => "path",
+            Self::Wait => "wait",
             Self::Congestion => "congestion",
             Self::Nodelay => "nodelay",
+            Self::Mss => "mss",
+            Self::Dscp => "dscp",
             Self::ReceiveBuffer => "receive_buffer",
+            Self::SendBuffer => "send_buffer",
             Self::Label => "label",
         }
     }
@@ -91,19 +128,23 @@ impl Factor {
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
         match self {
-            Self::Pattern => {
-                word(text, &["stream", "ping-pong"], &["exchange", "connect-exchange"])
+            Self::Pattern => word(text, Pattern::ALL, &[]),
+            Self::Transport => {
+                word(text, Transport::ALL, &["quic", "tls", "rsocket", "rc", "uc", "ud", "smc"])
             }
-            Self::Transport => word(
-                text,
-                &["tcp", "udp", "null"],
-                &["mptcp", "quic", "tls", "unix", "rsocket", "rc", "uc", "ud", "smc", "sctp"],
-            ),
+            Self::Direction => word(text, Direction::ALL, &[]),
+            Self::Path => word(text, Path::ALL, &["io-uring"]),
+            Self::Wait => word(text, Wait::ALL, &[]),
             Self::Family => word(text, &["4", "6"], &[]),
-            Self::Path => word(text, &["copy"], &["mmsg", "gso", "zerocopy", "splice", "io-uring"]),
             Self::Nodelay => word(text, &["true", "false"], &[]),
-            Self::Payload => size(text, Point::PAYLOAD_MAX.0),
-            Self::ReceiveBuffer => size(text, RECEIVE_BUFFER_BYTES_MAX),
+            Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
+            Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
+            Self::Outstanding => number(text, 1, OUTSTANDING_MAX),
+            Self::Flows => number(text, 1, Point::FLOWS_MAX),
+            // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
+            Self::Mss => number(text, 88, 65_495),
+            // RFC 2474: six bits.
+            Self::Dscp => number(text, 0, 63),
             Self::Link => Link::from_str(text)
                 .map(|link| link.to_string())
                 .map_err(|error| LevelError(error.to_string())),
@@ -112,8 +153,15 @@ impl Factor {
     }
 }
 
-fn word(text: &str, known: &[&str], later: &[&str]) -> Result<Level, LevelError> {
-    if known.contains(&text) {
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.key())
+    }
+}
+
+fn word(text: &str, known: &[impl ToString], later: &[&str]) -> Result<Level, LevelError> {
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    if known.iter().any(|word| word == text) {
         return Ok(text.to_owned());
     }
     let choice = known.join(", ");
@@ -122,6 +170,13 @@ fn word(text: &str, known: &[&str], later: &[&str]) -> Result<Level, LevelError>
     } else {
         format!("`{text}` is not one of {choice}")
     }))
+}
+
+fn number(text: &str, smallest: u64, largest: u64) -> Result<Level, LevelError> {
+    match text.parse::<u64>() {
+        Ok(number) if (smallest..=largest).contains(&number) => Ok(number.to_string()),
+        _ => Err(LevelError(format!("`{text}` is not a number from {smallest} to {largest}"))),
+    }
 }
 
 fn size(text: &str, largest: u64) -> Result<Level, LevelError> {

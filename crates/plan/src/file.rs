@@ -364,16 +364,8 @@ impl Reader<'_, '_> {
     }
 
     fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
-        const FIGURES: [(&str, Figure); 6] = [
-            ("goodput", Figure::Goodput),
-            ("half-rtt", Figure::HalfRtt),
-            ("rtt", Figure::Rtt),
-            ("rtt-p50", Figure::RttP50),
-            ("rtt-p99", Figure::RttP99),
-            ("rtt-p999", Figure::RttP999),
-        ];
         match section.take("figure") {
-            Some(value) => self.one_of(value, &FIGURES, "figure"),
+            Some(value) => self.one_of(value, &Figure::ALL, "figure"),
             None => {
                 let message = format!("{} has no figure", section.name);
                 let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
@@ -395,8 +387,10 @@ impl Reader<'_, '_> {
         let place = filter.span.clone();
         let filter = self.filter(filter, levels);
         let (figure, filter) = (figure?, filter?);
-        let pattern = figure.pattern();
-        if filter.get(&Factor::Pattern).is_some_and(|wanted| *wanted != pattern.to_string()) {
+        let patterns = figure.patterns();
+        if let (Some(wanted), Some(pattern)) = (filter.get(&Factor::Pattern), patterns.first())
+            && !patterns.iter().any(|pattern| pattern.word() == wanted)
+        {
             let message = format!("this figure belongs to the pattern {pattern}");
             let help =
                 format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");

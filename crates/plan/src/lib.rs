@@ -14,10 +14,12 @@ mod plan;
 mod point;
 mod problem;
 mod reading;
+mod resolve;
 
 pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Testbed, Where};
-pub use point::{Path, Pattern, Point, Transport};
+pub use point::{Direction, Path, Pattern, Point, Transport, Wait};
 pub use problem::{Problem, Problems};
+pub use resolve::{Contradiction, resolve};

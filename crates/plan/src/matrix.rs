@@ -3,20 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use fabricmark_units::Bytes;
-use fabricmark_wire::Family;
-
 use crate::factor::{Factor, Level};
 use crate::plan::{Compare, Where};
-use crate::point::{Path, Pattern, Point, Transport};
+use crate::point::Point;
 use crate::reading::Reader;
+use crate::resolve::{Contradiction, resolve};
 
 /// More points than this are refused: at a second each, ten runs take eleven days.
 pub(crate) const POINTS_MAX: usize = 100_000;
-
-/// UDP receive buffer asked for where a plan names none: 4 MiB, so that a receiver that is not
-/// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
-pub(crate) const UDP_RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
 
 /// The levels of each factor, with the place where each is written.
 pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
@@ -79,57 +73,19 @@ impl Reader<'_, '_> {
         Some(points)
     }
 
-    pub(crate) fn point(&mut self, combination: &Where, levels: &Levels) -> Option<Point> {
-        let place = |factor: Factor| {
-            let wanted = combination.get(&factor);
-            let found = levels.get(&factor)?.iter().find(|(level, _)| Some(level) == wanted);
-            found.map(|(_, span)| span.clone())
-        };
-        let (payload_span, transport_span) = (place(Factor::Payload)?, place(Factor::Transport)?);
-        let word = |factor: Factor| combination.get(&factor);
-        // The levels are canonical, so each of them parses.
-        let pattern = match word(Factor::Pattern)?.as_str() {
-            "stream" => Pattern::Stream,
-            _ => Pattern::PingPong,
-        };
-        let transport = match word(Factor::Transport)?.as_str() {
-            "tcp" => Transport::Tcp,
-            "udp" => Transport::Udp,
-            _ => Transport::Null,
-        };
-        let family = if word(Factor::Family)? == "4" { Family::V4 } else { Family::V6 };
-        let payload: Bytes = word(Factor::Payload)?.parse().ok()?;
-        let is_tcp = transport == Transport::Tcp;
-        let congestion = word(Factor::Congestion).filter(|_| is_tcp).cloned();
-        if is_tcp && congestion.is_none() {
-            let help = "add congestion = \"cubic\" to [settings]: kernels differ in their default";
-            self.source.problem(transport_span, "tcp without a congestion control", help);
-            return None;
+    fn point(&mut self, combination: &Where, levels: &Levels) -> Option<Point> {
+        match resolve(combination) {
+            Ok(point) => Some(point),
+            Err(Contradiction { factor, message, help }) => {
+                let wanted = combination.get(&factor);
+                let place = levels
+                    .get(&factor)
+                    .and_then(|known| known.iter().find(|(level, _)| Some(level) == wanted))
+                    .map_or(0..0, |(_, span)| span.clone());
+                self.source.problem(place, message, help);
+                None
+            }
         }
-        let largest = family.udp_payload_max();
-        if transport == Transport::Udp && payload.0 > largest {
-            let message = format!("{} bytes do not fit a UDP datagram over {family}", payload.0);
-            let help = format!("use at most {largest}, or [[exclude]] transport = \"udp\" there");
-            self.source.problem(payload_span, message, help);
-            return None;
-        }
-        let nodelay = word(Factor::Nodelay).map(|level| level == "true");
-        let receive_buffer = match word(Factor::ReceiveBuffer) {
-            Some(level) => Some(level.parse().ok()?),
-            None => (transport == Transport::Udp).then_some(UDP_RECEIVE_BUFFER),
-        };
-        Some(Point {
-            pattern,
-            transport,
-            family,
-            payload,
-            link: word(Factor::Link)?.parse().ok()?,
-            path: Path::Copy,
-            congestion,
-            nodelay: is_tcp.then(|| nodelay.unwrap_or(pattern == Pattern::PingPong)),
-            receive_buffer,
-            label: word(Factor::Label).cloned(),
-        })
     }
 }
 

@@ -81,6 +81,10 @@ pub type Where = BTreeMap<Factor, Level>;
 pub enum Figure {
     /// Application bits per second that arrived; mean over runs.
     Goodput,
+    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes; mean over runs.
+    PayloadRate,
+    /// Exchanges each second; mean over runs.
+    ExchangeRate,
     /// Half the mean round trip; mean over runs.
     HalfRtt,
     /// Mean round trip; mean over runs.
@@ -137,11 +141,34 @@ pub enum ChartKind {
 }
 
 impl Figure {
-    /// The pattern that yields this figure.
-    pub fn pattern(self) -> Pattern {
+    /// Every figure, by the name that plans use.
+    pub const ALL: [(&str, Self); 8] = [
+        ("goodput", Self::Goodput),
+        ("payload-rate", Self::PayloadRate),
+        ("exchange-rate", Self::ExchangeRate),
+        ("half-rtt", Self::HalfRtt),
+        ("rtt", Self::Rtt),
+        ("rtt-p50", Self::RttP50),
+        ("rtt-p99", Self::RttP99),
+        ("rtt-p999", Self::RttP999),
+    ];
+
+    /// The patterns that yield this figure.
+    pub fn patterns(self) -> &'static [Pattern] {
         match self {
-            Self::Goodput => Pattern::Stream,
-            _ => Pattern::PingPong,
+            Self::Goodput | Self::PayloadRate => &[Pattern::Stream],
+            // A response of another length makes half of a round trip mean nothing.
+            Self::HalfRtt => &[Pattern::PingPong],
+            _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange],
+        }
+    }
+
+    /// The figure that a pattern is judged by where nobody names one.
+    pub fn deciding(pattern: Pattern) -> Self {
+        match pattern {
+            Pattern::Stream => Self::Goodput,
+            Pattern::PingPong => Self::Rtt,
+            Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,
         }
     }
 }

@@ -9,52 +9,131 @@ use serde::{Deserialize, Serialize};
 
 use crate::factor::Factor;
 
-/// How data moves between the two ends.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// One end writes without pause, the other reads.
-    Stream,
-    /// One payload there, one payload back, and so on.
-    PingPong,
+/// A choice of words: an enum whose variants are written the same in plans, flags, JSON and tables.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+            JsonSchema,
+        )]
+        pub enum $name {
+            $($(#[$each])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Every choice.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The word for it.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            /// The choice of that word.
+            pub fn named(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|choice| choice.word() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.word())
+            }
+        }
+    };
 }
 
-/// What carries the payload.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// The kernel's TCP (RFC 9293).
-    Tcp,
-    /// The kernel's UDP (RFC 768).
-    Udp,
-    /// Nothing: shows what the instrument itself costs.
-    Null,
+words! {
+    /// How data moves between the two ends.
+    Pattern {
+        /// One end writes without pause, the other reads.
+        Stream = "stream",
+        /// A request there, a response back, and so on.
+        Exchange = "exchange",
+        /// A connection for each request and response.
+        ConnectExchange = "connect-exchange",
+        /// One payload there, the same payload back, and so on: half of it is half a round trip.
+        PingPong = "ping-pong",
+    }
 }
 
-/// How bytes pass between the program and the kernel.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Path {
-    /// One plain read or write call a payload.
-    #[default]
-    Copy,
+words! {
+    /// What carries the payload.
+    Transport {
+        /// The kernel's TCP (RFC 9293).
+        Tcp = "tcp",
+        /// The kernel's UDP (RFC 768).
+        Udp = "udp",
+        /// TCP over several paths (RFC 8684).
+        Mptcp = "mptcp",
+        /// Stream sockets within one machine (unix(7)).
+        Unix = "unix",
+        /// SCTP, one stream (RFC 9260).
+        Sctp = "sctp",
+        /// Nothing: shows what the instrument itself costs.
+        Null = "null",
+    }
+}
+
+words! {
+    /// Which way a stream flows, seen from the end that opens it.
+    Direction {
+        /// From the end that opens the flow.
+        Forward = "forward",
+        /// To the end that opens the flow.
+        Reverse = "reverse",
+    }
+}
+
+words! {
+    /// How bytes pass between the program and the kernel.
+    Path {
+        /// One plain read or write call a payload.
+        Copy = "copy",
+        /// As `copy`, but the receiver leaves the bytes in the kernel (MSG_TRUNC): less work than
+        /// any application can do.
+        Trunc = "trunc",
+        /// Several datagrams a call (sendmmsg, recvmmsg).
+        Mmsg = "mmsg",
+        /// One buffer cut into datagrams by the kernel, and put together again at the receiver
+        /// (UDP_SEGMENT, UDP_GRO).
+        Gso = "gso",
+        /// The kernel sends from the program's pages (MSG_ZEROCOPY).
+        ZeroCopy = "zerocopy",
+        /// From a file in memory by sendfile(2).
+        SendFile = "sendfile",
+        /// Through a pipe by splice(2), at both ends.
+        Splice = "splice",
+    }
+}
+
+words! {
+    /// What a load thread does while there is nothing to do.
+    Wait {
+        /// It sleeps in the call itself.
+        Block = "block",
+        /// It sleeps in epoll_wait(2), and serves many flows.
+        Epoll = "epoll",
+        /// It asks again and again.
+        Spin = "spin",
+        /// It sleeps in the call, and the kernel polls the device for 50 us first (SO_BUSY_POLL).
+        BusyPoll = "busy-poll",
+    }
+}
+
+impl Transport {
+    /// Whether TCP's options apply.
+    pub const fn has_tcp(self) -> bool {
+        matches!(self, Self::Tcp | Self::Mptcp)
+    }
+
+    /// Whether every byte arrives, in order.
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Udp | Self::Null)
+    }
 }
 
 /// One level of each factor: everything that a run needs to know, defaults included.
@@ -66,41 +145,92 @@ pub struct Point {
     pub transport: Transport,
     /// IP version.
     pub family: Family,
-    /// Application bytes per write or datagram.
+    /// Application bytes per write, datagram or request.
     pub payload: Bytes,
+    /// Application bytes per response; absent where the pattern has none of its own.
+    pub response: Option<Bytes>,
+    /// Requests under way at once in each flow; absent where there are no requests.
+    pub outstanding: Option<u32>,
+    /// Which way a stream flows; absent where both ways are used in turn.
+    pub direction: Option<Direction>,
+    /// Flows at once.
+    #[serde(default = "one_flow")]
+    pub flows: u32,
     /// The link between the two ends.
     pub link: Link,
     /// How bytes pass between program and kernel.
     pub path: Path,
+    /// What a load thread does while there is nothing to do.
+    #[serde(default = "block")]
+    pub wait: Wait,
     /// TCP congestion control, set on each socket; absent where there is no TCP.
     pub congestion: Option<String>,
     /// TCP_NODELAY; absent where there is no TCP.
     pub nodelay: Option<bool>,
+    /// Largest TCP segment asked for in bytes (TCP_MAXSEG); absent where the path decides.
+    pub mss: Option<u32>,
+    /// Differentiated services code point; absent for the default of 0.
+    pub dscp: Option<u32>,
     /// Receive buffer asked for in bytes; absent where the kernel tunes it (TCP by default).
     pub receive_buffer: Option<Bytes>,
+    /// Send buffer asked for in bytes; absent where the kernel tunes it.
+    pub send_buffer: Option<Bytes>,
     /// A name without an effect: two labels compare a setting with itself (an A/A run).
     pub label: Option<String>,
+}
+
+/// Records of versions before there was a choice.
+fn one_flow() -> u32 {
+    1
+}
+
+/// See [`one_flow`].
+fn block() -> Wait {
+    Wait::Block
 }
 
 impl Point {
     /// Largest payload: both ends allocate a buffer of its size.
     pub const PAYLOAD_MAX: Bytes = Bytes(64 << 20);
 
+    /// Most flows at once.
+    pub const FLOWS_MAX: u64 = 10_000;
+
     /// The level of one factor as text; empty where the factor does not apply to this point.
     pub fn level(&self, factor: Factor) -> String {
+        let bytes = |bytes: Option<Bytes>| bytes.map(|Bytes(bytes)| bytes.to_string());
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
         match factor {
             Factor::Pattern => Some(self.pattern.to_string()),
             Factor::Transport => Some(self.transport.to_string()),
             Factor::Family => Some(u8::from(self.family).to_string()),
-            Factor::Payload => Some(self.payload.0.to_string()),
+            Factor::Payload => bytes(Some(self.payload)),
+            Factor::Response => bytes(self.response),
+            Factor::Outstanding => number(self.outstanding),
+            Factor::Direction => self.direction.map(|direction| direction.to_string()),
+            Factor::Flows => number(Some(self.flows)),
             Factor::Link => Some(self.link.to_string()),
             Factor::Path => Some(self.path.to_string()),
+            Factor::Wait => Some(self.wait.to_string()),
             Factor::Congestion => self.congestion.clone(),
             Factor::Nodelay => self.nodelay.map(|is_set| is_set.to_string()),
-            Factor::ReceiveBuffer => self.receive_buffer.map(|bytes| bytes.0.to_string()),
+            Factor::Mss => number(self.mss),
+            Factor::Dscp => number(self.dscp),
+            Factor::ReceiveBuffer => bytes(self.receive_buffer),
+            Factor::SendBuffer => bytes(self.send_buffer),
             Factor::Label => self.label.clone(),
         }
         .unwrap_or_default()
+    }
+
+    /// Datagrams that one buffer of the path holds when all are full: what a single drop may cost.
+    /// Kernels since 4.18 cut a buffer into at most 64 (linux/udp.h, UDP_MAX_SEGMENTS of that time),
+    /// and its payload is at most the 65,507 bytes of an IPv4 datagram (RFC 791, RFC 768).
+    pub fn datagrams_per_buffer(&self) -> u64 {
+        match self.path {
+            Path::Gso => (65_507 / self.payload.0.max(1)).clamp(1, 64),
+            _ => 1,
+        }
     }
 
     /// All levels in one line, `factor=level` each: the name of this point in stores and messages.
@@ -114,23 +244,3 @@ impl Point {
             .join(" ")
     }
 }
-
-/// Writes the serde name of a unit variant, so that every word has one definition.
-fn write_word(value: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => f.pad(&word),
-        _ => Err(fmt::Error),
-    }
-}
-
-macro_rules! display_as_serde_word {
-    ($($name:ty),*) => {$(
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_word(self, f)
-            }
-        }
-    )*};
-}
-
-display_as_serde_word!(Pattern, Transport, Path, Factor);

@@ -4,14 +4,13 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use fabricmark_plan::{Path, Pattern, Point, Transport};
+use fabricmark_plan::{Factor, Where, resolve};
 use fabricmark_proto::{
     Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
     Prepare, Report, Role, Worker,
 };
 use fabricmark_record::Counts;
-use fabricmark_units::{Bytes, Instant, Nanos};
-use fabricmark_wire::Family;
+use fabricmark_units::{Instant, Nanos};
 
 const RUN: u64 = 7;
 const DURATION: Nanos = Nanos::from_millis(400);
@@ -22,18 +21,17 @@ fn prepare(role: Role) -> Prepare {
     Prepare {
         run: RUN,
         role,
-        point: Point {
-            pattern: Pattern::Stream,
-            transport: Transport::Udp,
-            family: Family::V4,
-            payload: Bytes(64),
-            link: "veth".parse().unwrap(),
-            path: Path::Copy,
-            congestion: None,
-            nodelay: None,
-            receive_buffer: None,
-            label: None,
-        },
+        point: resolve(&Where::from(
+            [
+                (Factor::Pattern, "stream"),
+                (Factor::Transport, "udp"),
+                (Factor::Family, "4"),
+                (Factor::Payload, "64"),
+                (Factor::Link, "veth"),
+            ]
+            .map(|(factor, level)| (factor, level.to_owned())),
+        ))
+        .unwrap(),
         duration_ns: DURATION,
         token: [1; 16],
         address: IpAddr::from([127, 0, 0, 1]),
@@ -140,6 +138,7 @@ impl World {
                     bytes: 320,
                     elapsed_ns: 1,
                     ramp_bytes: 64,
+                    ramp_calls: 1,
                     waiting_bytes: 0,
                 };
                 let end = EndReport { counts, opening_rtt_ns: 600, ..EndReport::default() };
@@ -169,8 +168,8 @@ impl World {
                     self.after(DURATION, Event::Finish(role));
                 }
             }
-            Some(Action::Drain { calls, idle }) => {
-                assert_eq!((calls, idle), (5, Nanos(1200) + Nanos::from_millis(20)));
+            Some(Action::Drain { bytes, idle }) => {
+                assert_eq!((bytes, idle), (320, Nanos(1200) + Nanos::from_millis(20)));
                 if manner == Manner::Sound {
                     self.after(idle, Event::Finish(role));
                 }
@@ -219,7 +218,7 @@ fn silence_ends_at_its_deadline_and_names_the_silent_end() {
     for (start, answer, role, within) in [
         (Manner::Sound, Manner::NeverReady, Role::Answer, Nanos::from_secs(5)),
         (Manner::NeverReady, Manner::Sound, Role::Start, Nanos::from_secs(5)),
-        (Manner::NeverFinishes, Manner::Sound, Role::Start, DURATION + Nanos::from_secs(10)),
+        (Manner::NeverFinishes, Manner::Sound, Role::Start, DURATION + Nanos::from_millis(10_010)),
     ] {
         let (outcome, _, _) = World::new(start, answer).drive();
         assert_eq!(outcome, Err(ConversationError::Silent { role, within }));
@@ -245,7 +244,7 @@ fn a_run_that_is_given_up_is_given_up_at_both_ends() {
 #[test]
 fn orders_out_of_turn_are_refused_with_the_reason() {
     let begin = Order::Begin { run: RUN, peer: "127.0.0.1:1".parse().unwrap() };
-    let drain = Order::Drain { run: RUN, calls: 0, idle_ns: Nanos(0) };
+    let drain = Order::Drain { run: RUN, bytes: 0, idle_ns: Nanos(0) };
     for order in [begin, drain] {
         let mut worker = Worker::default();
         assert_eq!(worker.on_order(order), None);
@@ -261,7 +260,7 @@ fn an_order_to_drain_that_crosses_the_report_is_no_fault() {
     worker.on_prepared(1);
     worker.on_finished(Ok(EndReport::default()));
     while worker.poll_output().is_some() {}
-    let drain = Order::Drain { run: RUN, calls: 5, idle_ns: Nanos(0) };
+    let drain = Order::Drain { run: RUN, bytes: 320, idle_ns: Nanos(0) };
     assert_eq!(worker.on_order(drain), None);
     assert_eq!(worker.poll_output(), None);
 }

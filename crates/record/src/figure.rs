@@ -37,6 +37,10 @@ pub struct Figures {
     pub goodput_bps: Option<Figure>,
     /// Application bits per second that the sender handed to the kernel.
     pub sent_bps: Option<Figure>,
+    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes.
+    pub payloads_per_s: Option<Figure>,
+    /// Exchanges each second.
+    pub exchanges_per_s: Option<Figure>,
     /// Mean round trip.
     pub rtt_mean_ns: Option<Figure>,
     /// Median round trip.
@@ -64,6 +68,8 @@ impl Figures {
     pub fn get(&self, figure: plan::Figure) -> Option<Figure> {
         match figure {
             plan::Figure::Goodput => self.goodput_bps,
+            plan::Figure::PayloadRate => self.payloads_per_s,
+            plan::Figure::ExchangeRate => self.exchanges_per_s,
             plan::Figure::HalfRtt => self.half_rtt_mean_ns,
             plan::Figure::Rtt => self.rtt_mean_ns,
             plan::Figure::RttP50 => self.rtt_p50_ns,

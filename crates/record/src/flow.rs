@@ -24,7 +24,10 @@ pub struct Flow {
     pub reordered: Option<u64>,
     /// Datagrams that arrived more than once; absent where payloads carry no sequence number.
     pub duplicates: Option<u64>,
-    /// Round trips in nanoseconds, for ping-pong.
+    /// How evenly many flows shared.
+    #[serde(default)]
+    pub fairness: Option<Fairness>,
+    /// From request to response in nanoseconds.
     pub rtt_ns: Option<Histogram>,
     /// What TCP counted at the starting end.
     pub tcp: Option<TcpCounters>,
@@ -43,9 +46,37 @@ pub struct Counts {
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
     /// the arrival that started the interval. 0 at a sender.
     pub ramp_bytes: u64,
+    /// Calls that belong to `ramp_bytes`.
+    #[serde(default)]
+    pub ramp_calls: u64,
     /// The most bytes that may have waited at the receiver when `elapsed_ns` began, and count all
     /// the same: above 0 only where the receiver never caught up with the sender.
+    #[serde(default)]
     pub waiting_bytes: u64,
+}
+
+/// How evenly flows shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fairness {
+    /// Payloads or exchanges of the flow that had fewest.
+    pub fewest: u64,
+    /// Payloads or exchanges of the flow that had most.
+    pub most: u64,
+    /// Jain's index: 1 where all have the same, 1/n where one has everything (DEC-TR-301, 1984).
+    pub jain: f64,
+}
+
+impl Fairness {
+    /// From each flow's count.
+    pub fn of(counts: &[u64]) -> Self {
+        let sum: f64 = counts.iter().map(|&count| count as f64).sum();
+        let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
+        Self {
+            fewest: counts.iter().copied().min().unwrap_or(0),
+            most: counts.iter().copied().max().unwrap_or(0),
+            jain: if squares > 0.0 { sum * sum / (counts.len() as f64 * squares) } else { 1.0 },
+        }
+    }
 }
 
 /// Datagrams lost, by the place of their loss.
@@ -105,6 +136,17 @@ impl Counts {
         let later = self.bytes.saturating_sub(self.ramp_bytes);
         (self.elapsed_ns > 0).then(|| 8e9 * later as f64 / self.elapsed_ns as f64)
     }
+
+    /// Receiver's view: the payloads after the ramp, each second since it.
+    pub fn received_per_s(&self) -> Option<f64> {
+        let later = self.calls.saturating_sub(self.ramp_calls);
+        (self.elapsed_ns > 0).then(|| 1e9 * later as f64 / self.elapsed_ns as f64)
+    }
+
+    /// All calls each second of the whole time.
+    pub fn calls_per_s(&self) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| 1e9 * self.calls as f64 / self.elapsed_ns as f64)
+    }
 }
 
 #[cfg(test)]
@@ -115,16 +157,27 @@ mod tests {
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
         // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
         // 375 bytes would claim 1.5 Gbit/s.
-        let counts =
-            Counts { calls: 3, bytes: 375, elapsed_ns: 2_000, ramp_bytes: 125, waiting_bytes: 0 };
+        let counts = Counts {
+            calls: 3,
+            bytes: 375,
+            elapsed_ns: 2_000,
+            ramp_bytes: 125,
+            ..Counts::default()
+        };
         assert_eq!(counts.received_bps(), Some(1e9));
         assert_eq!(counts.sent_bps(), Some(1.5e9));
     }
 
     #[test]
+    fn jains_index_is_one_for_equal_shares_and_one_nth_for_one_taker() {
+        assert_eq!(Fairness::of(&[5, 5, 5]), Fairness { fewest: 5, most: 5, jain: 1.0 });
+        assert_eq!(Fairness::of(&[0, 8, 0, 0]), Fairness { fewest: 0, most: 8, jain: 0.25 });
+        assert_eq!(Fairness::of(&[0, 0]).jain, 1.0);
+    }
+
+    #[test]
     fn a_single_arrival_has_no_rate() {
-        let counts =
-            Counts { calls: 1, bytes: 125, elapsed_ns: 0, ramp_bytes: 125, waiting_bytes: 0 };
+        let counts = Counts { calls: 1, bytes: 125, ramp_bytes: 125, ..Counts::default() };
         assert_eq!(counts.received_bps(), None);
     }
 }

@@ -14,7 +14,7 @@ mod record;
 mod warning;
 
 pub use figure::{Figure, Figures, Limits, Provenance};
-pub use flow::{Counts, Drops, Flow, TcpCounters};
+pub use flow::{Counts, Drops, Fairness, Flow, TcpCounters};
 pub use node::{Carrier, HostFacts, Node, Side};
 pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use warning::Warning;

@@ -90,8 +90,9 @@ impl Record {
         if self.outcome != Outcome::Completed {
             return None;
         }
-        let figure =
-            self.figures.goodput_bps.or(self.figures.rtt_mean_ns).or(self.figures.sent_bps)?;
+        let deciding = fabricmark_plan::Figure::deciding(self.point.pattern);
+        // A null transport delivers nothing, and is judged by what was handed to it.
+        let figure = self.figures.get(deciding).or(self.figures.sent_bps)?;
         Some(figure.value).filter(|value| value.is_finite() && *value > 0.0)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use fabricmark_plan::{Figure, Pattern, Point};
+use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Provenance, Record};
 use fabricmark_stats::{Better, Comparison, Estimate, Verdict, holm, mean, unpaired};
 use fabricmark_units::Percent;
@@ -110,10 +110,7 @@ fn first_place(runs: &ByPoint<'_>, key: &str) -> Option<u32> {
 fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedPoint {
     let first: Option<&Point> =
         a.counted.iter().chain(&a.failed).next().map(|record| &record.point);
-    let figure = match first.map(|point| point.pattern) {
-        Some(Pattern::PingPong) => Figure::Rtt,
-        Some(Pattern::Stream) | None => Figure::Goodput,
-    };
+    let figure = first.map_or(Figure::Goodput, |point| Figure::deciding(point.pattern));
     let mut provenance: Vec<Provenance> = Vec::new();
     for record in a.counted.iter().chain(&b.counted) {
         let origin = record.figures.get(figure).map(|figure| figure.provenance);

@@ -14,6 +14,12 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::Family => format!("IPv{level}"),
         Factor::Transport if level != Transport::Null.to_string() => level.to_uppercase(),
         Factor::Payload => format!("{} B", row(factor, level)),
+        Factor::Response => format!("response {} B", row(factor, level)),
+        Factor::SendBuffer => format!("send buffer {} B", row(factor, level)),
+        Factor::Outstanding => format!("{level} outstanding"),
+        Factor::Flows => format!("{level} flows"),
+        Factor::Mss => format!("MSS {level} B"),
+        Factor::Dscp => format!("DSCP {level}"),
         Factor::ReceiveBuffer => format!("receive buffer {} B", row(factor, level)),
         Factor::Nodelay => format!("nodelay {level}"),
         Factor::Label => format!("label {level}"),
@@ -24,9 +30,10 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
 /// A level as it stands at the head of a row, where the factor is named above.
 pub(crate) fn row(factor: Factor, text: &str) -> String {
     match (factor, text.parse()) {
-        (Factor::Payload | Factor::ReceiveBuffer, Ok(Bytes(bytes))) => {
-            number::fixed(bytes as f64, 0)
-        }
+        (
+            Factor::Payload | Factor::Response | Factor::ReceiveBuffer | Factor::SendBuffer,
+            Ok(Bytes(bytes)),
+        ) => number::fixed(bytes as f64, 0),
         (Factor::Family, _) => level(factor, text),
         _ => text.to_owned(),
     }
@@ -36,7 +43,9 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
 pub(crate) fn heading(factor: Factor) -> String {
     match factor {
         Factor::Payload => "payload (B)".to_owned(),
+        Factor::Response => "response (B)".to_owned(),
         Factor::ReceiveBuffer => "receive buffer (B)".to_owned(),
+        Factor::SendBuffer => "send buffer (B)".to_owned(),
         Factor::Family => "IP version".to_owned(),
         _ => words(factor),
     }
@@ -50,6 +59,8 @@ fn words(factor: Factor) -> String {
 pub(crate) fn figure(figure: Figure) -> &'static str {
     match figure {
         Figure::Goodput => "goodput",
+        Figure::PayloadRate => "payloads received",
+        Figure::ExchangeRate => "exchanges",
         Figure::HalfRtt => "half a round trip",
         Figure::Rtt => "round trip",
         Figure::RttP50 => "median round trip",
@@ -62,6 +73,8 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
 pub(crate) fn figure_key(figure: Figure) -> &'static str {
     match figure {
         Figure::Goodput => "goodput",
+        Figure::PayloadRate => "payloads",
+        Figure::ExchangeRate => "exchanges",
         Figure::HalfRtt => "half_rtt",
         Figure::Rtt => "rtt",
         Figure::RttP50 => "rtt_p50",

@@ -5,7 +5,7 @@ use fabricmark_plan::{Factor, Figure, Level, Plan, Point, Where};
 /// The points that a figure and a filter leave.
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Where) -> Vec<&'a Point> {
     let is_shown = |point: &&Point| {
-        point.pattern == figure.pattern()
+        figure.patterns().contains(&point.pattern)
             && filter.iter().all(|(&factor, level)| point.level(factor) == *level)
     };
     plan.points.iter().filter(is_shown).collect()

@@ -4,13 +4,12 @@
 use std::fs;
 use std::thread;
 
-use fabricmark_plan::{Path as DataPath, Pattern, Point, Testbed, Transport};
+use fabricmark_plan::{Factor, Testbed, Where, resolve};
 use fabricmark_record::{
     Figure, Figures, Instrument, Limits, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
 };
 use fabricmark_store::{NewExperiment, Store, StoreError};
-use fabricmark_units::{Bytes, Nanos};
-use fabricmark_wire::Family;
+use fabricmark_units::Nanos;
 use tempfile::TempDir;
 
 fn new(stem: &str) -> NewExperiment<'_> {
@@ -38,18 +37,18 @@ fn record(block: u32, place: u32) -> Record {
             point: 0,
             warm_up: false,
         },
-        point: Point {
-            pattern: Pattern::Stream,
-            transport: Transport::Udp,
-            family: Family::V6,
-            payload: Bytes(64),
-            link: "ethernet:1G".parse().unwrap(),
-            path: DataPath::Copy,
-            congestion: None,
-            nodelay: None,
-            receive_buffer: Some(Bytes(4096)),
-            label: None,
-        },
+        point: resolve(&Where::from(
+            [
+                (Factor::Pattern, "stream"),
+                (Factor::Transport, "udp"),
+                (Factor::Family, "6"),
+                (Factor::Payload, "64"),
+                (Factor::Link, "ethernet:1G"),
+                (Factor::ReceiveBuffer, "4096"),
+            ]
+            .map(|(factor, level)| (factor, level.to_owned())),
+        ))
+        .unwrap(),
         testbed: Testbed::Lab,
         duration_ns: Nanos(1),
         started: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,4 +1,4 @@
-//! The link grammar: `veth` or `ethernet:RATE`, then `,mtu=N` and `,vlan=N`.
+//! The link grammar: `loopback`; `veth` or `ethernet:RATE`, then `,mtu=N` and `,vlan=N`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,8 @@ const VLAN_MAX: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Link {
+    /// The host to itself: memory copies, no wire and no second network.
+    Loopback,
     /// A pair of virtual interfaces on one machine: memory copies, no wire.
     Veth {
         /// Largest IP packet in bytes.
@@ -42,10 +44,12 @@ pub enum Link {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// The first word names no kind of link.
-    #[error("`{0}` is not a link: write veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]")]
+    #[error("`{0}` is not a link: write loopback, veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]")]
     UnknownKind(String),
     /// The kind exists, but this version has no model of it.
-    #[error("`{0}` is not carried by this version; use veth or ethernet:RATE[,mtu=N][,vlan=N]")]
+    #[error(
+        "`{0}` is not carried by this version; use loopback, veth or ethernet:RATE[,mtu=N][,vlan=N]"
+    )]
     NotCarried(String),
     /// An Ethernet link has no rate, or one that is none.
     #[error("`{0}` has no rate above 0: write ethernet:RATE, such as ethernet:10G")]
@@ -71,6 +75,8 @@ impl Link {
     /// Largest IP packet in bytes.
     pub fn mtu(self) -> u16 {
         match self {
+            // The kernel's `lo` takes 65,536 bytes; no IPv4 packet is longer than this.
+            Self::Loopback => u16::MAX,
             Self::Veth { mtu } | Self::Ethernet { mtu, .. } => mtu,
         }
     }
@@ -78,7 +84,7 @@ impl Link {
     /// The line rate in bit/s; `None` for a veth pair.
     pub fn rate(self) -> Option<BitRate> {
         match self {
-            Self::Veth { .. } => None,
+            Self::Loopback | Self::Veth { .. } => None,
             Self::Ethernet { rate, .. } => Some(rate),
         }
     }
@@ -123,6 +129,10 @@ impl FromStr for Link {
             None => (head, None),
         };
         match kind {
+            "loopback" if rate.is_none() => {
+                let [] = read_settings(settings, [])?;
+                Ok(Self::Loopback)
+            }
             "veth" => {
                 if rate.is_some() {
                     return Err(ParseLinkError::VethRate(head.to_owned()));
@@ -187,6 +197,7 @@ impl fmt::Display for Link {
     /// The shortest form that the parser reads back: defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Loopback => return f.write_str("loopback"),
             Self::Veth { .. } => f.write_str("veth")?,
             Self::Ethernet { rate, .. } => write!(f, "ethernet:{rate}")?,
         }
@@ -226,6 +237,7 @@ mod tests {
     #[test]
     fn links_are_read_as_people_write_them_and_printed_without_defaults() {
         for (text, link, printed) in [
+            ("loopback", Link::Loopback, "loopback"),
             ("veth", Link::Veth { mtu: 1500 }, "veth"),
             ("veth,mtu=9000", Link::Veth { mtu: 9000 }, "veth,mtu=9000"),
             ("ethernet:1G", ethernet(1_000_000_000, 1500, 0), "ethernet:1G"),
@@ -244,10 +256,13 @@ mod tests {
     #[test]
     fn what_is_not_a_link_is_refused_with_what_would_be_right() {
         for (text, message) in [
-            ("wifi", "`wifi` is not a link: write veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]"),
+            (
+                "wifi",
+                "`wifi` is not a link: write loopback, veth[,mtu=N] or ethernet:RATE[,mtu=N][,vlan=N]",
+            ),
             (
                 "ipoib:4X-FDR,mode=datagram",
-                "`ipoib` is not carried by this version; use veth or ethernet:RATE[,mtu=N][,vlan=N]",
+                "`ipoib` is not carried by this version; use loopback, veth or ethernet:RATE[,mtu=N][,vlan=N]",
             ),
             (
                 "ethernet",
@@ -314,7 +329,7 @@ mod tests {
             mtu in MTU_MIN..,
             vlan in 0..=VLAN_MAX,
         ) {
-            for link in [Link::Veth { mtu }, ethernet(rate, mtu, vlan)] {
+            for link in [Link::Loopback, Link::Veth { mtu }, ethernet(rate, mtu, vlan)] {
                 prop_assert_eq!(link.to_string().parse(), Ok(link));
             }
         }
@@ -322,7 +337,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_parser_panic(
             text in ".{0,24}",
-            near in "(veth|ethernet)?(:[0-9.GMx]{0,8})?(,(mtu|vlan|é)?=?[0-9é-]{0,6}){0,3}",
+            near in "(loopback|veth|ethernet)?(:[0-9.GMx]{0,8})?(,(mtu|vlan|é)?=?[0-9é-]{0,6}){0,3}",
         ) {
             let _ = (text.parse::<Link>(), near.parse::<Link>());
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{PlanError, run_plan};
 use fabricmark_plan::{Plan, Size};
+use fabricmark_record::Record;
 use fabricmark_store::{Experiment, NewExperiment, Store};
 
 use crate::exit::{Code, Failure};
@@ -39,11 +40,14 @@ pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     let program = env::current_exe()
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
     let mut line = Line::new();
-    let result = run_plan(&plan, &store, &experiment, &program, &mut line, &interrupted);
+    let kept = store.records(&experiment)?;
+    let mut keep = |record: &Record| store.append(&experiment, record);
+    let result = run_plan(&plan, &kept, &mut keep, &program, &mut line, &interrupted);
     line.clear();
     if let Err(error) = result {
-        return Err(kept(&store, &experiment, error));
+        return Err(interrupted_at(&store, &experiment, error));
     }
+    store.complete(&experiment)?;
     let experiment = store.find(&experiment.name)?;
     let files = output::show(&store, &experiment, &options.place.out, options.json)?;
     eprintln!("{files}");
@@ -154,7 +158,7 @@ fn begin_or_resume(
 }
 
 /// Says what is kept and how to go on.
-fn kept(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
+fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
     let runs = store.records(experiment).map_or(0, |records| records.len());
     let cause = if matches!(error, PlanError::Interrupted) { "" } else { "mend the cause and " };
     Failure::from(error).and(&format!(

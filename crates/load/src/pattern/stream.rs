@@ -7,8 +7,12 @@ use fabricmark_record::Counts;
 use fabricmark_units::Nanos;
 
 use crate::clock::now_ns;
-use crate::endpoint::Control;
-use crate::transport::{Flow, is_timeout};
+use crate::control::Control;
+use crate::crowd::{Crowd, Interest};
+use crate::transport::{Flow, Moved, is_timeout};
+
+/// Writes that one flow makes before the next one's turn, where several share a thread.
+const TURN: u32 = 16;
 
 /// Sends payloads until told to stop.
 pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::Result<Counts> {
@@ -16,16 +20,46 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
     let began = now_ns();
     while !control.stop.load(Relaxed) {
         match flow.send(payload) {
-            Ok(bytes) => {
-                counts.calls += 1;
-                counts.bytes += bytes as u64;
-            }
+            Ok(moved) => add(&mut counts, moved),
             Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(error),
         }
     }
     counts.elapsed_ns = now_ns() - began;
     Ok(counts)
+}
+
+/// Sends payloads over many flows, each in turn when it can take some; gives each flow's payloads.
+pub fn send_crowd(
+    flows: &mut [impl Flow],
+    payload: &mut [u8],
+    control: &Control,
+) -> io::Result<(Counts, Vec<u64>)> {
+    let mut counts = Counts::default();
+    let mut of_each = vec![0; flows.len()];
+    let mut crowd = Crowd::of(flows, Interest::Write)?;
+    let began = now_ns();
+    while !control.stop.load(Relaxed) {
+        for ready in crowd.wait()? {
+            for _ in 0..TURN {
+                match flows[ready].send(payload) {
+                    Ok(moved) => {
+                        add(&mut counts, moved);
+                        of_each[ready] += moved.payloads;
+                    }
+                    Err(error) if is_timeout(&error) => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+    counts.elapsed_ns = now_ns() - began;
+    Ok((counts, of_each))
+}
+
+fn add(counts: &mut Counts, moved: Moved) {
+    counts.calls += moved.payloads;
+    counts.bytes += moved.bytes;
 }
 
 /// The part of a stream that does not count: the first twentieth of the run, and then whatever still
@@ -76,49 +110,116 @@ impl Ramp {
     }
 }
 
+/// What a receiver knows of the stream so far.
+struct Arrivals {
+    counts: Counts,
+    ramp: Ramp,
+    opened_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Arrivals {
+    fn new(ramp: Ramp) -> Self {
+        Self { counts: Counts::default(), ramp, opened_ns: None, last_ns: 0 }
+    }
+
+    fn arrive(&mut self, moved: Moved, flow: &mut impl Flow) -> io::Result<()> {
+        self.last_ns = now_ns();
+        add(&mut self.counts, moved);
+        if self.opened_ns.is_none()
+            && let Some(waiting_bytes) = self.ramp.ends(self.last_ns, flow)?
+        {
+            self.opened_ns = Some(self.last_ns);
+            self.counts.ramp_bytes = self.counts.bytes;
+            self.counts.ramp_calls = self.counts.calls;
+            self.counts.waiting_bytes = waiting_bytes;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more is to be waited for, although no flow has said so.
+    fn is_drained(&self, control: &Control) -> bool {
+        control.is_drained(self.counts.bytes, now_ns().saturating_sub(self.last_ns))
+    }
+
+    fn end(mut self) -> Counts {
+        self.counts.elapsed_ns = self.opened_ns.map_or(0, |opened_ns| self.last_ns - opened_ns);
+        self.counts
+    }
+}
+
 /// Receives until the stream ends: at its end where it has one, else when all that was sent has
 /// arrived, or nothing for the time that the coordinator allows.
 pub fn receive(
     flow: &mut impl Flow,
     buffer: &mut [u8],
-    mut ramp: Ramp,
+    ramp: Ramp,
     control: &Control,
 ) -> io::Result<Counts> {
-    let mut counts = Counts::default();
-    let (mut opened_ns, mut last_ns) = (None, 0);
+    let mut arrivals = Arrivals::new(ramp);
     loop {
         match flow.receive(buffer) {
-            Ok(0) => break,
-            Ok(bytes) => {
-                last_ns = now_ns();
-                counts.calls += 1;
-                counts.bytes += bytes as u64;
-                if opened_ns.is_none()
-                    && let Some(waiting_bytes) = ramp.ends(last_ns, flow)?
+            Ok(moved) if moved.bytes == 0 => break,
+            Ok(moved) => {
+                arrivals.arrive(moved, flow)?;
+                if !flow.has_end() && arrivals.counts.bytes == control.expected_bytes.load(Relaxed)
                 {
-                    opened_ns = Some(last_ns);
-                    counts.ramp_bytes = counts.bytes;
-                    counts.waiting_bytes = waiting_bytes;
-                }
-                if counts.calls == control.expected.load(Relaxed) {
                     break;
                 }
             }
             Err(error) if is_timeout(&error) => {
-                if control.is_drained(counts.calls, now_ns().saturating_sub(last_ns)) {
+                if !flow.has_end() && arrivals.is_drained(control) && flow.waiting_bytes()? == 0 {
                     break;
                 }
+                control.check().map_err(io::Error::other)?;
             }
             Err(error) => return Err(error),
         }
     }
-    counts.elapsed_ns = opened_ns.map_or(0, |opened_ns| last_ns - opened_ns);
-    Ok(counts)
+    Ok(arrivals.end())
+}
+
+/// Receives many streams until all of them have ended.
+pub fn receive_crowd(
+    flows: &mut [impl Flow],
+    buffer: &mut [u8],
+    ramp: Ramp,
+    control: &Control,
+) -> io::Result<Counts> {
+    let mut arrivals = Arrivals::new(ramp);
+    let mut crowd = Crowd::of(flows, Interest::Read)?;
+    let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
+    while open > 0 {
+        let ready = crowd.wait()?;
+        control.check().map_err(io::Error::other)?;
+        if ready.is_empty() && !has_end && arrivals.is_drained(control) {
+            break;
+        }
+        for ready in ready {
+            let flow = &mut flows[ready];
+            match flow.receive(buffer) {
+                Ok(moved) if moved.bytes == 0 => {
+                    crowd.forget(flow)?;
+                    open -= 1;
+                }
+                Ok(moved) => arrivals.arrive(moved, flow)?,
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !has_end && arrivals.counts.bytes == control.expected_bytes.load(Relaxed) {
+            break;
+        }
+    }
+    Ok(arrivals.end())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::BorrowedFd;
+
     use super::*;
+    use crate::transport::Message;
 
     /// Arrivals of 100 bytes, `waiting` of them behind the first.
     struct Backlog {
@@ -127,27 +228,39 @@ mod tests {
     }
 
     impl Flow for Backlog {
-        fn send(&mut self, payload: &mut [u8]) -> io::Result<usize> {
-            Ok(payload.len())
+        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+            Ok(Moved::one(payload.len()))
         }
 
-        fn receive(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
             let was_last = self.arrivals == 0;
             self.arrivals = self.arrivals.saturating_sub(1);
             self.waiting = self.waiting.saturating_sub(1);
-            Ok(if was_last { 0 } else { 100 })
+            Ok(if was_last { Moved::default() } else { Moved::one(100) })
         }
 
         fn waiting_bytes(&mut self) -> io::Result<u64> {
             Ok(100 * self.waiting)
         }
 
-        fn ask(&mut self, _: &mut [u8], _: &mut [u8]) -> io::Result<()> {
+        fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
             Ok(())
         }
 
-        fn answer(&mut self, _: &mut [u8]) -> io::Result<bool> {
-            Ok(false)
+        fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
+            Ok(Message::End)
+        }
+
+        fn has_end(&self) -> bool {
+            true
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
         }
     }
 

@@ -2,35 +2,54 @@
 
 use std::hint::black_box;
 use std::io;
+use std::os::fd::BorrowedFd;
 
-use super::Flow;
+use super::{Flow, Message, Moved};
 
-/// A flow that moves no byte.
+/// A flow that moves no byte. The answer to a request is there at once; a stream is at its end.
 #[derive(Debug, Default)]
-pub struct NullFlow;
+pub struct NullFlow {
+    asked: u64,
+}
 
 impl Flow for NullFlow {
-    fn send(&mut self, payload: &mut [u8]) -> io::Result<usize> {
-        Ok(black_box(payload).len())
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        Ok(Moved::one(black_box(payload).len()))
     }
 
-    /// Nothing arrives: the stream is at its end.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
         black_box(buffer);
-        Ok(0)
+        Ok(Moved::default())
     }
 
     fn waiting_bytes(&mut self) -> io::Result<u64> {
         Ok(0)
     }
 
-    fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()> {
-        black_box((payload, buffer));
+    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+        black_box(message);
+        self.asked += 1;
         Ok(())
     }
 
-    fn answer(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         black_box(buffer);
-        Ok(false)
+        if self.asked == 0 {
+            return Ok(Message::End);
+        }
+        self.asked -= 1;
+        Ok(Message::Next)
+    }
+
+    fn has_end(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 }

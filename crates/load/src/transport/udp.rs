@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use fabricmark_plan::{Pattern, Point};
 use fabricmark_proto::{DatagramHeader, Opening, SequenceCounts, SequenceTracker};
+use rustix::net::{RecvFlags, recv};
 
-use super::Flow;
+use super::{Flow, Message, Moved};
 use crate::sys;
 
 /// A connected datagram socket.
@@ -16,15 +18,36 @@ pub struct UdpFlow {
     /// The opening of this flow, as a late copy of it may still arrive.
     opening: Opening,
     next: u64,
+    /// Judges a stream's numbers; nothing where payloads are too short to carry one.
     arrivals: Option<SequenceTracker>,
+    /// Whether both directions' messages are long enough for a number.
+    is_numbered: bool,
+    flags: RecvFlags,
 }
 
 impl UdpFlow {
-    /// A flow over a connected socket whose opening is done and whose time-outs are set.
-    pub fn new(socket: UdpSocket, opening: Opening, payload_bytes: usize) -> Self {
+    /// A flow over a connected socket whose opening is done.
+    pub fn new(socket: UdpSocket, opening: Opening, point: &Point) -> Self {
+        let payload_bytes = point.payload.0 as usize;
+        let shortest_bytes =
+            point.response.map_or(payload_bytes, |response| payload_bytes.min(response.0 as usize));
         let bits = DatagramHeader::sequence_bits(payload_bytes);
-        let arrivals = (bits > 0).then(|| SequenceTracker::new(bits));
-        Self { socket, opening, next: 0, arrivals }
+        let tracks = point.pattern == Pattern::Stream && bits > 0;
+        Self {
+            socket,
+            opening,
+            next: 0,
+            arrivals: tracks.then(|| SequenceTracker::new(bits)),
+            is_numbered: DatagramHeader::sequence_bits(shortest_bytes) > 0,
+            flags: RecvFlags::empty(),
+        }
+    }
+
+    /// The same flow, whose receiver takes only as much of a datagram as its buffer holds.
+    #[must_use]
+    pub fn truncating(mut self) -> Self {
+        self.flags = RecvFlags::TRUNC;
+        self
     }
 
     /// The socket.
@@ -37,6 +60,31 @@ impl UdpFlow {
         self.arrivals.as_ref().map(SequenceTracker::counts)
     }
 
+    /// The header of the next datagram of a stream.
+    pub(crate) fn next_header(&mut self) -> DatagramHeader {
+        let header = DatagramHeader { sequence: self.next, departure_ns: 0 };
+        self.next += 1;
+        header
+    }
+
+    /// Takes the last `count` headers back: their datagrams were not sent.
+    pub(crate) fn take_back(&mut self, count: u64) {
+        self.next -= count;
+    }
+
+    /// Notes the arrival of a datagram of the stream; false for one that is none.
+    pub(crate) fn note(&mut self, datagram: &[u8]) -> bool {
+        // No payload is empty, and 0 bytes would read as the end of the stream.
+        if datagram.is_empty() || self.is_opening(datagram) {
+            return false;
+        }
+        if let (Some(tracker), Some(header)) = (&mut self.arrivals, DatagramHeader::parse(datagram))
+        {
+            tracker.arrive(header.sequence);
+        }
+        true
+    }
+
     /// Whether a datagram is the opening again, whose acceptance was lost; it is answered.
     fn is_opening(&self, datagram: &[u8]) -> bool {
         let is_opening = Opening::parse(datagram) == Some(self.opening);
@@ -46,36 +94,23 @@ impl UdpFlow {
         }
         is_opening
     }
-
-    fn header(&mut self) -> DatagramHeader {
-        let header = DatagramHeader { sequence: self.next, departure_ns: 0 };
-        self.next += 1;
-        header
-    }
 }
 
 impl Flow for UdpFlow {
-    fn send(&mut self, payload: &mut [u8]) -> io::Result<usize> {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
         let header = DatagramHeader { sequence: self.next, departure_ns: 0 };
         header.emit(payload);
         let bytes = self.socket.send(payload)?;
         self.next += 1;
-        Ok(bytes)
+        Ok(Moved::one(bytes))
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
         loop {
-            let bytes = self.socket.recv(buffer)?;
-            // No payload is empty, and 0 bytes would read as the end of the stream.
-            if bytes == 0 || self.is_opening(&buffer[..bytes]) {
-                continue;
+            let (kept, bytes) = recv(&self.socket, &mut *buffer, self.flags)?;
+            if self.note(&buffer[..kept]) {
+                return Ok(Moved::one(bytes));
             }
-            if let (Some(tracker), Some(header)) =
-                (&mut self.arrivals, DatagramHeader::parse(&buffer[..bytes]))
-            {
-                tracker.arrive(header.sequence);
-            }
-            return Ok(bytes);
         }
     }
 
@@ -83,27 +118,41 @@ impl Flow for UdpFlow {
         sys::waiting_bytes(self.socket.as_fd())
     }
 
-    /// A datagram that does not come back within the time-out is lost; a late copy of an earlier
-    /// answer is passed over by its sequence number.
-    fn ask(&mut self, payload: &mut [u8], buffer: &mut [u8]) -> io::Result<()> {
-        self.header().emit(payload);
-        self.socket.send(payload)?;
-        let wanted = DatagramHeader::parse(payload);
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        if self.is_numbered {
+            DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
+        }
+        self.socket.send(message)?;
+        self.next = number;
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         loop {
             let bytes = self.socket.recv(buffer)?;
-            if bytes == payload.len() && DatagramHeader::parse(&buffer[..bytes]) == wanted {
-                return Ok(());
+            if bytes < buffer.len() || self.is_opening(&buffer[..bytes]) {
+                continue;
             }
+            return Ok(match DatagramHeader::parse(buffer) {
+                Some(header) if self.is_numbered => {
+                    // A short message carries 32 bits; the number is the last one sent, or before.
+                    let behind = (self.next as u32).wrapping_sub(header.sequence as u32);
+                    Message::Numbered(self.next.wrapping_sub(u64::from(behind)))
+                }
+                _ => Message::Next,
+            });
         }
     }
 
-    fn answer(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
-        loop {
-            let bytes = self.socket.recv(buffer)?;
-            if !self.is_opening(&buffer[..bytes]) {
-                self.socket.send(&buffer[..bytes])?;
-                return Ok(true);
-            }
-        }
+    fn has_end(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 }

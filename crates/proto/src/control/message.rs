@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use fabricmark_plan::Point;
-use fabricmark_record::{Counts, Side, TcpCounters};
+use fabricmark_plan::{Direction, Point};
+use fabricmark_record::{Counts, Fairness, Side, TcpCounters};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ pub enum Order {
     Drain {
         /// The run.
         run: u64,
-        /// Payloads that the other end sent.
-        calls: u64,
+        /// Application bytes that the other end sent.
+        bytes: u64,
         /// How long to wait after the last arrival.
         idle_ns: Nanos,
     },
@@ -68,14 +68,32 @@ pub struct Prepare {
     pub cpu: Option<u32>,
 }
 
+impl Prepare {
+    /// Whether this end sends the stream or asks: its clock ends the run.
+    pub fn is_active(&self) -> bool {
+        let is_reverse = self.point.direction == Some(Direction::Reverse);
+        (self.role == Role::Start) != is_reverse
+    }
+}
+
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Opens the flow: the sender of a stream, the asker of ping-pong.
+    /// Opens the flows: asks, and sends a stream unless it flows in reverse.
     Start,
-    /// Waits for the flow: the receiver of a stream, the answerer of ping-pong.
+    /// Waits for the flows: answers, and receives a stream unless it flows in reverse.
     Answer,
+}
+
+impl Role {
+    /// The other end.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Start => Self::Answer,
+            Self::Answer => Self::Start,
+        }
+    }
 }
 
 /// What a worker tells the coordinator.
@@ -123,6 +141,9 @@ pub enum Failure {
     /// An order came that the conversation does not allow here.
     #[error("{0}")]
     Protocol(String),
+    /// This host lacks what the run needs: a protocol of the kernel, a privilege, a limit.
+    #[error("{0}")]
+    Missing(String),
     /// The coordinator gave the run up.
     #[error("the run was given up")]
     Aborted,
@@ -137,11 +158,13 @@ pub struct EndReport {
     pub side: Side,
     /// Time that the flow's opening took from request to acceptance, at the starting end.
     pub opening_rtt_ns: u64,
-    /// Round trips, at the starting end of ping-pong.
+    /// How evenly many flows shared, at the end that is active.
+    pub fairness: Option<Fairness>,
+    /// From request to response, at the asking end.
     pub rtt_ns: Option<Histogram>,
     /// Round trips that got no answer in time.
     pub lost_round_trips: u64,
-    /// TCP's counters, at the starting end.
+    /// TCP's counters, at the end that is active.
     pub tcp: Option<TcpCounters>,
     /// What sequence numbers say, at the receiving end of datagrams.
     pub sequence: Option<SequenceCounts>,

@@ -15,10 +15,10 @@ pub enum Action {
     Prepare(Box<Prepare>),
     /// Open the flow and carry the pattern out.
     Begin(SocketAddr),
-    /// The other end has sent so many payloads and is done; stop after this silence.
+    /// The other end has sent so many bytes and is done; stop after this silence.
     Drain {
-        /// Payloads sent.
-        calls: u64,
+        /// Application bytes sent.
+        bytes: u64,
         /// Silence after the last arrival that ends the run.
         idle: Nanos,
     },
@@ -68,12 +68,10 @@ impl Worker {
                 self.state = State::Busy(run, Role::Start);
                 Some(Action::Begin(peer))
             }
-            (Order::Drain { run, calls, idle_ns }, State::Ready(ready, Role::Answer))
-                if run == ready =>
-            {
-                self.state = State::Busy(run, Role::Answer);
-                Some(Action::Drain { calls, idle: idle_ns })
-            }
+            (
+                Order::Drain { run, bytes, idle_ns },
+                State::Ready(ready, Role::Answer) | State::Busy(ready, Role::Start),
+            ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
             (Order::Drain { run, .. }, State::Idle) if self.finished == Some(run) => None,
             (Order::Abort { .. }, State::Idle) => None,
             (Order::Abort { run }, _) => {

@@ -120,7 +120,7 @@ fn limits(point: &Point) -> Limits {
             .collect(),
             rtt_floor: None,
         },
-        (Pattern::PingPong, _) => {
+        (_, _) => {
             let layer4 = if is_tcp { Layer4::Tcp { option_bytes: 0 } } else { Layer4::Udp };
             let path = Path::default();
             Limits {
@@ -170,7 +170,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 });
             }
         }
-        Pattern::PingPong => {
+        _ => {
             let floor = limits.rtt_floor.as_ref().map_or(0.0, |floor| floor.time_ns.as_f64());
             let rtt = floor + (16_000.0 + 9.0 * host_ns(point)) * noise;
             figures.rtt_mean_ns = figure(rtt);
@@ -213,17 +213,26 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             group: "main".to_owned(),
             from: "a".to_owned(),
             to: "b".to_owned(),
-            sent: Counts { calls, bytes, elapsed_ns, ramp_bytes: payload, waiting_bytes: 0 },
+            sent: Counts {
+                calls,
+                bytes,
+                elapsed_ns,
+                ramp_bytes: payload,
+                ramp_calls: 1,
+                waiting_bytes: 0,
+            },
             received: Counts {
                 calls: calls - drops.lost,
                 bytes: (calls - drops.lost) * payload,
                 elapsed_ns,
                 ramp_bytes: payload,
+                ramp_calls: 1,
                 waiting_bytes: 0,
             },
             drops,
             reordered: None,
             duplicates: None,
+            fairness: None,
             rtt_ns: None,
             tcp,
         }],

@@ -1,0 +1,162 @@
+//! Carries a pattern out over open flows.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_plan::{Path, Pattern, Transport, Wait};
+use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_record::{Counts, Fairness, Instrument};
+
+use crate::control::Control;
+use crate::pattern::exchange::{self, Asked, Asking};
+use crate::pattern::stream::{self, Ramp};
+use crate::sockets::peer;
+use crate::transport::Flow;
+use crate::transport::null::NullFlow;
+
+/// Buffer of a receiver of a stream of bytes: 128 KiB, the usual size of other tools' reads.
+const STREAM_BUFFER_BYTES: usize = 128 << 10;
+
+/// Bytes of a datagram that a truncating receiver takes: its header.
+const HEADER_BYTES: usize = 16;
+
+/// Carries the point's pattern out at one end; `begin` starts the clock of the run.
+pub(crate) fn carry<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    control: &Control,
+    begin: &dyn Fn(),
+) -> Result<EndReport, Failure> {
+    let mut report = EndReport::default();
+    if prepare.is_active() {
+        begin();
+    }
+    match (prepare.point.pattern, prepare.is_active()) {
+        (Pattern::Stream, true) => {
+            let sent = send(flows, prepare, control);
+            (report.counts, report.fairness) = sent.map_err(peer("cannot send the stream"))?;
+        }
+        (Pattern::Stream, false) => {
+            let received = receive(flows, prepare, control);
+            report.counts = received.map_err(peer("cannot receive the stream"))?;
+        }
+        (_, true) => {
+            let (asked, fairness) =
+                ask(flows, prepare, control).map_err(peer("the other end stopped answering"))?;
+            note_asked(&mut report, asked);
+            report.fairness = fairness;
+        }
+        (_, false) => {
+            let answered = answer(flows, prepare, control);
+            report.counts = answered.map_err(peer("cannot answer"))?;
+        }
+    }
+    if prepare.role == Role::Start || prepare.is_active() {
+        for flow in flows {
+            flow.finish().map_err(peer("cannot end the flow"))?;
+        }
+    }
+    Ok(report)
+}
+
+/// What the asking end found, in its report.
+pub(crate) fn note_asked(report: &mut EndReport, asked: Asked) {
+    report.counts = asked.counts;
+    report.rtt_ns = Some(asked.rtt_ns);
+    report.lost_round_trips = asked.lost;
+}
+
+type Sent = (Counts, Option<Fairness>);
+
+fn send<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Sent> {
+    let mut payload = vec![0x5a; prepare.point.payload.0 as usize];
+    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
+        return Ok((stream::send(flow, &mut payload, control)?, None));
+    }
+    let (counts, of_each) = stream::send_crowd(flows, &mut payload, control)?;
+    Ok((counts, Some(Fairness::of(&of_each))))
+}
+
+fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
+    let point = &prepare.point;
+    let bytes = match (point.transport, point.path) {
+        (Transport::Udp, Path::Trunc) => HEADER_BYTES,
+        // One byte more than a datagram has, so that a longer one is not mistaken for it.
+        (Transport::Udp, _) => point.payload.0 as usize + 1,
+        _ => STREAM_BUFFER_BYTES,
+    };
+    let mut buffer = vec![0; bytes];
+    let ramp = Ramp::of(prepare.duration_ns);
+    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
+        return stream::receive(flow, &mut buffer, ramp, control);
+    }
+    stream::receive_crowd(flows, &mut buffer, ramp, control)
+}
+
+/// Buffers of a request and of its response.
+pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
+    let point = &prepare.point;
+    let response = point.response.unwrap_or(point.payload);
+    (vec![0x5a; point.payload.0 as usize], vec![0x5a; response.0 as usize])
+}
+
+fn ask<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    control: &Control,
+) -> io::Result<(Asked, Option<Fairness>)> {
+    let point = &prepare.point;
+    let (mut request, mut response) = messages(prepare);
+    let asking = Asking {
+        outstanding: point.outstanding.unwrap_or(1) as usize,
+        is_reliable: point.transport != Transport::Udp,
+    };
+    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
+        let blocks = point.wait != Wait::Spin;
+        let asked = exchange::ask(flow, &mut request, &mut response, asking, blocks, control)?;
+        return Ok((asked, None));
+    }
+    let (asked, of_each) =
+        exchange::ask_crowd(flows, &mut request, &mut response, asking, control)?;
+    Ok((asked, Some(Fairness::of(&of_each))))
+}
+
+fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
+    let (mut request, mut response) = messages(prepare);
+    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
+        return exchange::answer(flow, &mut request, &mut response, control);
+    }
+    exchange::answer_crowd(flows, &mut request, &mut response, control)
+}
+
+/// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.
+pub fn instrument() -> Instrument {
+    const EACH: Duration = Duration::from_millis(50);
+    let measure = |run: &dyn Fn(&Control) -> (u64, u64)| {
+        let control = Control::default();
+        let (calls, elapsed_ns) = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(EACH);
+                control.stop.store(true, Relaxed);
+            });
+            run(&control)
+        });
+        elapsed_ns as f64 / calls.max(1) as f64
+    };
+    let stream_call_ns = measure(&|control| {
+        let counts = stream::send(&mut NullFlow::default(), black_box(&mut [0; 64]), control);
+        counts.map_or((0, 0), |counts| (counts.calls, counts.elapsed_ns))
+    });
+    let ping_pong_ns = measure(&|control| {
+        let (mut request, mut response) = ([0; 64], [0; 64]);
+        let (request, response) = (black_box(&mut request), black_box(&mut response));
+        let asking = Asking { outstanding: 1, is_reliable: true };
+        let asked =
+            exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
+        asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))
+    });
+    Instrument { stream_call_ns, ping_pong_ns }
+}

@@ -1,0 +1,60 @@
+//! What the control conversation and a load thread say to each other while a run is under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use fabricmark_proto::Failure;
+
+/// What the control conversation tells a running load thread.
+#[derive(Debug)]
+pub struct Control {
+    /// The starting end is to send nothing more.
+    pub stop: AtomicBool,
+    /// The run is given up.
+    pub abort: AtomicBool,
+    /// Bytes that the other end has sent in all; `u64::MAX` until that is known.
+    pub expected_bytes: AtomicU64,
+    /// Silence in nanoseconds that ends a receiver once the bytes are known.
+    pub idle_ns: AtomicU64,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            abort: AtomicBool::new(false),
+            expected_bytes: AtomicU64::new(u64::MAX),
+            idle_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Control {
+    /// How often a blocked load thread looks at its orders.
+    pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+    /// Tells a receiver how many bytes were sent and how much silence ends its wait.
+    pub fn drain(&self, bytes: u64, idle_ns: u64) {
+        self.idle_ns.store(idle_ns, Relaxed);
+        self.expected_bytes.store(bytes, Relaxed);
+    }
+
+    /// Gives the run up.
+    pub fn give_up(&self) {
+        self.abort.store(true, Relaxed);
+        self.stop.store(true, Relaxed);
+    }
+
+    /// An error when the run is given up.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.abort.load(Relaxed) { Err(Failure::Aborted) } else { Ok(()) }
+    }
+
+    /// Whether a receiver of datagrams that has been idle for so long need not wait any longer.
+    pub(crate) fn is_drained(&self, bytes: u64, idle_ns: u64) -> bool {
+        let expected_bytes = self.expected_bytes.load(Relaxed);
+        self.abort.load(Relaxed)
+            || (expected_bytes != u64::MAX
+                && (bytes >= expected_bytes || idle_ns >= self.idle_ns.load(Relaxed)))
+    }
+}

@@ -1,0 +1,71 @@
+//! Connect-exchange: a connection for each request and response, as netperf's CRR. The answering end
+//! closes first, so that no port of the asking end stays behind in TIME_WAIT (RFC 9293, section
+//! 3.6.1).
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::exchange::Asked;
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::transport::bytes::ByteStream;
+use crate::transport::is_timeout;
+use fabricmark_record::Counts;
+
+/// Makes exchanges, each over a connection of its own, until told to stop. The time of one is from
+/// before the connection is asked for to the other end's close.
+pub fn ask<S: Read + Write>(
+    connect: impl Fn() -> io::Result<S>,
+    request: &[u8],
+    response: &mut [u8],
+    control: &Control,
+) -> io::Result<Asked> {
+    let mut asked = Asked::default();
+    let began = now_ns();
+    while !control.stop.load(Relaxed) {
+        let departed_ns = now_ns();
+        let mut stream = connect()?;
+        stream.write_all(request)?;
+        stream.read_exact(response)?;
+        if stream.read(&mut [0])? > 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more than the response"));
+        }
+        drop(stream);
+        asked.rtt_ns.record(now_ns() - departed_ns);
+        asked.counts.calls += 1;
+    }
+    asked.counts.bytes = asked.counts.calls * request.len() as u64;
+    asked.counts.elapsed_ns = now_ns() - began;
+    Ok(asked)
+}
+
+/// Answers one request over each connection until the coordinator says that all are made. `accept`
+/// gives [`io::ErrorKind::WouldBlock`] when nobody asks.
+pub fn answer<S: ByteStream>(
+    accept: impl Fn() -> io::Result<S>,
+    request: &mut [u8],
+    response: &[u8],
+    control: &Control,
+) -> io::Result<Counts> {
+    let mut counts = Counts::default();
+    let began = now_ns();
+    loop {
+        match accept() {
+            Ok(mut stream) => {
+                stream.read_exact(request)?;
+                stream.write_all(response)?;
+                stream.finish()?;
+                counts.calls += 1;
+            }
+            Err(error) if is_timeout(&error) => {
+                if control.is_drained(0, u64::MAX) {
+                    break;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    counts.bytes = counts.calls * response.len() as u64;
+    counts.elapsed_ns = now_ns() - began;
+    Ok(counts)
+}

@@ -1,0 +1,117 @@
+//! Whatever is a stream of bytes in both directions: TCP, MPTCP, SCTP, Unix-domain sockets.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use super::{Flow, Message, Moved};
+
+/// A connection that carries bytes.
+pub trait ByteStream: Read + Write + AsFd {
+    /// Bytes that have arrived and not been read.
+    fn waiting_bytes(&self) -> io::Result<u64>;
+
+    /// Ends this direction of the connection.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl ByteStream for TcpStream {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        Ok(rustix::io::ioctl_fionread(self)?)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl ByteStream for UnixStream {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        Ok(rustix::io::ioctl_fionread(self)?)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+/// A flow over an open connection.
+#[derive(Debug)]
+pub struct ByteFlow<S> {
+    stream: S,
+    /// Bytes of the payload under way that are written.
+    written: usize,
+    /// Bytes of the message under way that are read.
+    read: usize,
+}
+
+impl<S: ByteStream> ByteFlow<S> {
+    /// A flow over a connection whose opening is done.
+    pub fn new(stream: S) -> Self {
+        Self { stream, written: 0, read: 0 }
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+}
+
+impl<S: ByteStream> Flow for ByteFlow<S> {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        let bytes = self.stream.write(&payload[self.written..])?;
+        self.written += bytes;
+        if self.written == payload.len() {
+            self.written = 0;
+        }
+        Ok(Moved::one(bytes))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        match self.stream.read(buffer)? {
+            0 => Ok(Moved::default()),
+            bytes => Ok(Moved::one(bytes)),
+        }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.stream.waiting_bytes()
+    }
+
+    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+        while self.written < message.len() {
+            self.written += self.stream.write(&message[self.written..])?;
+        }
+        self.written = 0;
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        while self.read < buffer.len() {
+            match self.stream.read(&mut buffer[self.read..])? {
+                0 if self.read == 0 => return Ok(Message::End),
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => self.read += bytes,
+            }
+        }
+        self.read = 0;
+        Ok(Message::Next)
+    }
+
+    fn has_end(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self.stream.finish() {
+            // The other end may have closed first.
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.as_fd())
+    }
+}

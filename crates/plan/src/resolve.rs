@@ -1,0 +1,171 @@
+//! From one level of each factor to a point: defaults filled in, contradictions refused.
+
+use std::str::FromStr;
+
+use fabricmark_units::Bytes;
+use fabricmark_wire::{Family, Link};
+
+use crate::factor::Factor;
+use crate::plan::Where;
+use crate::point::{Direction, Path, Pattern, Point, Transport, Wait};
+
+/// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
+/// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
+const UDP_RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
+
+/// Why levels do not make a point together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {help}")]
+pub struct Contradiction {
+    /// The factor whose level does not fit.
+    pub factor: Factor,
+    /// What does not fit.
+    pub message: String,
+    /// What would.
+    pub help: String,
+}
+
+/// The point of these levels; a level that does not apply to the point is left out.
+pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
+    let levels = Levels(levels);
+    let pattern = levels.required(Factor::Pattern, Pattern::named)?;
+    let transport = levels.required(Factor::Transport, Transport::named)?;
+    let family = levels.required(Factor::Family, |level| match level {
+        "4" => Some(Family::V4),
+        "6" => Some(Family::V6),
+        _ => None,
+    })?;
+    let payload: Bytes = levels.required(Factor::Payload, |level| level.parse().ok())?;
+    let link: Link = levels.required(Factor::Link, |level| level.parse().ok())?;
+    let (is_stream, has_tcp) = (pattern == Pattern::Stream, transport.has_tcp());
+    let has_response = matches!(pattern, Pattern::Exchange | Pattern::ConnectExchange);
+    let flows = levels.parsed(Factor::Flows).unwrap_or(1);
+    let wait = levels.word(Factor::Wait, Wait::named);
+    let point = Point {
+        pattern,
+        transport,
+        family,
+        payload,
+        response: has_response.then(|| levels.parsed(Factor::Response).unwrap_or(payload)),
+        outstanding: (pattern == Pattern::Exchange)
+            .then(|| levels.parsed(Factor::Outstanding).unwrap_or(1)),
+        direction: is_stream.then(|| {
+            levels.word(Factor::Direction, Direction::named).unwrap_or(Direction::Forward)
+        }),
+        flows,
+        link,
+        path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
+        wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
+        congestion: levels.parsed(Factor::Congestion).filter(|_| has_tcp),
+        nodelay: has_tcp.then(|| levels.parsed(Factor::Nodelay).unwrap_or(!is_stream)),
+        mss: levels.parsed(Factor::Mss).filter(|_| has_tcp),
+        dscp: levels.parsed(Factor::Dscp),
+        receive_buffer: levels
+            .parsed(Factor::ReceiveBuffer)
+            .or((transport == Transport::Udp).then_some(UDP_RECEIVE_BUFFER)),
+        send_buffer: levels.parsed(Factor::SendBuffer),
+        label: levels.parsed(Factor::Label),
+    };
+    check(&point)?;
+    Ok(point)
+}
+
+struct Levels<'a>(&'a Where);
+
+impl Levels<'_> {
+    fn word<T>(&self, factor: Factor, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+        self.0.get(&factor).and_then(|level| read(level))
+    }
+
+    fn parsed<T: FromStr>(&self, factor: Factor) -> Option<T> {
+        self.word(factor, |level| level.parse().ok())
+    }
+
+    fn required<T>(
+        &self,
+        factor: Factor,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Contradiction> {
+        self.word(factor, read).ok_or_else(|| {
+            let name = factor.key();
+            contradiction(factor, format!("no {name} is given"), format!("add {name}"))
+        })
+    }
+}
+
+fn contradiction(factor: Factor, message: String, help: impl Into<String>) -> Contradiction {
+    Contradiction { factor, message, help: help.into() }
+}
+
+/// Refuses what no run could carry out.
+fn check(point: &Point) -> Result<(), Contradiction> {
+    let Point { pattern, transport, family, wait, flows, link, .. } = *point;
+    let refuse = |factor, message, help: &str| Err(contradiction(factor, message, help));
+    if transport.has_tcp() && point.congestion.is_none() {
+        let message = format!("{transport} without a congestion control");
+        let help = "add congestion = \"cubic\" to [settings]: kernels differ in their default";
+        return refuse(Factor::Transport, message, help);
+    }
+    let largest = family.udp_payload_max();
+    for (factor, bytes) in
+        [(Factor::Payload, Some(point.payload)), (Factor::Response, point.response)]
+    {
+        if let Some(Bytes(bytes)) = bytes
+            && transport == Transport::Udp
+            && bytes > largest
+        {
+            let message = format!("{bytes} bytes do not fit a UDP datagram over {family}");
+            let help = format!("use at most {largest}, or [[exclude]] transport = \"udp\" there");
+            return refuse(factor, message, &help);
+        }
+    }
+    if transport == Transport::Unix && link != Link::Loopback {
+        let message = format!("unix sockets do not cross {link}");
+        return refuse(Factor::Transport, message, "use link = \"loopback\"");
+    }
+    if pattern == Pattern::ConnectExchange {
+        if !matches!(transport, Transport::Tcp | Transport::Mptcp | Transport::Unix) {
+            let message = format!("{transport} has no connection for each exchange");
+            return refuse(Factor::Pattern, message, "use tcp, mptcp or unix");
+        }
+        if flows > 1 || wait != Wait::Block {
+            let message = "connect-exchange is carried by one flow that blocks".to_owned();
+            return refuse(Factor::Pattern, message, "leave out flows and wait");
+        }
+    }
+    if transport == Transport::Null && (flows > 1 || wait != Wait::Block) {
+        let message = "the null transport has one flow and nothing to wait for".to_owned();
+        return refuse(Factor::Transport, message, "leave out flows and wait");
+    }
+    if flows > 1 && wait != Wait::Epoll {
+        let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
+        return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
+    }
+    check_path(point)
+}
+
+/// A path other than plain calls is one of few transports, and of streams.
+fn check_path(point: &Point) -> Result<(), Contradiction> {
+    let Point { pattern, transport, path, flows, wait, .. } = *point;
+    let carriers: &[Transport] = match path {
+        Path::Copy => return Ok(()),
+        Path::Mmsg | Path::Gso => &[Transport::Udp],
+        Path::Trunc => &[Transport::Tcp, Transport::Udp],
+        Path::ZeroCopy | Path::SendFile | Path::Splice => &[Transport::Tcp],
+    };
+    let refuse = |message, help: String| Err(contradiction(Factor::Path, message, help));
+    if !carriers.contains(&transport) {
+        let words: Vec<&str> = carriers.iter().map(|carrier| carrier.word()).collect();
+        let message = format!("the path {path} is none of {transport}");
+        return refuse(message, format!("use transport {}, or path copy", words.join(" or ")));
+    }
+    if pattern != Pattern::Stream {
+        let message = format!("the path {path} carries streams, not {pattern}");
+        return refuse(message, "use path copy".to_owned());
+    }
+    if flows > 1 || wait == Wait::Epoll {
+        let message = format!("the path {path} is carried by one flow without epoll");
+        return refuse(message, "use flows 1 and wait block, spin or busy-poll".to_owned());
+    }
+    Ok(())
+}
