@@ -1,4 +1,6 @@
-//! What is known of this machine, as far as a record needs it.
+//! What is known of this machine: facts for a record, and what would spoil a measurement.
+
+pub mod doctor;
 
 use std::fs;
 

@@ -1,0 +1,142 @@
+//! What on this machine would spoil a measurement.
+//!
+//! Each noun has its file: it reads what it needs below a root and hands plain texts and values to
+//! functions that judge. `docs/doctor.md` lists every check; every check has at least one finding,
+//! if only that it could not be made.
+
+mod buffers;
+mod clock;
+mod counters;
+mod cpus;
+mod ethtool;
+mod filter;
+mod finding;
+mod frequency;
+mod guest;
+mod idle;
+mod interface;
+mod interrupts;
+mod limits;
+mod neighbours;
+mod stat;
+mod steering;
+#[expect(unsafe_code, reason = "questions to network drivers that no safe crate asks")]
+mod sys;
+mod tcp;
+mod text;
+mod tree;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub use ethtool::Settings;
+pub use finding::{Check, Evidence, Finding, Severity};
+pub use text::text;
+
+use tree::Tree;
+
+/// Every check, in the order of `docs/doctor.md`.
+pub const CHECKS: [Check; 32] = [
+    frequency::GOVERNOR,
+    frequency::TURBO,
+    idle::IDLE_STATES,
+    idle::SIBLINGS,
+    clock::CLOCK_SOURCE,
+    clock::CLOCK_COST,
+    clock::TSC,
+    guest::VIRTUAL_MACHINE,
+    guest::STOLEN_TIME,
+    neighbours::BUSY_PROCESSES,
+    neighbours::LOAD_AVERAGE,
+    neighbours::CPU_PRESSURE,
+    limits::MEMORY,
+    limits::MITIGATIONS,
+    limits::PERF_EVENTS,
+    limits::OPEN_FILES,
+    buffers::SOCKET_BUFFERS,
+    buffers::TCP_BUFFERS,
+    buffers::BACKLOG,
+    tcp::CONGESTION,
+    tcp::QDISC,
+    tcp::LOCAL_PORTS,
+    filter::CONNTRACK,
+    filter::PACKET_FILTER,
+    steering::IRQBALANCE,
+    interface::LINK,
+    interface::MTU,
+    ethtool::OFFLOADS,
+    ethtool::COALESCING,
+    interrupts::PLACEMENT,
+    steering::STEERING,
+    counters::ERRORS,
+];
+
+/// What system calls say of this process and this machine.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Processors that this process may use; a run's ends are bound to the first two.
+    pub cpus: Vec<u32>,
+    /// Whether the user is root.
+    pub is_root: bool,
+    /// Soft and hard limit of open files; `u64::MAX` where there is none.
+    pub open_files: (u64, u64),
+    /// Time that one reading of the clock takes, in nanoseconds.
+    pub clock_reading_ns: f64,
+    /// Time between the two looks at busy processes.
+    pub interval: Duration,
+    /// Asks a network card for its settings, or says why it does not answer.
+    pub settings: fn(&str) -> Result<Settings, String>,
+}
+
+impl System {
+    /// This machine, looked at for 100 ms: ten ticks of the kernel's usual 100 a second.
+    pub fn here() -> Self {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        Self {
+            cpus: crate::cpus(),
+            is_root: rustix::process::geteuid().is_root(),
+            open_files: (files.current.unwrap_or(u64::MAX), files.maximum.unwrap_or(u64::MAX)),
+            clock_reading_ns: clock_reading_ns(),
+            interval: Duration::from_millis(100),
+            settings: ethtool::settings,
+        }
+    }
+}
+
+/// The least of 20 times, since whatever interrupts makes it longer.
+fn clock_reading_ns() -> f64 {
+    const READINGS: u32 = 1000;
+    let times = (0..20).map(|_| {
+        let began = Instant::now();
+        let last = (0..READINGS).fold(began, |_, _| Instant::now());
+        (last - began).as_secs_f64() * 1e9 / f64::from(READINGS)
+    });
+    times.fold(f64::INFINITY, f64::min)
+}
+
+/// Examines the machine whose files are below `root`; the gravest findings come first.
+pub fn examine(root: &Path, system: &System) -> Vec<Finding> {
+    let tree = Tree::new(root);
+    let (interfaces, links) = interface::links(&tree);
+    let mut findings: Vec<Finding> = [
+        frequency::examine(&tree),
+        idle::examine(&tree, system),
+        clock::examine(&tree, system.clock_reading_ns),
+        guest::examine(&tree),
+        neighbours::examine(&tree, system.interval),
+        limits::examine(&tree, system),
+        buffers::examine(&tree),
+        tcp::examine(&tree),
+        filter::examine(&tree),
+        links,
+        interface::examine(&tree, system, &interfaces),
+        interrupts::examine(&tree, system, &interfaces),
+        steering::examine(&tree, &interfaces, &neighbours::processes(&tree)),
+        counters::examine(&tree, &interfaces),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}

@@ -1,0 +1,193 @@
+//! Whether the kernel lets a socket hold what a fast or long path has under way.
+
+use super::finding::{Check, Evidence, Finding};
+use super::tree::{File, Tree};
+
+pub(super) const SOCKET_BUFFERS: Check = Check {
+    name: "socket-buffers",
+    why: "A socket that asks for more (SO_RCVBUF, SO_SNDBUF) gets no more without privilege: a \
+          burst of datagrams is lost at the receiver, and a window stays small.",
+};
+
+pub(super) const TCP_BUFFERS: Check = Check {
+    name: "tcp-buffers",
+    why: "TCP has at most a window under way each round trip, and its window ends at these limits.",
+};
+
+pub(super) const BACKLOG: Check = Check {
+    name: "backlog",
+    why: "Packets on virtual links and steered packets wait in a queue for each processor, and \
+          what does not fit is dropped before any socket counts it.",
+};
+
+/// The path that buffers should be good for: 10 Gbit/s, the usual link between hosts that are measured ...
+const PATH_BPS: f64 = 10e9;
+
+/// ... at a round trip of 10 ms, some 1000 km of fibre.
+const PATH_RTT_S: f64 = 0.01;
+
+/// Bytes under way on that path: 12.5 MB.
+const PATH_BYTES: f64 = PATH_BPS * PATH_RTT_S / 8.0;
+
+/// Full Ethernet frames under way on that path: 1,538 bytes each on the wire.
+const PATH_FRAMES: u64 = 8127;
+
+/// TCP offers half of its receive buffer as window and leaves half for overhead (`tcp_adv_win_scale`
+/// 1, ip-sysctl in the kernel); a sender's buffer holds about as much overhead.
+const TCP_BYTES_PER_WINDOW_BYTE: f64 = 2.0;
+
+/// What the commands raise limits to: the next power of two above what the path needs.
+const SOCKET_BYTES: u64 = 1 << 24;
+const TCP_BYTES: u64 = 1 << 25;
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
+    vec![
+        socket_buffers(
+            &tree.file("/proc/sys/net/core/rmem_max"),
+            &tree.file("/proc/sys/net/core/wmem_max"),
+        ),
+        tcp_buffers(
+            &tree.file("/proc/sys/net/ipv4/tcp_rmem"),
+            &tree.file("/proc/sys/net/ipv4/tcp_wmem"),
+        ),
+        backlog(
+            &tree.file("/proc/sys/net/core/netdev_max_backlog"),
+            &tree.file("/proc/net/softnet_stat"),
+        ),
+    ]
+}
+
+/// Longest round trip at which a window fills 10 Gbit/s.
+fn reach(window_bytes: f64) -> String {
+    let rtt_ms = window_bytes * 8.0 / PATH_BPS * 1e3;
+    format!("10 Gbit/s up to {rtt_ms:.1} ms of round trip")
+}
+
+/// Judges the limits of SO_RCVBUF and SO_SNDBUF, which the kernel doubles for its overhead
+/// (socket(7)): the whole value is window.
+fn socket_buffers(receive: &File, send: &File) -> Finding {
+    let (Some(receive_max), Some(send_max)) = (receive.count(), send.count()) else {
+        return SOCKET_BUFFERS
+            .not_observable("Limits of socket buffers: cannot be read")
+            .found(receive)
+            .found(send);
+    };
+    let window = receive_max.min(send_max) as f64;
+    let title = format!("Sockets may ask for {:.1} MB: {}", window / 1e6, reach(window));
+    let finding = if window < PATH_BYTES {
+        SOCKET_BUFFERS.may_spoil(title).mended_by(format!(
+            "sysctl -w net.core.rmem_max={} net.core.wmem_max={}",
+            receive_max.max(SOCKET_BYTES),
+            send_max.max(SOCKET_BYTES)
+        ))
+    } else {
+        SOCKET_BUFFERS.fine(title)
+    };
+    finding.found(receive).found(send)
+}
+
+/// Judges the largest of `min default max`, up to which TCP grows its buffers by itself.
+fn tcp_buffers(receive: &File, send: &File) -> Finding {
+    let (&[receive_min, receive_default, receive_max], &[send_min, send_default, send_max]) =
+        (&receive.counts()[..], &send.counts()[..])
+    else {
+        return TCP_BUFFERS
+            .not_observable("Limits of TCP's buffers: cannot be read")
+            .found(receive)
+            .found(send);
+    };
+    let window = receive_max.min(send_max) as f64 / TCP_BYTES_PER_WINDOW_BYTE;
+    let title = format!("TCP's window ends near {:.1} MB: {}", window / 1e6, reach(window));
+    let finding = if window < PATH_BYTES {
+        TCP_BUFFERS.may_spoil(title).mended_by(format!(
+            "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {}\" \
+             net.ipv4.tcp_wmem=\"{send_min} {send_default} {}\"",
+            receive_max.max(TCP_BYTES),
+            send_max.max(TCP_BYTES)
+        ))
+    } else {
+        TCP_BUFFERS.fine(title)
+    };
+    finding.found(receive).found(send)
+}
+
+/// Judges drops since boot: the second number, in hexadecimal, of each processor's line in
+/// softnet_stat (`softnet_seq_show` in the kernel's net/core/net-procfs.c).
+fn backlog(limit: &File, softnet: &File) -> Finding {
+    let dropped: Option<Vec<u64>> = softnet.text().map(|text| {
+        let words = text.lines().filter_map(|line| line.split_whitespace().nth(1));
+        words.filter_map(|word| u64::from_str_radix(word, 16).ok()).collect()
+    });
+    let Some(dropped) = dropped.filter(|drops| !drops.is_empty()) else {
+        return BACKLOG
+            .not_observable("Drops of the backlog: cannot be read")
+            .found(limit)
+            .found(Evidence::new(&softnet.path, "no drops in its lines"));
+    };
+    let dropped = dropped.into_iter().fold(0, u64::saturating_add);
+    // Twice what there is, and at least enough for the path.
+    let size = limit.count().unwrap_or(0).saturating_mul(2).clamp(10_000, 1_000_000);
+    let command = format!("sysctl -w net.core.netdev_max_backlog={size}");
+    let finding = if dropped > 0 {
+        BACKLOG
+            .may_spoil(format!("The backlog overflowed: {dropped} packets dropped since boot"))
+            .mended_by(command)
+    } else if limit.count().is_some_and(|frames| frames < PATH_FRAMES) {
+        BACKLOG.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").mended_by(command)
+    } else {
+        BACKLOG.fine("The backlog has dropped nothing since boot")
+    };
+    finding
+        .found(limit)
+        .found(Evidence::new(format!("{}, 2nd column", softnet.path), dropped.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::*;
+
+    #[test]
+    fn socket_buffers_are_judged_by_the_smaller_limit() {
+        let judge = |receive: &str, send: &str| {
+            socket_buffers(&File::of("/rmem_max", receive), &File::of("/wmem_max", send))
+        };
+        let finding = judge("212992", "16777216");
+        assert_eq!(finding.severity, MaySpoil);
+        let title = "Sockets may ask for 0.2 MB: 10 Gbit/s up to 0.2 ms of round trip";
+        assert_eq!(finding.title, title);
+        let command = "sysctl -w net.core.rmem_max=16777216 net.core.wmem_max=33554432";
+        assert_eq!(judge("212992", "33554432").remedy.as_deref(), Some(command));
+        assert_eq!(judge("16777216", "16777216").severity, Fine);
+        assert_eq!(judge("16777216", "").severity, NotObservable);
+    }
+
+    #[test]
+    fn the_remedy_for_tcp_raises_the_largest_number_only() {
+        let judge = |receive: &str, send: &str| {
+            tcp_buffers(&File::of("/tcp_rmem", receive), &File::of("/tcp_wmem", send))
+        };
+        let finding = judge("4096\t131072\t67108864", "4096\t16384\t4194304");
+        assert_eq!(finding.severity, MaySpoil);
+        let command = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 67108864\" \
+                       net.ipv4.tcp_wmem=\"4096 16384 33554432\"";
+        assert_eq!(finding.remedy.as_deref(), Some(command));
+        assert_eq!(judge("4096 131072 33554432", "4096 16384 33554432").severity, Fine);
+        assert_eq!(judge("4096 131072", "x").severity, NotObservable);
+    }
+
+    #[test]
+    fn drops_of_all_processors_are_added() {
+        let limit = File::of("/netdev_max_backlog", "1000");
+        let judge = |text: &str| backlog(&limit, &File::of("/softnet_stat", text));
+        let finding = judge("39c42f71 0000000a 000000fd\n075d0b76 00000006 0000006d\n");
+        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.title, "The backlog overflowed: 16 packets dropped since boot");
+        assert_eq!(finding.remedy.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=10000"));
+        assert_eq!(judge("39c42f71 00000000 000000fd").severity, Note);
+        assert_eq!(judge("").severity, NotObservable);
+        let long = File::of("/netdev_max_backlog", "10000");
+        assert_eq!(backlog(&long, &File::of("/softnet_stat", "1 0 0")).severity, Fine);
+    }
+}

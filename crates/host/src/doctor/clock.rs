@@ -1,0 +1,146 @@
+//! What tells the time, and what reading it costs.
+
+use super::finding::{Check, Evidence, Finding};
+use super::tree::{File, Tree};
+
+pub(super) const CLOCK_SOURCE: Check = Check {
+    name: "clock-source",
+    why: "Every packet is stamped: a clock in a device is read through the kernel and takes a \
+          microsecond, which is in every round trip and limits the rate.",
+};
+
+pub(super) const CLOCK_COST: Check = Check {
+    name: "clock-cost",
+    why: "Every round trip holds two readings of the clock, and what they cost is measured with it.",
+};
+
+pub(super) const TSC: Check = Check {
+    name: "tsc",
+    why: "A time stamp counter that changes its rate or stops in idle states is given up by the \
+          kernel for a slow clock, at times in the middle of a run.",
+};
+
+/// Clock sources that the vDSO reads without entering the kernel (`vdso_clock_mode` of each in the
+/// kernel's arch folders).
+const FAST: [&str; 6] = [
+    "tsc",
+    "kvm-clock",
+    "hyperv_clocksource_tsc_page",
+    "xen",
+    "arch_sys_counter",
+    "riscv_clocksource",
+];
+
+/// A reading that takes longer than this enters the kernel: the vDSO takes 20 to 60 ns, a system
+/// call and a device some 1,000 ns.
+const READING_NS_MAX: f64 = 200.0;
+
+/// Reads and judges. `reading_ns` is what one reading of the clock was measured to take.
+pub(super) fn examine(tree: &Tree, reading_ns: f64) -> Vec<Finding> {
+    let folder = "/sys/devices/system/clocksource/clocksource0";
+    vec![
+        clock_source(
+            &tree.file(&format!("{folder}/current_clocksource")),
+            &tree.file(&format!("{folder}/available_clocksource")),
+        ),
+        clock_cost(reading_ns),
+        tsc(&tree.file("/proc/cpuinfo")),
+    ]
+}
+
+fn clock_source(current: &File, available: &File) -> Finding {
+    let Some(name) = current.text() else {
+        return CLOCK_SOURCE.not_observable("Clock source: the kernel does not say").found(current);
+    };
+    let finding = if FAST.contains(&name) {
+        CLOCK_SOURCE.fine(format!("The clock source is {name}, read without entering the kernel"))
+    } else {
+        let slow = CLOCK_SOURCE.spoils(format!("The clock source is slow: {name}"));
+        let mut offered = available.text().unwrap_or_default().split_whitespace();
+        match offered.find(|name| FAST.contains(name)) {
+            Some(fast) => slow.mended_by(format!("echo {fast} > {}", current.path)),
+            None => slow,
+        }
+    };
+    finding.found(current).found(available)
+}
+
+fn clock_cost(reading_ns: f64) -> Finding {
+    let finding = if reading_ns > READING_NS_MAX {
+        CLOCK_COST.may_spoil(format!("Reading the clock takes {reading_ns:.0} ns"))
+    } else {
+        CLOCK_COST.fine(format!("Reading the clock takes {reading_ns:.0} ns"))
+    };
+    finding.found(Evidence::new(
+        "clock_gettime(CLOCK_MONOTONIC), best of 20 x 1,000",
+        format!("{reading_ns:.1} ns"),
+    ))
+}
+
+/// Judges the flags of the first processor.
+fn tsc(cpuinfo: &File) -> Finding {
+    let Some(flags) = flags(cpuinfo) else {
+        return TSC
+            .not_observable("Time stamp counter: /proc/cpuinfo has no x86 flags")
+            .found(Evidence::new(&cpuinfo.path, "no line `flags`"));
+    };
+    let has = |flag: &str| flags.contains(&flag);
+    let evidence = ["constant_tsc", "nonstop_tsc"].map(|flag| {
+        Evidence::new(
+            format!("{} flags", cpuinfo.path),
+            if has(flag) { flag.to_owned() } else { format!("no {flag}") },
+        )
+    });
+    let finding = if has("constant_tsc") && has("nonstop_tsc") {
+        TSC.fine("The time stamp counter is invariant")
+    } else {
+        TSC.may_spoil("The time stamp counter is not invariant")
+    };
+    finding.found_all(evidence)
+}
+
+/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
+pub(super) fn flags(cpuinfo: &File) -> Option<Vec<&str>> {
+    let line = cpuinfo.text()?.lines().find_map(|line| {
+        let (name, flags) = line.split_once(':')?;
+        (name.trim() == "flags").then_some(flags)
+    })?;
+    Some(line.split_whitespace().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::*;
+
+    fn source(current: &str, available: &str) -> Finding {
+        clock_source(&File::of("/sys/current", current), &File::of("/sys/available", available))
+    }
+
+    #[test]
+    fn a_slow_clock_source_spoils_and_a_fast_one_is_chosen_where_offered() {
+        for name in ["hpet", "acpi_pm", "jiffies"] {
+            let finding = source(name, "hpet acpi_pm");
+            assert_eq!((finding.severity, finding.remedy), (Spoils, None), "{name}");
+        }
+        let finding = source("acpi_pm", "tsc hpet acpi_pm");
+        assert_eq!(finding.remedy.as_deref(), Some("echo tsc > /sys/current"));
+        for name in FAST {
+            assert_eq!(source(name, name).severity, Fine, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_reading_beyond_200_ns_may_spoil() {
+        assert_eq!(clock_cost(35.0).severity, Fine);
+        assert_eq!(clock_cost(900.0).severity, MaySpoil);
+    }
+
+    #[test]
+    fn an_invariant_counter_has_both_flags() {
+        let judge = |text: &str| tsc(&File::of("/proc/cpuinfo", text)).severity;
+        assert_eq!(judge("processor : 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n"), Fine);
+        assert_eq!(judge("flags : fpu tsc constant_tsc\n"), MaySpoil);
+        assert_eq!(judge("processor : 0\nFeatures : fp asimd\n"), NotObservable);
+    }
+}

@@ -1,0 +1,71 @@
+//! What the network cards counted as wrong.
+
+use super::finding::{Check, Evidence, Finding};
+use super::interface::Interface;
+use super::tree::{File, Tree};
+
+pub(super) const ERRORS: Check = Check {
+    name: "interface-errors",
+    why: "Packets that a card damages or drops are missing on the path, and TCP slows down for \
+          each of them.",
+};
+
+/// Counters of lost packets; the total of errors holds those of its kinds (linux/if_link.h).
+const COUNTERS: [&str; 6] =
+    ["rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors", "collisions"];
+
+/// Share of packets lost at which one TCP connection of 1,460-byte segments over a round trip of
+/// 1 ms falls below 10 Gbit/s: (1.22 x 11,680 bits / 1 ms / 10 Gbit/s)^2 (Mathis et al., The
+/// Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, 1997).
+const LOST_MAX: f64 = 2e-6;
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree, interfaces: &[Interface]) -> Vec<Finding> {
+    let judge = |interface: &Interface| {
+        let file = |leaf: &str| tree.file(&format!("{}/statistics/{leaf}", interface.folder()));
+        let packets = [file("rx_packets"), file("tx_packets")];
+        errors(&interface.name, &packets, &COUNTERS.map(file))
+    };
+    interfaces.iter().map(judge).collect()
+}
+
+fn errors(name: &str, packets: &[File], counters: &[File]) -> Finding {
+    let sum =
+        |files: &[File]| files.iter().filter_map(File::count).fold(0_u64, u64::saturating_add);
+    if counters.iter().all(|file| file.count().is_none()) {
+        return ERRORS
+            .not_observable(format!("Errors of {name}: cannot be read"))
+            .found_all(counters.iter().take(1).map(Evidence::from));
+    }
+    let (packets_sum, lost) = (sum(packets), sum(counters));
+    let title = format!("{name} lost or damaged {lost} of {packets_sum} packets since boot");
+    let finding = if lost == 0 {
+        ERRORS.fine(format!("{name} lost and damaged nothing since boot"))
+    } else if lost as f64 >= LOST_MAX * packets_sum as f64 {
+        ERRORS.may_spoil(title)
+    } else {
+        ERRORS.note(title)
+    };
+    let not_zero = counters.iter().filter(|file| file.count().is_some_and(|count| count > 0));
+    finding.found_all(packets.iter().chain(not_zero).map(Evidence::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::*;
+
+    #[test]
+    fn losses_matter_by_their_share_of_the_packets() {
+        let judge = |packets: &str, lost: &str| {
+            errors("eth0", &[File::of("/rx_packets", packets)], &[File::of("/rx_dropped", lost)])
+        };
+        assert_eq!(judge("1000000", "0").severity, Fine);
+        assert_eq!(judge("1000000", "1").severity, Note);
+        let finding = judge("1000000", "3");
+        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.title, "eth0 lost or damaged 3 of 1000000 packets since boot");
+        assert_eq!(finding.evidence[1], Evidence::new("/rx_dropped", "3"));
+        assert_eq!(judge("1000000", "?").severity, NotObservable);
+    }
+}

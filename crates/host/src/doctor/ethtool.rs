@@ -1,0 +1,209 @@
+//! What a driver says of its offloads and of how it holds interrupts back.
+
+use std::io;
+
+use rustix::net::{AddressFamily, SocketType, socket};
+
+use super::finding::{Check, Evidence, Finding};
+use super::sys;
+
+pub(super) const OFFLOADS: Check = Check {
+    name: "offloads",
+    why: "Offloads decide what a packet is: without them every 1,500 bytes cost the processor as \
+          much as 64 KiB do with them.",
+};
+
+pub(super) const COALESCING: Check = Check {
+    name: "coalescing",
+    why: "A card that waits for more packets before it interrupts adds that wait to every round \
+          trip; for throughput the wait is good.",
+};
+
+/// Longest wait before an interrupt that is let pass, in microseconds: a round trip of some 20 µs
+/// that grows by more differs by more than a tenth.
+const RX_USECS_MAX: u32 = 2;
+
+/// Settings of a network card; `None` where its driver does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// TCP segmentation by the card.
+    pub tso: Option<bool>,
+    /// Segmentation by the kernel, late on the way out.
+    pub gso: Option<bool>,
+    /// Merging of received segments by the kernel.
+    pub gro: Option<bool>,
+    /// Merging of received segments by the card.
+    pub lro: Option<bool>,
+    /// Time that a received packet waits for more before the interrupt, in microseconds.
+    pub rx_usecs: Option<u32>,
+    /// Whether the card changes that time by itself.
+    pub adaptive_rx: Option<bool>,
+}
+
+// Commands of linux/ethtool.h that every user may give (`dev_ethtool` in net/ethtool/ioctl.c).
+const ETHTOOL_GCOALESCE: u32 = 0x0e;
+const ETHTOOL_GTSO: u32 = 0x1e;
+const ETHTOOL_GGSO: u32 = 0x23;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_GGRO: u32 = 0x2b;
+
+/// The flag of LRO in the answer to ETHTOOL_GFLAGS.
+const ETH_FLAG_LRO: u32 = 1 << 15;
+
+/// Asks a device; an error says that there is no such device, or no socket to ask through.
+pub fn settings(device: &str) -> Result<Settings, String> {
+    read(device).map_err(|error| error.to_string())
+}
+
+fn read(device: &str) -> io::Result<Settings> {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // What a driver does not support is `None`; a device that cannot be is an error.
+    let ask = |command: u32| {
+        let mut words = [0; 23];
+        words[0] = command;
+        match sys::ask(&socket, device, &mut words) {
+            Ok(()) => Ok(Some(words)),
+            Err(error) if matches!(error.raw_os_error(), None | Some(libc::ENODEV)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    };
+    // `struct ethtool_value` has its value in the second word.
+    let is_on = |command| Ok::<_, io::Error>(ask(command)?.map(|words| words[1] != 0));
+    // `struct ethtool_coalesce`: rx_coalesce_usecs is word 1, use_adaptive_rx_coalesce word 10.
+    let coalescing = ask(ETHTOOL_GCOALESCE)?;
+    Ok(Settings {
+        tso: is_on(ETHTOOL_GTSO)?,
+        gso: is_on(ETHTOOL_GGSO)?,
+        gro: is_on(ETHTOOL_GGRO)?,
+        lro: ask(ETHTOOL_GFLAGS)?.map(|words| words[1] & ETH_FLAG_LRO != 0),
+        rx_usecs: coalescing.map(|words| words[1]),
+        adaptive_rx: coalescing.map(|words| words[10] != 0),
+    })
+}
+
+const SOURCE: &str = "ioctl SIOCETHTOOL";
+
+fn word(setting: Option<bool>) -> &'static str {
+    match setting {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "not said",
+    }
+}
+
+/// Judges what the card and the kernel do to packets by themselves.
+pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Finding {
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(reason) => {
+            return OFFLOADS
+                .not_observable(format!("Offloads of {name}: the driver does not answer"))
+                .found(Evidence::new(format!("{SOURCE} {name}"), reason));
+        }
+    };
+    let Settings { tso, gso, gro, lro, .. } = *settings;
+    let named = [("tso", tso), ("gso", gso), ("gro", gro)];
+    let off: Vec<&str> =
+        named.iter().filter(|(_, is_on)| *is_on == Some(false)).map(|(name, _)| *name).collect();
+    let finding = if lro == Some(true) {
+        OFFLOADS
+            .may_spoil(format!("{name} merges packets beyond recognition (lro)"))
+            .mended_by(format!("ethtool -K {name} lro off"))
+    } else if !off.is_empty() {
+        let commands: Vec<String> = off.iter().map(|offload| format!("{offload} on")).collect();
+        OFFLOADS
+            .may_spoil(format!("{name} has offloads switched off: {}", off.join(", ")))
+            .mended_by(format!("ethtool -K {name} {}", commands.join(" ")))
+    } else if named.iter().all(|(_, is_on)| is_on.is_none()) {
+        OFFLOADS.not_observable(format!("Offloads of {name}: its driver does not say"))
+    } else {
+        OFFLOADS.fine(format!("{name} has its offloads switched on"))
+    };
+    let value =
+        format!("tso {}, gso {}, gro {}, lro {}", word(tso), word(gso), word(gro), word(lro));
+    finding.found(Evidence::new(format!("{SOURCE} {name}"), value))
+}
+
+/// Judges how long a received packet waits for more before the card interrupts.
+pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Finding {
+    let source = format!("{SOURCE} {name}");
+    let (rx_usecs, adaptive_rx) = match settings {
+        Ok(Settings { rx_usecs: Some(rx_usecs), adaptive_rx, .. }) => (*rx_usecs, *adaptive_rx),
+        Ok(_) => {
+            return COALESCING
+                .not_observable(format!("Interrupt coalescing of {name}: its driver does not say"))
+                .found(Evidence::new(source, "ETHTOOL_GCOALESCE is not supported"));
+        }
+        Err(reason) => {
+            return COALESCING
+                .not_observable(format!("Interrupt coalescing of {name}: no answer"))
+                .found(Evidence::new(source, reason));
+        }
+    };
+    let command = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
+    let finding = if adaptive_rx == Some(true) {
+        COALESCING
+            .may_spoil(format!("{name} holds interrupts back for as long as it likes"))
+            .mended_by(command)
+    } else if rx_usecs > RX_USECS_MAX {
+        COALESCING
+            .may_spoil(format!("{name} holds interrupts back for {rx_usecs} µs"))
+            .mended_by(command)
+    } else {
+        COALESCING.fine(format!("{name} holds interrupts back for {rx_usecs} µs"))
+    };
+    let value = format!("rx-usecs {rx_usecs}, adaptive-rx {}", word(adaptive_rx));
+    finding.found(Evidence::new(source, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable};
+    use super::*;
+
+    #[test]
+    fn the_loopback_says_what_it_offloads() {
+        let settings = settings("lo").unwrap();
+        assert!(settings.gso.is_some() && settings.gro.is_some());
+        assert_eq!(settings.rx_usecs, None, "the loopback has no interrupts");
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        assert!(settings("no-such-device").is_err());
+        assert!(settings("a-name-longer-than-any").is_err());
+    }
+
+    #[test]
+    fn offloads_that_are_off_are_switched_on_by_one_command() {
+        let on = Settings {
+            tso: Some(true),
+            gso: Some(true),
+            gro: Some(true),
+            lro: Some(false),
+            ..Settings::default()
+        };
+        assert_eq!(offloads("eth0", &Ok(on)).severity, Fine);
+        let off = Settings { tso: Some(false), gro: Some(false), ..on };
+        let finding = offloads("eth0", &Ok(off));
+        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.remedy.as_deref(), Some("ethtool -K eth0 tso on gro on"));
+        let merging = Settings { lro: Some(true), ..on };
+        let remedy = offloads("eth0", &Ok(merging)).remedy;
+        assert_eq!(remedy.as_deref(), Some("ethtool -K eth0 lro off"));
+        assert_eq!(offloads("eth0", &Ok(Settings::default())).severity, NotObservable);
+        assert_eq!(offloads("eth0", &Err("gone".to_owned())).severity, NotObservable);
+    }
+
+    #[test]
+    fn interrupts_held_back_may_spoil() {
+        let judge = |rx_usecs, adaptive_rx| {
+            let settings = Settings { rx_usecs, adaptive_rx, ..Settings::default() };
+            coalescing("eth0", &Ok(settings)).severity
+        };
+        assert_eq!(judge(Some(50), Some(false)), MaySpoil);
+        assert_eq!(judge(Some(0), Some(true)), MaySpoil);
+        assert_eq!(judge(Some(0), Some(false)), Fine);
+        assert_eq!(judge(None, None), NotObservable);
+    }
+}

@@ -1,0 +1,143 @@
+//! What a check comes to: a judgement with its evidence and its remedy.
+
+use serde::Serialize;
+
+use super::tree::File;
+
+/// How much a finding matters, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Severity {
+    /// Figures measured now are wrong or do not repeat.
+    #[serde(rename = "spoils")]
+    Spoils,
+    /// Figures suffer on some paths, at some rates, or at some times.
+    #[serde(rename = "may spoil")]
+    MaySpoil,
+    /// Worth knowing when figures are read or compared.
+    #[serde(rename = "note")]
+    Note,
+    /// This machine does not show it; the finding says why.
+    #[serde(rename = "not observable")]
+    NotObservable,
+    /// As it should be.
+    #[serde(rename = "fine")]
+    Fine,
+}
+
+impl Severity {
+    /// The severity in words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Spoils => "spoils",
+            Self::MaySpoil => "may spoil",
+            Self::Note => "note",
+            Self::NotObservable => "not observable",
+            Self::Fine => "fine",
+        }
+    }
+}
+
+/// One thing that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name, for scripts; the same in every version.
+    pub name: &'static str,
+    /// Why it matters, in one sentence.
+    pub why: &'static str,
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The file, or the call.
+    pub source: String,
+    /// What stood there, or why it could not be read.
+    pub value: String,
+}
+
+impl Evidence {
+    /// A value from a file or a call.
+    pub(super) fn new(source: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { source: source.into(), value: value.into() }
+    }
+}
+
+impl From<&File> for Evidence {
+    fn from(file: &File) -> Self {
+        match &file.text {
+            Ok(text) => Self::new(&file.path, text),
+            Err(reason) => Self::new(&file.path, format!("cannot be read: {reason}")),
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Name of the check; a check of interfaces has a finding for each.
+    pub check: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The finding in words.
+    pub title: String,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// Why it matters, in one sentence.
+    pub why: &'static str,
+    /// The command, for root, that mends it; `None` where no command does.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    /// A finding of this check.
+    pub(super) fn finds(&self, severity: Severity, title: impl Into<String>) -> Finding {
+        Finding {
+            check: self.name,
+            severity,
+            title: title.into(),
+            evidence: Vec::new(),
+            why: self.why,
+            remedy: None,
+        }
+    }
+
+    pub(super) fn spoils(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::Spoils, title)
+    }
+
+    pub(super) fn may_spoil(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::MaySpoil, title)
+    }
+
+    pub(super) fn note(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::Note, title)
+    }
+
+    pub(super) fn fine(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::Fine, title)
+    }
+
+    pub(super) fn not_observable(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::NotObservable, title)
+    }
+}
+
+impl Finding {
+    /// Adds evidence.
+    pub(super) fn found(mut self, evidence: impl Into<Evidence>) -> Self {
+        self.evidence.push(evidence.into());
+        self
+    }
+
+    /// Adds several pieces of evidence.
+    pub(super) fn found_all(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    /// Adds the command that mends it.
+    pub(super) fn mended_by(mut self, command: impl Into<String>) -> Self {
+        self.remedy = Some(command.into());
+        self
+    }
+}

@@ -1,0 +1,129 @@
+//! How fast the processors run: governor and turbo.
+
+use super::finding::{Check, Finding};
+use super::tree::{File, Tree, grouped};
+
+pub(super) const GOVERNOR: Check = Check {
+    name: "cpu-governor",
+    why: "A governor that lowers the clock between packets makes round trips longer and rates \
+          depend on what ran before.",
+};
+
+pub(super) const TURBO: Check = Check {
+    name: "cpu-turbo",
+    why: "With turbo the clock depends on temperature and on how many cores are busy, so the same \
+          run differs from hour to hour.",
+};
+
+const SET_PERFORMANCE: &str =
+    "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
+    vec![
+        governor(
+            &tree.files("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
+            &tree.file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"),
+        ),
+        turbo(
+            &tree.file("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+            &tree.file("/sys/devices/system/cpu/cpufreq/boost"),
+        ),
+    ]
+}
+
+/// Judges `scaling_governor` of each processor. Under intel_pstate and amd-pstate-epp `powersave`
+/// follows the load; elsewhere it holds the lowest clock (admin-guide/pm in the kernel).
+fn governor(governors: &[File], driver: &File) -> Finding {
+    if governors.is_empty() {
+        return GOVERNOR
+            .not_observable("CPU frequency: the kernel has no cpufreq here, as in most guests")
+            .found(driver);
+    }
+    let holds_lowest = !matches!(driver.text(), Some("intel_pstate" | "amd-pstate-epp"));
+    let is = |name: &str| governors.iter().any(|file| file.text() == Some(name));
+    let finding = if governors.iter().all(|file| file.text() == Some("performance")) {
+        GOVERNOR.fine("The CPU governor is performance")
+    } else if holds_lowest && is("powersave") {
+        GOVERNOR
+            .spoils("The CPU governor holds the lowest clock: powersave")
+            .mended_by(SET_PERFORMANCE)
+    } else {
+        GOVERNOR
+            .may_spoil("The CPU governor changes the clock with the load")
+            .mended_by(SET_PERFORMANCE)
+    };
+    finding.found_all(grouped(governors)).found(driver)
+}
+
+/// Judges the switches of intel_pstate (`no_turbo`) and of the other drivers (`boost`).
+fn turbo(no_turbo: &File, boost: &File) -> Finding {
+    let (file, on, command) = match (no_turbo.number(), boost.number()) {
+        (Some(value), _) => {
+            (no_turbo, value == 0, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
+        }
+        (None, Some(value)) => {
+            (boost, value != 0, "echo 0 > /sys/devices/system/cpu/cpufreq/boost")
+        }
+        (None, None) => {
+            return TURBO
+                .not_observable("Turbo: no driver here has a switch for it")
+                .found(no_turbo)
+                .found(boost);
+        }
+    };
+    if on {
+        TURBO.may_spoil("Turbo is on").found(file).mended_by(command)
+    } else {
+        TURBO.fine("Turbo is off").found(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::*;
+
+    fn governors(names: &[&str]) -> Vec<File> {
+        names.iter().map(|name| File::of("/sys/scaling_governor", name)).collect()
+    }
+
+    #[test]
+    fn powersave_holds_the_lowest_clock_except_under_the_pstate_drivers() {
+        let powersave = governors(&["powersave"; 64]);
+        for (driver, severity) in [
+            ("acpi-cpufreq", Spoils),
+            ("intel_cpufreq", Spoils),
+            ("intel_pstate", MaySpoil),
+            ("amd-pstate-epp", MaySpoil),
+        ] {
+            let finding = governor(&powersave, &File::of("/sys/scaling_driver", driver));
+            assert_eq!(finding.severity, severity, "{driver}");
+            assert_eq!(finding.remedy.as_deref(), Some(SET_PERFORMANCE));
+            assert_eq!(finding.evidence[0].source, "/sys/scaling_governor and 63 like it");
+        }
+    }
+
+    #[test]
+    fn every_processor_must_have_the_performance_governor() {
+        let driver = File::of("/sys/scaling_driver", "acpi-cpufreq");
+        let severity = |names: &[&str]| governor(&governors(names), &driver).severity;
+        assert_eq!(severity(&["performance", "performance"]), Fine);
+        assert_eq!(severity(&["performance", "schedutil"]), MaySpoil);
+        assert_eq!(severity(&[]), NotObservable);
+    }
+
+    #[test]
+    fn turbo_has_two_switches_of_opposite_sense() {
+        let none = File::missing("/sys/none");
+        for (no_turbo, boost, severity) in [
+            (File::of("/n", "0"), none.clone(), MaySpoil),
+            (File::of("/n", "1"), none.clone(), Fine),
+            (none.clone(), File::of("/b", "1"), MaySpoil),
+            (none.clone(), File::of("/b", "0"), Fine),
+            (none.clone(), none.clone(), NotObservable),
+        ] {
+            assert_eq!(turbo(&no_turbo, &boost).severity, severity);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether this is a virtual machine, and what its host takes away.
+
+use super::clock::flags;
+use super::finding::{Check, Evidence, Finding};
+use super::stat::CpuTimes;
+use super::tree::{File, Tree};
+
+pub(super) const VIRTUAL_MACHINE: Check = Check {
+    name: "virtual-machine",
+    why: "A virtual machine shares processors, caches and the network card with others that it \
+          cannot see, so figures drift and say little about hardware.",
+};
+
+pub(super) const STOLEN_TIME: Check = Check {
+    name: "stolen-time",
+    why: "While the host runs somebody else, nothing here is sent, received or stamped.",
+};
+
+/// Stolen share that moves a throughput by as much as the tie band of verdicts
+/// (docs/statistics.md).
+const STOLEN_MAX: f64 = 0.02;
+
+/// A tenth of it.
+const STOLEN_FINE: f64 = 0.002;
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
+    vec![
+        virtual_machine(
+            &tree.file("/proc/cpuinfo"),
+            &tree.file("/sys/class/dmi/id/sys_vendor"),
+            &tree.file("/sys/hypervisor/type"),
+        ),
+        stolen_time(&tree.file("/proc/stat")),
+    ]
+}
+
+/// Names that hypervisors give the machine's maker (systemd's src/basic/virt.c has the same).
+const MAKERS: [&str; 8] = [
+    "QEMU",
+    "VMware",
+    "innotek",
+    "Xen",
+    "Microsoft Corporation",
+    "Amazon EC2",
+    "Google",
+    "Parallels",
+];
+
+/// Judges the flag that x86 guests have; the machine's maker and a Xen type are for the others.
+fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
+    let is_flagged = flags(cpuinfo).map(|flags| flags.contains(&"hypervisor"));
+    let is_made_by =
+        maker.text().is_some_and(|name| MAKERS.iter().any(|other| name.starts_with(other)));
+    let flag = match is_flagged {
+        Some(true) => "hypervisor",
+        Some(false) => "no hypervisor",
+        None => "no line `flags`",
+    };
+    let finding = if is_flagged == Some(true)
+        || hypervisor.text().is_some()
+        || (is_flagged.is_none() && is_made_by)
+    {
+        VIRTUAL_MACHINE.may_spoil("This is a virtual machine")
+    } else if is_flagged.is_none() && maker.text().is_none() {
+        VIRTUAL_MACHINE.not_observable("Virtual machine: neither processor flags nor a maker")
+    } else {
+        VIRTUAL_MACHINE.fine("This is no virtual machine")
+    };
+    let finding = finding.found(Evidence::new(format!("{} flags", cpuinfo.path), flag));
+    let named = [maker, hypervisor].into_iter().filter(|file| file.text().is_some());
+    finding.found_all(named.map(Evidence::from))
+}
+
+/// Judges the share of the time since boot that processors wanted to run but were not let.
+fn stolen_time(stat: &File) -> Finding {
+    let Some(times) = stat.text().and_then(CpuTimes::of_all) else {
+        return STOLEN_TIME
+            .not_observable("Stolen time: /proc/stat has no line `cpu`")
+            .found(Evidence::new(&stat.path, "no line `cpu` with times"));
+    };
+    let wanted = times.busy + times.stolen;
+    let share = if wanted == 0 { 0.0 } else { times.stolen as f64 / wanted as f64 };
+    let title = format!("{:.2} % of the time to run was stolen since boot", 100.0 * share);
+    let finding = if share >= STOLEN_MAX {
+        STOLEN_TIME.spoils(title)
+    } else if share >= STOLEN_FINE {
+        STOLEN_TIME.may_spoil(title)
+    } else {
+        STOLEN_TIME.fine(title)
+    };
+    finding.found(Evidence::new(
+        format!("{} cpu", stat.path),
+        format!("steal {} of {wanted} busy or stolen ticks", times.stolen),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::*;
+
+    #[test]
+    fn a_guest_is_known_by_its_flag_its_maker_or_xen() {
+        let none = File::missing("/sys/none");
+        let x86 = |flags: &str| File::of("/proc/cpuinfo", &format!("flags : {flags}"));
+        let arm = File::of("/proc/cpuinfo", "Features : fp");
+        let maker = |name: &str| File::of("/sys/class/dmi/id/sys_vendor", name);
+        for (cpuinfo, maker, severity) in [
+            (x86("fpu hypervisor"), none.clone(), MaySpoil),
+            (x86("fpu"), maker("Dell Inc."), Fine),
+            // Surface laptops are made by Microsoft Corporation, too.
+            (x86("fpu"), maker("Microsoft Corporation"), Fine),
+            (arm.clone(), maker("QEMU"), MaySpoil),
+            (arm.clone(), maker("Ampere(R)"), Fine),
+            (arm.clone(), none.clone(), NotObservable),
+        ] {
+            assert_eq!(virtual_machine(&cpuinfo, &maker, &none).severity, severity);
+        }
+        let xen = File::of("/sys/hypervisor/type", "xen");
+        assert_eq!(virtual_machine(&x86("fpu"), &none, &xen).severity, MaySpoil);
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_the_time_to_run() {
+        let judge = |text: &str| stolen_time(&File::of("/proc/stat", text));
+        // user nice system idle iowait irq softirq steal
+        let finding = judge("cpu  900 0 70 99999 500 0 10 20 0 0\ncpu0 1 2");
+        assert_eq!(finding.severity, Spoils);
+        assert_eq!(finding.title, "2.00 % of the time to run was stolen since boot");
+        assert_eq!(finding.evidence[0].value, "steal 20 of 1000 busy or stolen ticks");
+        assert_eq!(judge("cpu  990 0 0 0 0 0 0 10").severity, MaySpoil);
+        assert_eq!(judge("cpu  990 0 0 0 0 0 0 0").severity, Fine);
+        assert_eq!(judge("cpu  0 0 0 0 0 0 0 0").severity, Fine);
+        assert_eq!(judge("intr 5").severity, NotObservable);
+    }
+}

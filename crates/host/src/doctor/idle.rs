@@ -1,0 +1,197 @@
+//! How deep the processors sleep, and what else lives on a core.
+
+use super::System;
+use super::cpus::{cpu_list, parse_cpu_list};
+use super::finding::{Check, Evidence, Finding};
+use super::tree::{File, Tree};
+
+pub(super) const IDLE_STATES: Check = Check {
+    name: "cpu-idle",
+    why: "A packet that finds its processor asleep waits until it is awake, which is added to \
+          every round trip.",
+};
+
+pub(super) const SIBLINGS: Check = Check {
+    name: "cpu-siblings",
+    why: "Two hardware threads share one core, so what runs on one slows down the other.",
+};
+
+/// Longest way out of an idle state that is let pass, in microseconds: that of C1E on most processors
+/// in the kernel's drivers/idle/intel_idle.c, where deeper states take from 15 to 10,000.
+const WAKE_UP_US_MAX: u64 = 10;
+
+const LATENCY_LIMIT: &str = "/dev/cpu_dma_latency";
+
+/// An idle state of a processor.
+struct IdleState {
+    /// Its number.
+    number: usize,
+    /// Its name, such as `C6`.
+    name: String,
+    /// Time to wake up from it, in microseconds.
+    latency_us: u64,
+    /// Whether it is switched off.
+    is_disabled: bool,
+}
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
+    let cpu = system.cpus.first().copied().unwrap_or(0);
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+    let states: Vec<IdleState> = (0..tree.names(&folder).len())
+        .filter_map(|number| {
+            let file = |name| tree.file(&format!("{folder}/state{number}/{name}"));
+            Some(IdleState {
+                number,
+                name: file("name").text().unwrap_or("?").to_owned(),
+                latency_us: file("latency").count()?,
+                is_disabled: file("disable").count() == Some(1),
+            })
+        })
+        .collect();
+    vec![
+        idle_states(&folder, &states, &tree.bytes(LATENCY_LIMIT)),
+        siblings(
+            &tree.file("/sys/devices/system/cpu/smt/active"),
+            &tree.files("/sys/devices/system/cpu/cpu*/topology/thread_siblings_list"),
+            &system.cpus,
+        ),
+    ]
+}
+
+/// Judges the deepest state that a processor may enter. `limit` holds microseconds as a 32-bit
+/// number in the byte order of the machine (admin-guide/pm/cpuidle in the kernel).
+fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, String>) -> Finding {
+    let limit_us = match limit {
+        Ok(bytes) => <[u8; 4]>::try_from(bytes.as_slice()).ok().map(i32::from_ne_bytes),
+        Err(_) => None,
+    };
+    let limit_evidence = match (limit, limit_us) {
+        (Ok(_), Some(us)) => Evidence::new(LATENCY_LIMIT, format!("{us} µs")),
+        (Ok(_), None) => Evidence::new(LATENCY_LIMIT, "not four bytes"),
+        (Err(reason), _) => Evidence::new(LATENCY_LIMIT, format!("cannot be read: {reason}")),
+    };
+    let is_let = |state: &&IdleState| {
+        let limit = limit_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(u64::MAX);
+        !state.is_disabled && state.latency_us <= limit
+    };
+    let Some(deepest) = states.iter().filter(is_let).max_by_key(|state| state.latency_us) else {
+        return IDLE_STATES
+            .not_observable("Idle states: the kernel has no cpuidle here")
+            .found(Evidence::new(folder, "no state that may be entered"))
+            .found(limit_evidence);
+    };
+    let IdleState { name, latency_us, .. } = deepest;
+    let evidence = Evidence::new(
+        format!("{folder}/state{}", deepest.number),
+        format!("{name}, latency {latency_us} µs"),
+    );
+    let finding = if *latency_us > WAKE_UP_US_MAX {
+        let deep = states.iter().filter(is_let).filter(|state| state.latency_us > WAKE_UP_US_MAX);
+        let files: Vec<String> = deep
+            .map(|s| format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", s.number))
+            .collect();
+        IDLE_STATES
+            .may_spoil(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
+            .mended_by(format!("echo 1 | tee {}", files.join(" ")))
+    } else {
+        IDLE_STATES.fine(format!("Processors wake up within {latency_us} µs"))
+    };
+    finding.found(evidence).found(limit_evidence)
+}
+
+/// Judges where the two load threads would run: on the first two processors of this process.
+fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
+    if siblings.is_empty() {
+        return SIBLINGS.not_observable("Cores: the kernel names no siblings").found(active);
+    }
+    let load = &cpus[..cpus.len().min(2)];
+    let cores: Vec<(Vec<u32>, &File)> = siblings
+        .iter()
+        .map(|file| (parse_cpu_list(file.text().unwrap_or_default()), file))
+        .filter(|(core, _)| core.iter().any(|cpu| load.contains(cpu)))
+        .collect();
+    if let [first, second] = load
+        && let Some((_, file)) =
+            cores.iter().find(|(core, _)| core.contains(first) && core.contains(second))
+    {
+        let finding = SIBLINGS
+            .spoils(format!("CPUs {first} and {second}, where both ends run, are one core"))
+            .found(*file);
+        let core = parse_cpu_list(file.text().unwrap_or_default());
+        return match cpus.iter().find(|cpu| !core.contains(cpu)) {
+            Some(other) => {
+                finding.mended_by(format!("taskset -c {first},{other} fabricmark run PLAN"))
+            }
+            None => finding,
+        };
+    }
+    if active.number() == Some(1) || cores.iter().any(|(core, _)| core.len() > 1) {
+        return SIBLINGS
+            .may_spoil(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
+            .found(active)
+            .found_all(cores.iter().take(2).map(|(_, file)| Evidence::from(*file)))
+            .mended_by("echo off > /sys/devices/system/cpu/smt/control");
+    }
+    SIBLINGS.fine("No core is shared by two hardware threads").found(active).found(&siblings[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::*;
+
+    fn states(latencies_us: &[u64]) -> Vec<IdleState> {
+        let state = |(number, &latency_us)| IdleState {
+            number,
+            name: format!("C{number}"),
+            latency_us,
+            is_disabled: false,
+        };
+        latencies_us.iter().enumerate().map(state).collect()
+    }
+
+    fn judge(states: &[IdleState], limit: &Result<Vec<u8>, String>) -> Finding {
+        idle_states("/sys/cpuidle", states, limit)
+    }
+
+    #[test]
+    fn a_deep_state_is_named_with_the_switch_of_each_state_like_it() {
+        // Skylake-SP: POLL, C1, C1E, C6.
+        let unlimited = Ok(2_000_000_000_i32.to_ne_bytes().to_vec());
+        let finding = judge(&states(&[0, 2, 10, 133]), &unlimited);
+        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.title, "Processors sleep as deep as C3: 133 µs to wake up");
+        let command = "echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable";
+        assert_eq!(finding.remedy.as_deref(), Some(command));
+    }
+
+    #[test]
+    fn a_limit_or_a_switch_keeps_processors_out_of_deep_states() {
+        let limit = Ok(5_i32.to_ne_bytes().to_vec());
+        assert_eq!(judge(&states(&[0, 2, 10, 133]), &limit).severity, Fine);
+        let mut disabled = states(&[0, 2, 10, 133]);
+        disabled[3].is_disabled = true;
+        assert_eq!(judge(&disabled, &Err("needs root".to_owned())).severity, Fine);
+        assert_eq!(judge(&[], &Err("no such file".to_owned())).severity, NotObservable);
+    }
+
+    #[test]
+    fn both_ends_on_one_core_spoil_and_another_pair_is_proposed() {
+        let active = File::of("/sys/smt/active", "1");
+        let pairs = ["0-1", "0-1", "2-3", "2-3"].map(|list| File::of("/sys/siblings", list));
+        let finding = siblings(&active, &pairs, &[0, 1, 2, 3]);
+        assert_eq!(finding.severity, Spoils);
+        assert_eq!(finding.remedy.as_deref(), Some("taskset -c 0,2 fabricmark run PLAN"));
+        let finding = siblings(&active, &pairs, &[0, 2]);
+        assert_eq!(finding.severity, MaySpoil);
+    }
+
+    #[test]
+    fn cores_with_one_thread_each_are_fine() {
+        let inactive = File::of("/sys/smt/active", "0");
+        let alone = ["0", "1"].map(|list| File::of("/sys/siblings", list));
+        assert_eq!(siblings(&inactive, &alone, &[0, 1]).severity, Fine);
+        assert_eq!(siblings(&inactive, &[], &[0, 1]).severity, NotObservable);
+    }
+}

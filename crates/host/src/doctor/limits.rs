@@ -1,0 +1,218 @@
+//! What this process may have: open files, memory, performance counters.
+
+use super::System;
+use super::finding::{Check, Evidence, Finding};
+use super::neighbours::{first_line, some_avg10};
+use super::tree::{File, Tree};
+
+pub(super) const OPEN_FILES: Check = Check {
+    name: "open-files",
+    why: "Each flow is an open file at either end, and the next one is refused at the limit.",
+};
+
+pub(super) const MEMORY: Check = Check {
+    name: "memory",
+    why: "A process that waits for memory stands still, for milliseconds when it comes from swap.",
+};
+
+pub(super) const PERF_EVENTS: Check = Check {
+    name: "perf-events",
+    why: "Without performance counters a figure cannot be explained by cycles and cache misses.",
+};
+
+pub(super) const MITIGATIONS: Check = Check {
+    name: "mitigations",
+    why: "Mitigations of processor faults make every system call dearer, so hosts with and without \
+          them differ.",
+};
+
+/// Open files for 10,000 flows and what a worker needs beside them.
+const OPEN_FILES_MIN: u64 = 10_100;
+
+/// Part of the memory that should be available, for socket buffers and the page cache.
+const AVAILABLE_MIN: f64 = 0.1;
+
+/// Pressure on memory that is let pass, in percent of the last ten seconds.
+const PRESSURE_FINE: f64 = 0.1;
+
+/// A file for each fault that the kernel knows.
+const FAULTS: &str = "/sys/devices/system/cpu/vulnerabilities/*";
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
+    vec![
+        open_files(system.open_files),
+        memory(&tree.file("/proc/meminfo"), &tree.file("/proc/pressure/memory")),
+        perf_events(
+            &tree.file("/proc/sys/kernel/perf_event_paranoid"),
+            &tree.names("/sys/bus/event_source/devices"),
+            system.is_root,
+        ),
+        mitigations(&tree.files(FAULTS)),
+    ]
+}
+
+/// Judges RLIMIT_NOFILE: the limit that holds, and up to which every user may raise it.
+fn open_files((soft, hard): (u64, u64)) -> Finding {
+    let word = |limit: u64| match limit {
+        u64::MAX => "unlimited".to_owned(),
+        limit => limit.to_string(),
+    };
+    let finding = if soft >= OPEN_FILES_MIN {
+        OPEN_FILES.fine(format!("A process may open {} files", word(soft)))
+    } else {
+        let few = OPEN_FILES.may_spoil(format!(
+            "A process may open {} files: not enough for 10,000 flows",
+            word(soft)
+        ));
+        if hard >= OPEN_FILES_MIN {
+            few.mended_by(format!("ulimit -n {}", hard.min(1 << 16)))
+        } else {
+            few.mended_by("prlimit --pid $$ --nofile=65536:65536")
+        }
+    };
+    finding.found(Evidence::new(
+        "getrlimit(RLIMIT_NOFILE)",
+        format!("soft {}, hard {}", word(soft), word(hard)),
+    ))
+}
+
+/// Judges swap in use, memory available and time spent waiting for memory.
+fn memory(meminfo: &File, pressure: &File) -> Finding {
+    let kib = |key: &str| meminfo.count_of(key);
+    let (Some(total), Some(available)) = (kib("MemTotal"), kib("MemAvailable")) else {
+        return MEMORY
+            .not_observable("Memory: /proc/meminfo cannot be read")
+            .found(Evidence::new(&meminfo.path, "no MemTotal and MemAvailable"));
+    };
+    let swapped = kib("SwapTotal").unwrap_or(0).saturating_sub(kib("SwapFree").unwrap_or(0));
+    let waiting = some_avg10(pressure);
+    let finding = if let Some(share) = waiting
+        && share >= PRESSURE_FINE
+    {
+        MEMORY.may_spoil(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
+    } else if (available as f64) < AVAILABLE_MIN * total as f64 {
+        MEMORY.may_spoil(format!(
+            "Little memory is left: {} of {} MiB",
+            available >> 10,
+            total >> 10
+        ))
+    } else if swapped > 0 {
+        MEMORY.note(format!("{} MiB are swapped out", swapped >> 10)).mended_by("swapoff -a")
+    } else {
+        MEMORY.fine("There is memory enough, and no swap in use")
+    };
+    let value = format!("MemAvailable {available} of {total} kB, swapped {swapped} kB");
+    finding.found(Evidence::new(&meminfo.path, value)).found(first_line(pressure))
+}
+
+/// Judges who may use perf events (admin-guide/perf-security in the kernel) and whether the
+/// processor has counters: `cpu`, `cpu_core` and `cpu_atom` on x86, `armv8...` on ARM.
+fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
+    let is_counter = |name: &&String| {
+        matches!(name.as_str(), "cpu" | "cpu_core" | "cpu_atom") || name.starts_with("armv")
+    };
+    let evidence = Evidence::new("/sys/bus/event_source/devices", devices.join(" "));
+    if !devices.iter().any(|name| is_counter(&name)) {
+        return PERF_EVENTS
+            .not_observable("Performance counters: this processor shows none, as in most guests")
+            .found(evidence)
+            .found(paranoid);
+    }
+    let finding = match paranoid.number() {
+        None => PERF_EVENTS.not_observable("Performance counters: the kernel has no perf events"),
+        // Up to 1 a user may count the kernel's part of what is done on his behalf.
+        Some(2..) if !is_root => PERF_EVENTS
+            .note("The kernel's part of the work may not be counted by this user")
+            .mended_by("sysctl -w kernel.perf_event_paranoid=1"),
+        Some(_) => PERF_EVENTS.fine("Performance counters may be used"),
+    };
+    finding.found(paranoid).found(evidence)
+}
+
+/// Says which mitigations are on (Documentation/ABI/testing/sysfs-devices-system-cpu).
+fn mitigations(files: &[File]) -> Finding {
+    if files.is_empty() {
+        return MITIGATIONS
+            .not_observable("Mitigations: the kernel does not list them")
+            .found(Evidence::new(FAULTS, "no such file"));
+    }
+    let names = |word: &str| -> Vec<&str> {
+        let with =
+            files.iter().filter(|file| file.text().is_some_and(|text| text.starts_with(word)));
+        with.filter_map(|file| file.path.rsplit('/').next()).collect()
+    };
+    let (mitigated, open) = (names("Mitigation"), names("Vulnerable"));
+    let finding = if mitigated.is_empty() && open.is_empty() {
+        MITIGATIONS.fine("The processor needs no mitigations")
+    } else {
+        MITIGATIONS.note(format!(
+            "Processor faults: {} mitigated, {} left open",
+            mitigated.len(),
+            open.len()
+        ))
+    };
+    let listed = [("Mitigation", mitigated), ("Vulnerable", open)].map(|(word, names)| {
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Evidence::new(FAULTS, format!("{word}: {names}"))
+    });
+    finding.found_all(listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_is_raised_by_the_user_where_he_may() {
+        let remedy = |limits| open_files(limits).remedy;
+        assert_eq!(remedy((1024, 524_288)).as_deref(), Some("ulimit -n 65536"));
+        assert_eq!(remedy((1024, 20_000)).as_deref(), Some("ulimit -n 20000"));
+        let as_root = "prlimit --pid $$ --nofile=65536:65536";
+        assert_eq!(remedy((1024, 4096)).as_deref(), Some(as_root));
+        assert_eq!(open_files((u64::MAX, u64::MAX)).severity, Fine);
+    }
+
+    #[test]
+    fn memory_is_judged_by_pressure_then_room_then_swap() {
+        let judge = |available: &str, free: &str, share: &str| {
+            let meminfo = format!(
+                "MemTotal: 1000 kB\nMemAvailable: {available} kB\nSwapTotal: 9000 kB\nSwapFree: {free} kB"
+            );
+            let pressure = format!("some avg10={share} avg60=0");
+            memory(&File::of("/meminfo", &meminfo), &File::of("/pressure", &pressure)).severity
+        };
+        assert_eq!(judge("900", "9000", "0.00"), Fine);
+        assert_eq!(judge("900", "1000", "0.00"), Note);
+        assert_eq!(judge("50", "9000", "0.00"), MaySpoil);
+        assert_eq!(judge("900", "9000", "3.00"), MaySpoil);
+        assert_eq!(judge("", "", ""), NotObservable);
+    }
+
+    #[test]
+    fn counters_need_a_device_and_permission() {
+        let devices = ["breakpoint", "cpu", "software"].map(str::to_owned);
+        let paranoid = |value: &str| File::of("/paranoid", value);
+        assert_eq!(perf_events(&paranoid("2"), &devices, false).severity, Note);
+        assert_eq!(perf_events(&paranoid("2"), &devices, true).severity, Fine);
+        assert_eq!(perf_events(&paranoid("-1"), &devices, false).severity, Fine);
+        assert_eq!(perf_events(&paranoid("1"), &devices[..1], false).severity, NotObservable);
+    }
+
+    #[test]
+    fn mitigations_are_counted() {
+        let file = |name: &str, text: &str| File::of(&format!("/vulnerabilities/{name}"), text);
+        let files = [
+            file("meltdown", "Mitigation: PTI"),
+            file("mds", "Vulnerable: no microcode"),
+            file("l1tf", "Not affected"),
+        ];
+        let finding = mitigations(&files);
+        assert_eq!(finding.severity, Note);
+        assert_eq!(finding.title, "Processor faults: 1 mitigated, 1 left open");
+        assert_eq!(finding.evidence[1].value, "Vulnerable: mds");
+        assert_eq!(mitigations(&files[2..]).severity, Fine);
+        assert_eq!(mitigations(&[]).severity, NotObservable);
+    }
+}

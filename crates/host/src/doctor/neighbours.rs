@@ -1,0 +1,232 @@
+//! Who else wants the processors.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::finding::{Check, Evidence, Finding};
+use super::stat::{CpuTimes, Process, cpus_online};
+use super::tree::{File, Tree};
+
+pub(super) const BUSY_PROCESSES: Check = Check {
+    name: "busy-processes",
+    why: "A run keeps two processors busy, one for each end; whoever needs them at the same time \
+          stops the packets.",
+};
+
+pub(super) const LOAD_AVERAGE: Check = Check {
+    name: "load-average",
+    why: "The load of the last minute says what the next one will probably be like.",
+};
+
+pub(super) const CPU_PRESSURE: Check = Check {
+    name: "cpu-pressure",
+    why: "While a program waits for a processor, its packets wait with it.",
+};
+
+/// Threads that a run keeps busy: one for each end.
+const LOAD_THREADS: f64 = 2.0;
+
+/// Busy processors that are let pass: a sample of 100 ms has ten ticks, and reading it takes one.
+const BUSY_FINE: f64 = 0.25;
+
+/// Load average that is let pass: that of a machine where something runs now and then.
+const LOAD_FINE: f64 = 0.5;
+
+/// Share of the time with somebody waiting that is let pass, in percent: the tie band of
+/// throughput verdicts (docs/statistics.md).
+const PRESSURE_FINE: f64 = 2.0;
+
+/// What ran during a short time.
+struct Sample {
+    /// How long.
+    seconds: f64,
+    /// Ticks a second.
+    hertz: f64,
+    /// /proc/stat at its beginning and its end.
+    stat: [File; 2],
+    /// Processes at its beginning and its end, without this one.
+    processes: [Vec<Process>; 2],
+}
+
+/// Reads and judges; looks twice, `interval` apart.
+pub(super) fn examine(tree: &Tree, interval: Duration) -> Vec<Finding> {
+    let began = Instant::now();
+    let (stat, before) = (tree.file("/proc/stat"), processes(tree));
+    thread::sleep(interval);
+    let sample = Sample {
+        seconds: began.elapsed().as_secs_f64(),
+        hertz: rustix::param::clock_ticks_per_second() as f64,
+        stat: [stat, tree.file("/proc/stat")],
+        processes: [before, processes(tree)],
+    };
+    let cpus = cpus_online(sample.stat[1].text().unwrap_or_default());
+    vec![
+        busy_processes(&sample),
+        load_average(&tree.file("/proc/loadavg"), cpus),
+        cpu_pressure(&tree.file("/proc/pressure/cpu")),
+    ]
+}
+
+/// All processes but this one.
+pub(super) fn processes(tree: &Tree) -> Vec<Process> {
+    let own = std::process::id();
+    let files = tree.files("/proc/*/stat");
+    let processes = files.iter().filter_map(|file| Process::parse(file.text()?));
+    processes.filter(|process| process.pid != own).collect()
+}
+
+/// Judges what all processors did; the processes put names to it, as far as they can be seen from
+/// this PID namespace.
+fn busy_processes(sample: &Sample) -> Finding {
+    let [before, after] = sample.stat.each_ref().map(|file| CpuTimes::of_all(file.text()?));
+    let (Some(before), Some(after)) = (before, after) else {
+        return BUSY_PROCESSES
+            .not_observable("Busy processes: /proc/stat has no line `cpu`")
+            .found(Evidence::new("/proc/stat", "no line `cpu` with times"));
+    };
+    let of_a_cpu = |ticks: u64| ticks as f64 / sample.hertz / sample.seconds.max(0.001);
+    let busy = of_a_cpu(after.busy.saturating_sub(before.busy));
+    let cpus = cpus_online(sample.stat[1].text().unwrap_or_default()) as f64;
+    let title = format!("Others keep {busy:.1} of {cpus} CPUs busy");
+    let finding = if busy < BUSY_FINE {
+        BUSY_PROCESSES.fine("The processors are idle")
+    } else if busy + LOAD_THREADS > cpus {
+        BUSY_PROCESSES.spoils(title)
+    } else {
+        BUSY_PROCESSES.may_spoil(title)
+    };
+    let millis = 1000.0 * sample.seconds;
+    let names: Vec<String> = busiest(&sample.processes)
+        .iter()
+        .map(|(process, ticks)| {
+            format!("{} (pid {}) {:.1}", process.name, process.pid, of_a_cpu(*ticks))
+        })
+        .collect();
+    let names = if names.is_empty() { "none in sight".to_owned() } else { names.join(", ") };
+    finding
+        .found(Evidence::new(format!("/proc/stat over {millis:.0} ms"), format!("{busy:.1} CPUs")))
+        .found(Evidence::new(format!("/proc/*/stat over {millis:.0} ms"), names))
+}
+
+/// The three processes with the most ticks between two looks; one that is new had none before.
+fn busiest([before, after]: &[Vec<Process>; 2]) -> Vec<(&Process, u64)> {
+    let ticks_before = |process: &Process| {
+        let same = |other: &&Process| other.pid == process.pid && other.name == process.name;
+        before.iter().find(same).map_or(0, |other| other.ticks)
+    };
+    let mut busy: Vec<(&Process, u64)> = after
+        .iter()
+        .map(|process| (process, process.ticks.saturating_sub(ticks_before(process))))
+        .filter(|(_, ticks)| *ticks > 0)
+        .collect();
+    busy.sort_by_key(|(process, ticks)| (std::cmp::Reverse(*ticks), process.pid));
+    busy.truncate(3);
+    busy
+}
+
+/// Judges `1 min, 5 min, 15 min, runnable/all, last pid` (proc_loadavg(5)). This process is one of
+/// the runnable.
+fn load_average(file: &File, cpus: usize) -> Finding {
+    let load: Option<f64> =
+        file.text().and_then(|text| text.split_whitespace().next()?.parse().ok());
+    let Some(load) = load.filter(|load| load.is_finite()) else {
+        return LOAD_AVERAGE.not_observable("Load average: cannot be read").found(file);
+    };
+    let title = format!("The load average of the last minute is {load:.2} on {cpus} CPUs");
+    let finding = if load > LOAD_FINE && load + LOAD_THREADS > cpus as f64 {
+        LOAD_AVERAGE.may_spoil(title)
+    } else {
+        LOAD_AVERAGE.fine(title)
+    };
+    finding.found(file)
+}
+
+/// Judges `some avg10=...` (Documentation/accounting/psi.rst in the kernel).
+fn cpu_pressure(file: &File) -> Finding {
+    let Some(share) = some_avg10(file) else {
+        return CPU_PRESSURE
+            .not_observable("CPU pressure: the kernel does not count it (boot option psi=1)")
+            .found(Evidence::from(file));
+    };
+    let title = format!("For {share:.1} % of the last 10 s somebody waited for a CPU");
+    let finding = if share >= PRESSURE_FINE {
+        CPU_PRESSURE.may_spoil(title)
+    } else {
+        CPU_PRESSURE.fine(title)
+    };
+    finding.found(first_line(file))
+}
+
+/// Share of the last ten seconds with at least one task waiting, in percent.
+pub(super) fn some_avg10(file: &File) -> Option<f64> {
+    let line = file.text()?.lines().find_map(|line| line.strip_prefix("some "))?;
+    let word = line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
+    word.parse().ok().filter(|share: &f64| share.is_finite())
+}
+
+/// The first line of a file.
+pub(super) fn first_line(file: &File) -> Evidence {
+    let mut evidence = Evidence::from(file);
+    evidence.value = evidence.value.lines().next().unwrap_or_default().to_owned();
+    evidence
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::*;
+
+    fn process(pid: u32, name: &str, ticks: u64) -> Process {
+        Process { pid, name: name.to_owned(), ticks }
+    }
+
+    fn sample(cpus: usize, ticks: u64) -> Sample {
+        let lines: String = (0..cpus).map(|cpu| format!("cpu{cpu} 0\n")).collect();
+        let stat =
+            |busy: u64| File::of("/proc/stat", &format!("cpu  {busy} 0 0 99 0 0 0 0\n{lines}"));
+        let before = vec![process(1, "init", 100), process(7, "cc", 50), process(8, "ld", 5)];
+        let after = vec![
+            process(1, "init", 100),
+            process(7, "cc", 57),
+            process(8, "ld", 6),
+            process(9, "as", 2),
+            process(10, "sh", 1),
+        ];
+        Sample {
+            seconds: 0.1,
+            hertz: 100.0,
+            stat: [stat(1000), stat(1000 + ticks)],
+            processes: [before, after],
+        }
+    }
+
+    #[test]
+    fn neighbours_spoil_when_they_leave_less_than_two_processors() {
+        assert_eq!(busy_processes(&sample(2, 11)).severity, Spoils);
+        assert_eq!(busy_processes(&sample(4, 11)).severity, MaySpoil);
+        assert_eq!(busy_processes(&sample(2, 2)).severity, Fine);
+        let finding = busy_processes(&sample(4, 11));
+        assert_eq!(finding.title, "Others keep 1.1 of 4 CPUs busy");
+        assert_eq!(finding.evidence[1].value, "cc (pid 7) 0.7, as (pid 9) 0.2, ld (pid 8) 0.1");
+    }
+
+    #[test]
+    fn load_matters_when_it_leaves_less_than_two_processors() {
+        let judge =
+            |text: &str, cpus| load_average(&File::of("/proc/loadavg", text), cpus).severity;
+        assert_eq!(judge("1.20 0.55 0.73 2/88 18083", 2), MaySpoil);
+        assert_eq!(judge("1.20 0.55 0.73 2/88 18083", 8), Fine);
+        assert_eq!(judge("0.40 0.55 0.73 2/88 18083", 2), Fine);
+        assert_eq!(judge("NaN", 2), NotObservable);
+    }
+
+    #[test]
+    fn pressure_is_read_from_the_last_ten_seconds() {
+        let judge = |text: &str| cpu_pressure(&File::of("/proc/pressure/cpu", text)).severity;
+        let line =
+            |share| format!("some avg10={share} avg60=9.00 avg300=9.00 total=1\nfull avg10=0");
+        assert_eq!(judge(&line("0.22")), Fine);
+        assert_eq!(judge(&line("12.50")), MaySpoil);
+        assert_eq!(judge("full avg10=1"), NotObservable);
+    }
+}

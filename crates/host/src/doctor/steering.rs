@@ -1,0 +1,95 @@
+//! What moves packets and interrupts between processors: irqbalance, and the kernel's steering.
+
+use super::finding::{Check, Evidence, Finding};
+use super::interface::Interface;
+use super::stat::Process;
+use super::tree::{File, Tree, grouped};
+
+pub(super) const IRQBALANCE: Check = Check {
+    name: "irqbalance",
+    why: "irqbalance moves interrupts between processors every ten seconds, in the middle of runs.",
+};
+
+pub(super) const STEERING: Check = Check {
+    name: "packet-steering",
+    why: "Steered packets cross to another processor: more rate with few queues, and some \
+          microseconds more of delay.",
+};
+
+/// Reads and judges.
+pub(super) fn examine(
+    tree: &Tree,
+    interfaces: &[Interface],
+    processes: &[Process],
+) -> Vec<Finding> {
+    let of_cards = interfaces.iter().map(|interface| {
+        let queues = format!("{}/queues", interface.folder());
+        steering(
+            &interface.name,
+            &tree.files(&format!("{queues}/rx-*/rps_cpus")),
+            &tree.files(&format!("{queues}/tx-*/xps_cpus")),
+        )
+    });
+    [irqbalance(processes)].into_iter().chain(of_cards).collect()
+}
+
+/// Looks for irqbalance among the processes that can be seen from this PID namespace.
+fn irqbalance(processes: &[Process]) -> Finding {
+    let source = "/proc/*/stat";
+    if processes.is_empty() {
+        return IRQBALANCE
+            .not_observable("irqbalance: no other process can be seen")
+            .found(Evidence::new(source, "none but this one"));
+    }
+    match processes.iter().find(|process| process.name == "irqbalance") {
+        Some(process) => IRQBALANCE
+            .may_spoil("irqbalance is running")
+            .found(Evidence::new(source, format!("irqbalance (pid {})", process.pid)))
+            .mended_by("systemctl stop irqbalance"),
+        None => IRQBALANCE
+            .fine("irqbalance is not among the processes here")
+            .found(Evidence::new(source, format!("none of {} processes", processes.len()))),
+    }
+}
+
+/// Says whether masks of processors are set for receiving (RPS) and sending (XPS)
+/// (Documentation/networking/scaling.rst in the kernel).
+fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
+    if receive.is_empty() {
+        return STEERING
+            .not_observable(format!("Packet steering of {name}: no receive queues in sysfs"))
+            .found(Evidence::new(format!("/sys/class/net/{name}/queues/rx-*"), "none"));
+    }
+    let is_set = |file: &File| {
+        file.text().is_some_and(|mask| mask.chars().any(|digit| !matches!(digit, '0' | ',')))
+    };
+    let finding = if receive.iter().any(is_set) {
+        let zero = format!("echo 0 | tee /sys/class/net/{name}/queues/rx-*/rps_cpus");
+        STEERING.note(format!("Received packets of {name} are steered (RPS)")).mended_by(zero)
+    } else {
+        STEERING.fine(format!("Received packets of {name} stay where they arrive"))
+    };
+    finding.found_all(grouped(receive)).found_all(grouped(send))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::*;
+
+    #[test]
+    fn irqbalance_is_known_by_its_name() {
+        let process = |name: &str| Process { pid: 7, name: name.to_owned(), ticks: 0 };
+        assert_eq!(irqbalance(&[process("irqbalance")]).severity, MaySpoil);
+        assert_eq!(irqbalance(&[process("init")]).severity, Fine);
+        assert_eq!(irqbalance(&[]).severity, NotObservable);
+    }
+
+    #[test]
+    fn a_mask_with_any_bit_steers() {
+        let judge = |mask: &str| steering("eth0", &[File::of("/rps_cpus", mask)], &[]).severity;
+        assert_eq!(judge("00000000,00000000"), Fine);
+        assert_eq!(judge("00000000,0000000f"), Note);
+        assert_eq!(steering("eth0", &[], &[]).severity, NotObservable);
+    }
+}

@@ -1,0 +1,101 @@
+//! How TCP sends by default, and how many connections a second it can open.
+
+use super::finding::{Check, Finding};
+use super::tree::{File, Tree};
+
+pub(super) const CONGESTION: Check = Check {
+    name: "congestion-control",
+    why: "A plan that names no congestion control gets this one, and another host another.",
+};
+
+pub(super) const QDISC: Check = Check {
+    name: "queueing-discipline",
+    why: "New interfaces queue what they send in this way, which decides on bursts, pacing and \
+          the delay under load.",
+};
+
+pub(super) const LOCAL_PORTS: Check = Check {
+    name: "local-ports",
+    why: "A port of a closed connection stays taken for a minute, so opening connections to one \
+          server stops when the ports are used up.",
+};
+
+/// Time that a closed connection keeps its port, in seconds (TCP_TIMEWAIT_LEN in include/net/tcp.h).
+const TIME_WAIT_S: u64 = 60;
+
+/// Reads and judges.
+pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
+    vec![
+        setting(
+            &CONGESTION,
+            "Congestion control",
+            &tree.file("/proc/sys/net/ipv4/tcp_congestion_control"),
+        ),
+        setting(&QDISC, "Queueing discipline", &tree.file("/proc/sys/net/core/default_qdisc")),
+        local_ports(
+            &tree.file("/proc/sys/net/ipv4/ip_local_port_range"),
+            &tree.file("/proc/sys/net/ipv4/tcp_tw_reuse"),
+        ),
+    ]
+}
+
+/// Says what is set; the kernel keeps some settings for the first network namespace only.
+fn setting(check: &Check, what: &str, file: &File) -> Finding {
+    match file.text() {
+        Some(name) => check.note(format!("{what} by default: {name}")),
+        None => check.not_observable(format!("{what} by default: not shown in this namespace")),
+    }
+    .found(file)
+}
+
+/// Judges the ports for outgoing connections and whether those in TIME-WAIT are used again:
+/// never (0), after a second (1), so on the loopback only (2) (ip-sysctl in the kernel).
+fn local_ports(range: &File, reuse: &File) -> Finding {
+    let (&[first, last], Some(reuse_word)) = (&range.counts()[..], reuse.number()) else {
+        return LOCAL_PORTS.not_observable("Local ports: cannot be read").found(range).found(reuse);
+    };
+    let ports = last.saturating_sub(first).saturating_add(1);
+    let finding = if reuse_word == 1 {
+        LOCAL_PORTS.fine(format!("{ports} local ports, used again after a second"))
+    } else {
+        let rate = ports / TIME_WAIT_S;
+        LOCAL_PORTS
+            .may_spoil(format!(
+                "{ports} local ports: {rate} new connections a second to one server"
+            ))
+            .mended_by(
+                "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range=\"1024 65535\"",
+            )
+    };
+    finding.found(range).found(reuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::*;
+
+    #[test]
+    fn ports_in_time_wait_limit_the_connections_a_second() {
+        let judge = |range: &str, reuse: &str| {
+            local_ports(&File::of("/range", range), &File::of("/reuse", reuse))
+        };
+        let finding = judge("32768\t60999", "2");
+        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.title, "28232 local ports: 470 new connections a second to one server");
+        assert_eq!(judge("32768 60999", "1").severity, Fine);
+        assert_eq!(judge("60999 32768", "0").severity, MaySpoil);
+        assert_eq!(judge("", "0").severity, NotObservable);
+    }
+
+    #[test]
+    fn a_setting_that_this_namespace_does_not_show_is_said_to_be_so() {
+        let judge = |file: &File| setting(&QDISC, "Queueing discipline", file);
+        let finding = judge(&File::of("/default_qdisc", "fq_codel"));
+        assert_eq!(
+            (finding.severity, finding.title.as_str()),
+            (Note, "Queueing discipline by default: fq_codel")
+        );
+        assert_eq!(judge(&File::missing("/default_qdisc")).severity, NotObservable);
+    }
+}

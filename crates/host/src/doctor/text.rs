@@ -1,0 +1,154 @@
+//! Findings for people.
+
+use super::finding::{Evidence, Finding, Severity};
+
+/// Columns of the words in front of evidence, reason and command.
+const INDENT: usize = 11;
+
+/// Findings as text, the gravest first. Unless `is_all`, notes stand without their reasons, what is
+/// not observable without evidence, and what is fine is one line.
+pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
+    let columns = columns.clamp(40, 100);
+    let mut out = String::new();
+    for finding in findings {
+        out += &match finding.severity {
+            _ if is_all => whole(finding, columns),
+            Severity::Spoils | Severity::MaySpoil => whole(finding, columns),
+            Severity::Note => {
+                let parts = [head(finding, columns), found(finding, columns), mend(finding)];
+                parts.concat() + "\n"
+            }
+            Severity::NotObservable => head(finding, columns),
+            Severity::Fine => continue,
+        };
+    }
+    let fine = of(findings, Severity::Fine);
+    if !is_all && fine > 0 {
+        out += &format!("fine: {fine} more (--all shows them)\n");
+    }
+    format!("{}\n\n{}", out.trim_end(), wrapped("", &sum(findings), 0, columns))
+}
+
+fn of(findings: &[Finding], severity: Severity) -> usize {
+    findings.iter().filter(|finding| finding.severity == severity).count()
+}
+
+fn sum(findings: &[Finding]) -> String {
+    match (of(findings, Severity::Spoils), of(findings, Severity::MaySpoil)) {
+        (0, 0) => "Nothing found that would spoil a measurement.".to_owned(),
+        (grave, doubtful) => format!(
+            "Spoils: {grave}. May spoil: {doubtful}. The commands are for a shell of root and hold \
+             until the next boot."
+        ),
+    }
+}
+
+/// Everything that is known of a finding.
+fn whole(finding: &Finding, columns: usize) -> String {
+    let why = wrapped("  because  ", finding.why, INDENT, columns);
+    [head(finding, columns), found(finding, columns), why, mend(finding)].concat() + "\n"
+}
+
+fn head(finding: &Finding, columns: usize) -> String {
+    let title = format!("{} [{}]", finding.title, finding.check);
+    wrapped(&format!("{}: ", finding.severity.word()), &title, 2, columns)
+}
+
+fn found(finding: &Finding, columns: usize) -> String {
+    let lines = finding.evidence.iter().enumerate().map(|(index, Evidence { source, value })| {
+        let word = if index == 0 { "  found    " } else { "           " };
+        wrapped(word, &format!("{source}: {value}"), INDENT, columns)
+    });
+    lines.collect()
+}
+
+/// Never broken into lines, so that it can be copied.
+fn mend(finding: &Finding) -> String {
+    finding
+        .remedy
+        .as_ref()
+        .map_or_else(String::new, |remedy| format!("  mend     {}\n", printable(remedy)))
+}
+
+/// A control character, which a process or an interface may have in its name, as `?`.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `head` and the words of `body`, broken at `columns`; later lines begin with `indent` spaces.
+fn wrapped(head: &str, body: &str, indent: usize, columns: usize) -> String {
+    let mut lines = vec![head.to_owned()];
+    let mut is_begun = false;
+    for word in body.split_whitespace().map(printable) {
+        let Some(line) = lines.last_mut() else { break };
+        if is_begun && line.chars().count() + 1 + word.chars().count() > columns {
+            lines.push(format!("{:indent$}{word}", ""));
+        } else {
+            if is_begun {
+                line.push(' ');
+            }
+            line.push_str(&word);
+        }
+        is_begun = true;
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Check;
+    use super::*;
+
+    const CHECK: Check = Check { name: "a-check", why: "It matters." };
+
+    fn findings() -> Vec<Finding> {
+        let file = || Evidence::new("/proc/a", "1\u{1b}[31m 2");
+        vec![
+            CHECK.may_spoil("Something").found(file()).found(file()).mended_by("sysctl -w a=2"),
+            CHECK.note("Something else").found(file()),
+            CHECK.not_observable("Nothing to see").found(file()),
+            CHECK.fine("Well").found(file()),
+        ]
+    }
+
+    #[test]
+    fn a_finding_has_its_evidence_its_reason_and_its_command() {
+        let expected = "\
+may spoil: Something [a-check]
+  found    /proc/a: 1?[31m 2
+           /proc/a: 1?[31m 2
+  because  It matters.
+  mend     sysctl -w a=2
+
+note: Something else [a-check]
+  found    /proc/a: 1?[31m 2
+
+not observable: Nothing to see [a-check]
+fine: 1 more (--all shows them)
+
+Spoils: 0. May spoil: 1. The commands are for a shell of root and hold until the
+next boot.
+";
+        assert_eq!(text(&findings(), false, 80), expected);
+    }
+
+    #[test]
+    fn all_shows_reasons_and_evidence_of_everything() {
+        let text = text(&findings(), true, 80);
+        assert_eq!(text.matches("  because  It matters.").count(), 4);
+        assert!(text.contains("fine: Well [a-check]\n  found    /proc/a"));
+    }
+
+    #[test]
+    fn words_are_broken_at_the_columns() {
+        assert_eq!(wrapped("- ", "one two three", 4, 10), "- one two\n    three\n");
+    }
+
+    #[test]
+    fn a_sound_machine_is_said_to_be_one() {
+        let text = text(&[CHECK.fine("Well")], false, 80);
+        let expected = "fine: 1 more (--all shows them)\n\n\
+                        Nothing found that would spoil a measurement.\n";
+        assert_eq!(text, expected);
+    }
+}

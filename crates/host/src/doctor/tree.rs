@@ -1,0 +1,185 @@
+//! Files of the kernel below a root, which is `/` but for tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::finding::Evidence;
+
+const NO_SUCH_FILE: &str = "no such file";
+
+/// A file as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// Where it is, without the root.
+    pub path: String,
+    /// Its text without white space around it, or why it could not be read.
+    pub text: Result<String, String>,
+}
+
+impl File {
+    /// The text, if it could be read.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref().ok()
+    }
+
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        self.text.as_ref().is_err_and(|reason| reason == NO_SUCH_FILE)
+    }
+
+    /// The text as a number.
+    pub fn number(&self) -> Option<i64> {
+        self.text()?.parse().ok()
+    }
+
+    /// The text as a count.
+    pub fn count(&self) -> Option<u64> {
+        self.text()?.parse().ok()
+    }
+
+    /// The numbers of the text.
+    pub fn counts(&self) -> Vec<u64> {
+        let words = self.text().unwrap_or_default().split_whitespace();
+        words.map_while(|word| word.parse().ok()).collect()
+    }
+
+    /// The number behind `key` and white space or a colon, as in /proc/meminfo and /proc/vmstat.
+    pub fn count_of(&self, key: &str) -> Option<u64> {
+        self.text()?.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next()?.trim_end_matches(':') == key).then(|| words.next()?.parse().ok())?
+        })
+    }
+
+    /// A file with this text.
+    #[cfg(test)]
+    pub fn of(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
+    }
+
+    /// A file that is not there.
+    #[cfg(test)]
+    pub fn missing(path: &str) -> Self {
+        Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
+    }
+}
+
+/// Files with the same text as one piece of evidence: the first, and how many more say so.
+pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
+    let mut groups: Vec<(&File, usize)> = Vec::new();
+    for file in files {
+        match groups.iter_mut().find(|(first, _)| first.text == file.text) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((file, 1)),
+        }
+    }
+    let evidence = groups.into_iter().map(|(first, count)| {
+        let mut evidence = Evidence::from(first);
+        if count > 1 {
+            evidence.source = format!("{} and {} like it", evidence.source, count - 1);
+        }
+        evidence
+    });
+    evidence.collect()
+}
+
+/// A root below which files are read.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// Files below `root`.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    fn place(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Bytes of a file.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        fs::read(self.place(path)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => NO_SUCH_FILE.to_owned(),
+            std::io::ErrorKind::PermissionDenied => "needs root".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+
+    /// A file. What is not UTF-8 is replaced: a process may call itself anything.
+    pub fn file(&self, path: &str) -> File {
+        let text = self.bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        File { path: path.to_owned(), text }
+    }
+
+    /// Whether there is a file or folder.
+    pub fn has(&self, path: &str) -> bool {
+        self.place(path).exists()
+    }
+
+    /// Names in a folder, `cpu2` before `cpu10`; none if there is no such folder.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.place(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        names
+    }
+
+    /// Files that exist and whose path fits `pattern`, in which each part may have one `*`.
+    pub fn files(&self, pattern: &str) -> Vec<File> {
+        let mut paths = vec![String::new()];
+        for part in pattern.trim_start_matches('/').split('/') {
+            let Some((head, tail)) = part.split_once('*') else {
+                paths.iter_mut().for_each(|path| *path = format!("{path}/{part}"));
+                continue;
+            };
+            let fits =
+                |name: &String| name.strip_prefix(head).is_some_and(|rest| rest.ends_with(tail));
+            paths = paths
+                .iter()
+                .flat_map(|path| {
+                    let names = self.names(path).into_iter().filter(fits);
+                    names.map(move |name| format!("{path}/{name}"))
+                })
+                .collect();
+        }
+        paths.iter().filter(|path| self.has(path)).map(|path| self.file(path)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_finds_files_in_the_order_of_their_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("cpu10/x", "c\n"), ("cpu2/x", "b"), ("cpufreq/y", "n"), ("z/x", "n")]
+        {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = Tree::new(folder.path()).files("/cpu*/x");
+        assert_eq!(found, [File::of("/cpu2/x", "b"), File::of("/cpu10/x", "c")]);
+        assert_eq!(Tree::new(folder.path()).file("/none"), File::missing("/none"));
+    }
+
+    #[test]
+    fn files_that_say_the_same_are_one_piece_of_evidence() {
+        let files = [File::of("/a", "1"), File::of("/b", "2"), File::of("/c", "1")];
+        let expected = [Evidence::new("/a and 1 like it", "1"), Evidence::new("/b", "2")];
+        assert_eq!(grouped(&files), expected);
+    }
+
+    #[test]
+    fn a_count_is_found_behind_its_whole_key() {
+        let file = File::of("/proc/meminfo", "SwapTotalX: 1 kB\nSwapTotal:   2097148 kB\nodd");
+        assert_eq!(file.count_of("SwapTotal"), Some(2_097_148));
+        assert_eq!(file.count_of("Swap"), None);
+        assert_eq!(file.count_of("odd"), None);
+    }
+}
