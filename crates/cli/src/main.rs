@@ -4,6 +4,7 @@
 
 mod command {
     pub mod compare;
+    pub mod doctor;
     pub mod export;
     pub mod report;
     pub mod run;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Report(report) => command::report::report(&report),
         Command::Export(export) => command::export::export(&export),
         Command::Compare(compare) => command::compare::compare(&compare),
+        Command::Doctor(doctor) => command::doctor::doctor(&doctor),
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());

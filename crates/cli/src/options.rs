@@ -27,6 +27,8 @@ pub enum Command {
     Export(Export),
     /// Compare two experiments point by point
     Compare(Compare),
+    /// Say what on this machine would spoil a measurement, and how to mend it
+    Doctor(Doctor),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -132,4 +134,15 @@ pub struct Compare {
     /// Where records are kept
     #[command(flatten)]
     pub place: Place,
+}
+
+/// Options of `doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Show what is fine, too, and the evidence for what is not observable
+    #[arg(long)]
+    pub all: bool,
+    /// Print the findings as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
 }

@@ -117,9 +117,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Columns that tables may take: the terminal's, or enough for one link a table.
 fn width() -> usize {
+    terminal_columns().unwrap_or(WIDTH)
+}
+
+/// Columns of the terminal; `None` where standard output is none.
+pub fn terminal_columns() -> Option<usize> {
     let terminal = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok());
-    match terminal.flatten() {
-        Some(size) if size.ws_col > 0 => usize::from(size.ws_col),
-        _ => WIDTH,
-    }
+    terminal.flatten().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

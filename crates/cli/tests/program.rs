@@ -43,6 +43,7 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["report"], &["no such file", "fabricmark run"]),
         (&["export", "--format", "xml"], &["csv", "json"]),
         (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
+        (&["doctor", "eth0"], &["unexpected argument"]),
     ] {
         expect(here, words, 64, fragments);
     }
@@ -76,13 +77,46 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
 #[test]
 fn help_manual_and_completions_come_from_one_definition() {
     let folder = TempDir::new().unwrap();
-    let commands = ["run", "report", "export", "compare"];
+    let commands = ["run", "report", "export", "compare", "doctor"];
     expect(folder.path(), &["--help"], 0, &commands);
     expect(folder.path(), &["man"], 0, &commands);
     for shell in ["bash", "zsh", "fish"] {
         expect(folder.path(), &["completions", shell], 0, &commands);
     }
     expect(folder.path(), &["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
+}
+
+#[test]
+fn doctor_prints_findings_with_all_their_fields_as_json() {
+    let folder = TempDir::new().unwrap();
+    let output = fabricmark(folder.path(), &["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(answer["host"]["cpus"].as_u64().unwrap() > 0);
+    let findings = answer["findings"].as_array().unwrap();
+    assert!(findings.len() >= fabricmark_host::doctor::CHECKS.len());
+    for finding in findings {
+        for field in ["check", "title", "why"] {
+            assert!(!finding[field].as_str().unwrap().is_empty(), "{finding}");
+        }
+        let severity = finding["severity"].as_str().unwrap();
+        let words = ["spoils", "may spoil", "note", "not observable", "fine"];
+        assert!(words.contains(&severity), "{finding}");
+        let remedy = &finding["remedy"];
+        assert!(remedy.is_string() || (remedy.is_null() && finding.get("remedy").is_some()));
+        let evidence = finding["evidence"].as_array().unwrap();
+        assert!(!evidence.is_empty(), "{finding}");
+        for piece in evidence {
+            assert!(piece["source"].is_string() && piece["value"].is_string(), "{finding}");
+        }
+    }
+}
+
+#[test]
+fn doctor_shows_what_is_fine_only_when_asked() {
+    let folder = TempDir::new().unwrap();
+    expect(folder.path(), &["doctor"], 0, &["fine: ", "(--all shows them)"]);
+    expect(folder.path(), &["doctor", "--all"], 0, &["[clock-cost]", "clock_gettime"]);
 }
 
 #[test]
