@@ -48,6 +48,12 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
+    /// An exponential number with mean 1 (inversion): the gap between the events of a Poisson
+    /// process. At most 36.8, which is `-ln(2^-53)`.
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.unit()).ln()
+    }
+
     /// Puts `items` into a uniformly random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -92,6 +98,17 @@ mod tests {
         let variance = numbers.iter().map(|x| x * x).sum::<f64>() / 1e5;
         // Five standard errors: 5/sqrt(n) and 5*sqrt(2/n).
         assert!(mean.abs() < 0.016 && (variance - 1.0).abs() < 0.023, "{mean} {variance}");
+    }
+
+    #[test]
+    fn exponential_numbers_have_mean_one_and_variance_one() {
+        let mut stream = Stream::new(7, "exponential");
+        let numbers: Vec<f64> = (0..100_000).map(|_| stream.exponential()).collect();
+        let mean = numbers.iter().sum::<f64>() / 1e5;
+        let variance = numbers.iter().map(|x| (x - 1.0).powi(2)).sum::<f64>() / 1e5;
+        // Five standard errors: 5/sqrt(n) and 5*sqrt((9-1)/n), 9 being the fourth central moment.
+        assert!((mean - 1.0).abs() < 0.016 && (variance - 1.0).abs() < 0.045, "{mean} {variance}");
+        assert!(numbers.iter().all(|x| (0.0..37.0).contains(x)));
     }
 
     proptest! {
