@@ -1,0 +1,230 @@
+//! When payloads depart: the pace of a flow, as a text and as a value.
+//!
+//! Patterns, transports and paces are chosen apart from each other. The pace `closed` lets the other
+//! end decide: the next payload goes when the last one is done. Every other pace is an open loop,
+//! whose departures are fixed before the run begins; a [`Schedule`] lists them.
+
+mod rate;
+mod schedule;
+mod trace;
+
+use std::fmt;
+use std::str::FromStr;
+
+use fabricmark_units::{Bytes, Nanos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use rate::Rate;
+pub use schedule::{Schedule, ScheduleError};
+pub use trace::{Trace, TraceError};
+
+/// When the payloads of a flow depart. As text: `closed`, `fixed:1G`, `poisson:1000/s`,
+/// `burst:64KiB/10ms`, `trace:FILE`.
+///
+/// A value that the grammar would refuse, such as a rate of 0, has no schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum Pace {
+    /// The next payload goes when the last one is done.
+    #[default]
+    Closed,
+    /// Departures at equal intervals, the first at the start.
+    Fixed(Rate),
+    /// Departures at random with exponential gaps, the first after a gap.
+    Poisson(Rate),
+    /// Payloads back to back, then silence until the period ends: an on/off departure schedule of P5
+    /// (its figure 8; Model 100 is `burst:62487/5995us`).
+    ///
+    /// Payloads are never split. A period sends those whose first byte falls into its share of
+    /// the byte stream, so it is off `bytes` by less than one payload, the difference is carried to
+    /// the next period, and the mean rate is exact. Where payloads are larger than `bytes`, some
+    /// periods send nothing.
+    Burst {
+        /// Application bytes a period.
+        bytes: Bytes,
+        /// From the start of a burst to the start of the next.
+        period: Nanos,
+    },
+    /// Departures as a file lists them; see [`Trace`].
+    Trace(String),
+}
+
+/// Why a text is not a pace; says what would be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParsePaceError {
+    /// No such kind of pace.
+    #[error(
+        "`{0}` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD or trace:FILE"
+    )]
+    UnknownKind(String),
+    /// Not a rate, or a rate of 0.
+    #[error("`{0}` is not a rate above 0 such as 100M, 1G or 1000/s")]
+    Rate(String),
+    /// Not a burst, or one of 0 bytes, or a period of 0.
+    #[error("`{0}` is not a burst such as 64KiB/10ms, with bytes and period above 0")]
+    Burst(String),
+    /// Not a name that stands in one line among others.
+    #[error("`{0}` is not a file name without blanks")]
+    File(String),
+}
+
+impl FromStr for Pace {
+    type Err = ParsePaceError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePaceError> {
+        let unknown = || ParsePaceError::UnknownKind(text.to_owned());
+        if text == "closed" {
+            return Ok(Self::Closed);
+        }
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        match kind {
+            "fixed" => rest.parse().map(Self::Fixed),
+            "poisson" => rest.parse().map(Self::Poisson),
+            "burst" => parse_burst(rest).ok_or_else(|| ParsePaceError::Burst(rest.to_owned())),
+            // The key of a point lists its levels with blanks between them.
+            "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
+                Err(ParsePaceError::File(rest.to_owned()))
+            }
+            "trace" => Ok(Self::Trace(rest.to_owned())),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+fn parse_burst(text: &str) -> Option<Pace> {
+    let (bytes, period) = text.split_once('/')?;
+    let (bytes, period): (Bytes, Nanos) = (bytes.parse().ok()?, period.parse().ok()?);
+    (bytes.0 > 0 && period.0 > 0).then_some(Pace::Burst { bytes, period })
+}
+
+impl fmt::Display for Pace {
+    /// The shortest exact form that the parser reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => write!(f, "closed"),
+            Self::Fixed(rate) => write!(f, "fixed:{rate}"),
+            Self::Poisson(rate) => write!(f, "poisson:{rate}"),
+            Self::Burst { bytes, period } => write!(f, "burst:{bytes}/{period}"),
+            Self::Trace(file) => write!(f, "trace:{file}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Pace {
+    type Error = ParsePaceError;
+
+    fn try_from(text: String) -> Result<Self, ParsePaceError> {
+        text.parse()
+    }
+}
+
+impl From<Pace> for String {
+    fn from(pace: Pace) -> Self {
+        pace.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_units::BitRate;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn paces_are_read_as_people_write_them() {
+        let gigabit = Rate::Bits(BitRate(1_000_000_000));
+        for (text, pace) in [
+            ("closed", Pace::Closed),
+            ("fixed:1G", Pace::Fixed(gigabit)),
+            ("fixed:1Gbit/s", Pace::Fixed(gigabit)),
+            ("poisson:10Mbit", Pace::Poisson(Rate::Bits(BitRate(10_000_000)))),
+            ("poisson:1000/s", Pace::Poisson(Rate::PerSecond(1000))),
+            (
+                "burst:64KiB/10ms",
+                Pace::Burst { bytes: Bytes(65_536), period: Nanos::from_millis(10) },
+            ),
+            ("trace:departures.txt", Pace::Trace("departures.txt".to_owned())),
+        ] {
+            assert_eq!(text.parse(), Ok(pace), "{text}");
+        }
+        assert_eq!(Pace::default(), Pace::Closed);
+    }
+
+    #[test]
+    fn what_is_no_pace_is_refused_with_what_would_be_one() {
+        for (text, message) in [
+            (
+                "open",
+                "`open` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD or \
+                 trace:FILE",
+            ),
+            ("fixed:0", "`0` is not a rate above 0 such as 100M, 1G or 1000/s"),
+            ("poisson:0/s", "`0/s` is not a rate above 0 such as 100M, 1G or 1000/s"),
+            ("fixed:1.5/s", "`1.5/s` is not a rate above 0 such as 100M, 1G or 1000/s"),
+            (
+                "burst:64KiB",
+                "`64KiB` is not a burst such as 64KiB/10ms, with bytes and period above 0",
+            ),
+            (
+                "burst:0/10ms",
+                "`0/10ms` is not a burst such as 64KiB/10ms, with bytes and period above 0",
+            ),
+            (
+                "burst:1K/0ns",
+                "`1K/0ns` is not a burst such as 64KiB/10ms, with bytes and period above 0",
+            ),
+            ("trace:", "`` is not a file name without blanks"),
+            ("trace:a b", "`a b` is not a file name without blanks"),
+        ] {
+            assert_eq!(text.parse::<Pace>().unwrap_err().to_string(), message, "{text}");
+        }
+        assert!("closed:1G".parse::<Pace>().is_err());
+        assert!("".parse::<Pace>().is_err());
+    }
+
+    #[test]
+    fn a_pace_travels_as_text() {
+        let pace = Pace::Fixed(Rate::PerSecond(1000));
+        let json = serde_json::to_string(&pace).unwrap();
+        assert_eq!(json, r#""fixed:1000/s""#);
+        assert_eq!(serde_json::from_str::<Pace>(&json).unwrap(), pace);
+        assert!(serde_json::from_str::<Pace>(r#""fixed:0""#).is_err());
+        let schema = serde_json::to_value(schemars::schema_for!(Pace)).unwrap();
+        assert_eq!(schema["type"], "string");
+    }
+
+    fn rate() -> impl Strategy<Value = Rate> {
+        prop_oneof![
+            (1u64..).prop_map(|bps| Rate::Bits(BitRate(bps))),
+            (1u64..).prop_map(Rate::PerSecond),
+        ]
+    }
+
+    fn pace() -> impl Strategy<Value = Pace> {
+        prop_oneof![
+            Just(Pace::Closed),
+            rate().prop_map(Pace::Fixed),
+            rate().prop_map(Pace::Poisson),
+            (1u64.., 1u64..).prop_map(|(bytes, period)| Pace::Burst {
+                bytes: Bytes(bytes),
+                period: Nanos(period)
+            }),
+            "[^\\s]{1,40}".prop_map(Pace::Trace),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_gives_the_same_pace(pace in pace()) {
+            prop_assert_eq!(pace.to_string().parse(), Ok(pace));
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(fixed:|poisson:|burst:|trace:)?.{0,24}") {
+            let _ = text.parse::<Pace>();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The departures that a pace intends, in virtual time.
+
+use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
+
+use super::{Pace, Rate, Trace};
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// The intended departures of a flow's payloads, one after the other, in nanoseconds since the run's
+/// start.
+///
+/// Each is computed from its number, not from the one before, so that rounding never adds up.
+pub struct Schedule {
+    rule: Rule,
+    /// Number of the next departure, from 0.
+    next: u64,
+}
+
+enum Rule {
+    /// One departure every `numerator / denominator` nanoseconds.
+    Fixed { numerator: u128, denominator: u128 },
+    /// Exponential gaps.
+    Poisson { mean_ns: f64, stream: Stream, at: Split },
+    /// Payloads of `payload` bytes, `burst` bytes a period.
+    Burst { payload: u128, burst: u128, period_ns: u128 },
+    /// A list.
+    Trace(Trace),
+}
+
+/// A time in whole nanoseconds and the fraction beyond them: a sum of a billion gaps keeps the
+/// precision of a single one.
+#[derive(Default)]
+struct Split {
+    whole_ns: u64,
+    fraction_ns: f64,
+}
+
+/// Why a pace has no schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// The pace is a trace, and its departures are missing.
+    #[error("the departures of the trace are missing")]
+    NoTrace,
+    /// A rate, a burst, a period or a payload of 0, which no grammar lets through.
+    #[error("a rate, a burst, a period and a payload must be above 0")]
+    Zero,
+}
+
+impl Pace {
+    /// The intended departures of payloads of one size, or nothing for a closed loop, which intends
+    /// none.
+    ///
+    /// `stream` is the randomness of this flow; the same stream gives the same departures. `trace` is
+    /// what the file of a trace lists; other paces do not look at it.
+    pub fn schedule(
+        &self,
+        payload: Bytes,
+        stream: Stream,
+        trace: Option<Trace>,
+    ) -> Result<Option<Schedule>, ScheduleError> {
+        if payload.0 == 0 {
+            return Err(ScheduleError::Zero);
+        }
+        let rule = match *self {
+            Self::Closed => return Ok(None),
+            Self::Fixed(rate) => {
+                let (numerator, denominator) = interval(rate, payload)?;
+                Rule::Fixed { numerator, denominator }
+            }
+            Self::Poisson(rate) => {
+                let (numerator, denominator) = interval(rate, payload)?;
+                let mean_ns = numerator as f64 / denominator as f64;
+                Rule::Poisson { mean_ns, stream, at: Split::default() }
+            }
+            Self::Burst { bytes: Bytes(0), .. } | Self::Burst { period: Nanos(0), .. } => {
+                return Err(ScheduleError::Zero);
+            }
+            Self::Burst { bytes, period } => Rule::Burst {
+                payload: payload.0.into(),
+                burst: bytes.0.into(),
+                period_ns: period.0.into(),
+            },
+            Self::Trace(_) => Rule::Trace(trace.ok_or(ScheduleError::NoTrace)?),
+        };
+        Ok(Some(Schedule { rule, next: 0 }))
+    }
+}
+
+/// Nanoseconds between two departures, as numerator and denominator.
+fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), ScheduleError> {
+    match rate {
+        Rate::Bits(BitRate(0)) | Rate::PerSecond(0) => Err(ScheduleError::Zero),
+        Rate::Bits(BitRate(bps)) => Ok((8 * NS_PER_S * u128::from(payload.0), bps.into())),
+        Rate::PerSecond(count) => Ok((NS_PER_S, count.into())),
+    }
+}
+
+impl Schedule {
+    /// The intended departure of the next payload, never before the last one; `None` once a trace
+    /// has ended, and beyond 584 years.
+    ///
+    /// `fixed`: payload k departs at `floor(k * interval)`. `burst`: at
+    /// `period * floor(k * payload / burst)`.
+    pub fn next_departure_ns(&mut self) -> Option<u64> {
+        let number = u128::from(self.next);
+        let at = match &mut self.rule {
+            Rule::Fixed { numerator, denominator } => {
+                u64::try_from(number.checked_mul(*numerator)? / *denominator).ok()?
+            }
+            Rule::Poisson { mean_ns, stream, at } => {
+                let sum_ns = at.fraction_ns + *mean_ns * stream.exponential();
+                // The conversion saturates: a gap of more than 584 years is cut to them.
+                at.whole_ns = at.whole_ns.checked_add(sum_ns as u64)?;
+                at.fraction_ns = sum_ns.fract();
+                at.whole_ns
+            }
+            Rule::Burst { payload, burst, period_ns } => {
+                let period = number.checked_mul(*payload)? / *burst;
+                u64::try_from(period.checked_mul(*period_ns)?).ok()?
+            }
+            Rule::Trace(trace) => *trace.departures_ns().get(usize::try_from(self.next).ok()?)?,
+        };
+        self.next = self.next.checked_add(1)?;
+        Some(at)
+    }
+
+    /// The time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap
+    /// of `poisson` and of a trace, for bursts the time from one to the next. Who departs later than
+    /// that after the intended time holds up the next.
+    pub fn interval_ns(&self) -> u64 {
+        let ns = match &self.rule {
+            Rule::Fixed { numerator, denominator } => numerator.div_ceil(*denominator),
+            Rule::Poisson { mean_ns, .. } => mean_ns.ceil() as u128,
+            Rule::Burst { payload, burst, period_ns } => {
+                payload.div_ceil(*burst).saturating_mul(*period_ns)
+            }
+            Rule::Trace(trace) => match trace.departures_ns() {
+                [first, others @ .., last] => {
+                    u128::from(last - first).div_ceil(others.len() as u128 + 1)
+                }
+                _ => 0,
+            },
+        };
+        u64::try_from(ns).unwrap_or(u64::MAX).max(1)
+    }
+}
