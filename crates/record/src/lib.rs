@@ -7,14 +7,18 @@
 //!
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
+mod clock;
 mod figure;
 mod flow;
 mod node;
+mod pacing;
 mod record;
 mod warning;
 
+pub use clock::ClockFacts;
 pub use figure::{Figure, Figures, Limits, Provenance};
 pub use flow::{Counts, Drops, Fairness, Flow, TcpCounters};
 pub use node::{Carrier, HostFacts, Node, Side};
+pub use pacing::Pacing;
 pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use warning::Warning;

@@ -1,0 +1,94 @@
+//! How well a sender kept to its pace.
+
+use fabricmark_stats::{Histogram, THROUGHPUT_TIE};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The departures of an open loop, set against the intended ones.
+///
+/// A sender that is behind sends at once and skips nothing, so that a rate that it cannot hold shows
+/// as slip that grows and as a schedule that the run did not cover.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pacing {
+    /// Payloads that departed.
+    pub departures: u64,
+    /// Departures that came later than intended by more than the mean time between departures (for
+    /// bursts: between bursts).
+    pub late: u64,
+    /// Actual less intended departure. In a burst it holds the time that the payloads before took.
+    pub slip_ns: Histogram,
+    /// Length of the open loop, from the schedule's start to its stop.
+    pub elapsed_ns: u64,
+    /// How much of the schedule was carried out in that time: up to the next intended departure, so
+    /// that it may be a little more than `elapsed_ns`. It is less only where the sender ended late.
+    pub covered_ns: u64,
+}
+
+impl Pacing {
+    /// Departures per second that the pace intended, over the covered part of the schedule.
+    pub fn intended_per_s(&self) -> Option<f64> {
+        per_s(self.departures, self.covered_ns)
+    }
+
+    /// Departures per second that there were; never more than intended, since what is caught up with
+    /// is only late.
+    pub fn achieved_per_s(&self) -> Option<f64> {
+        per_s(self.departures, self.elapsed_ns.max(self.covered_ns))
+    }
+
+    /// The share of the intended rate that the sender did not reach, from 0 to 1.
+    pub fn shortfall(&self) -> f64 {
+        let missing_ns = self.elapsed_ns.saturating_sub(self.covered_ns);
+        missing_ns as f64 / self.elapsed_ns.max(1) as f64
+    }
+
+    /// Whether the intended rate was reached, within the band in which two rates count as the same.
+    pub fn is_held(&self) -> bool {
+        self.shortfall() <= THROUGHPUT_TIE
+    }
+}
+
+fn per_s(departures: u64, ns: u64) -> Option<f64> {
+    (ns > 0).then(|| 1e9 * departures as f64 / ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pacing(departures: u64, elapsed_ns: u64, covered_ns: u64) -> Pacing {
+        Pacing { departures, late: 0, slip_ns: Histogram::new(), elapsed_ns, covered_ns }
+    }
+
+    #[test]
+    fn a_rate_that_was_not_held_is_said_beside_the_one_that_was_meant() {
+        // Meant: 1000 a second. In two seconds 1500 departed, those of the first 1.5 s.
+        let pacing = pacing(1_500, 2_000_000_000, 1_500_000_000);
+        assert_eq!(pacing.intended_per_s(), Some(1_000.0));
+        assert_eq!(pacing.achieved_per_s(), Some(750.0));
+        assert_eq!(pacing.shortfall(), 0.25);
+        assert!(!pacing.is_held());
+    }
+
+    #[test]
+    fn the_last_departure_has_its_interval_although_the_run_ends_within_it() {
+        // 1000 a second from 0 on: 101 in 100.5 ms, the next due at 101 ms.
+        let pacing = pacing(101, 100_500_000, 101_000_000);
+        assert_eq!(pacing.intended_per_s(), Some(1_000.0));
+        assert_eq!(pacing.achieved_per_s(), Some(1_000.0));
+        assert_eq!(pacing.shortfall(), 0.0);
+    }
+
+    #[test]
+    fn a_rate_within_the_tie_band_was_held() {
+        assert!(pacing(100, 1_000_000_000, 981_000_000).is_held());
+        assert!(!pacing(100, 1_000_000_000, 979_000_000).is_held());
+    }
+
+    #[test]
+    fn a_run_without_length_has_no_rate() {
+        let pacing = pacing(0, 0, 0);
+        assert_eq!((pacing.intended_per_s(), pacing.achieved_per_s()), (None, None));
+        assert!(pacing.is_held());
+    }
+}
