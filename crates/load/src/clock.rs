@@ -1,12 +1,82 @@
-//! The clock of the data plane: CLOCK_MONOTONIC through the vDSO, 21 ns a reading on the machine
-//! of `docs/measured.md`.
+//! The clocks of the data plane.
+//!
+//! [`now_ns`] reads CLOCK_MONOTONIC through the vDSO, 21 ns a reading on the machine of
+//! `docs/measured.md`, and is the clock of every hot loop. A [`Clock`] is a choice for whoever has to
+//! tell fractions of a microsecond apart: the processor's time-stamp counter takes 15 ns there, in
+//! order with other instructions, and has to be calibrated. [`Clock::describe`] measures both.
 
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "the instruction that reads the processor's counter")
+)]
+mod sys;
+mod tsc;
+
+use std::hint::black_box;
 use std::sync::LazyLock;
-use std::time::Instant;
 
-static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+use fabricmark_record::ClockFacts;
+use rustix::time::{ClockId, clock_gettime};
+
+pub use tsc::{NoTsc, Tsc};
+
+/// The first reading in this process.
+static START_NS: LazyLock<u64> = LazyLock::new(monotonic_ns);
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 /// Nanoseconds since the first reading in this process.
 pub(crate) fn now_ns() -> u64 {
-    START.elapsed().as_nanos() as u64
+    // The start is read first, so that the present is never before it.
+    let start_ns = *START_NS;
+    monotonic_ns() - start_ns
+}
+
+/// A clock to choose. Both count nanoseconds since the first reading in this process.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// CLOCK_MONOTONIC, everywhere.
+    Monotonic,
+    /// The time-stamp counter of an x86-64 processor.
+    Tsc(Tsc),
+}
+
+impl Clock {
+    /// The time now; never before an earlier reading of the same thread.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        match self {
+            Self::Monotonic => now_ns(),
+            Self::Tsc(tsc) => tsc.now_ns(),
+        }
+    }
+
+    /// Name, uncertainty, and what a reading costs, which is measured here in less than a
+    /// millisecond.
+    pub fn describe(&self) -> ClockFacts {
+        let (name, uncertainty_ppm) = match self {
+            Self::Monotonic => ("CLOCK_MONOTONIC", None),
+            Self::Tsc(tsc) => ("TSC", Some(tsc.uncertainty_ppm())),
+        };
+        ClockFacts { name: name.to_owned(), read_cost_ns: self.read_cost_ns(), uncertainty_ppm }
+    }
+
+    /// The median of batches: a batch in which the thread lost its processor does not count.
+    fn read_cost_ns(&self) -> f64 {
+        const BATCHES: usize = 31;
+        const READINGS: u64 = 500;
+        let mut batches = [0; BATCHES];
+        for batch in &mut batches {
+            let began = now_ns();
+            for _ in 0..READINGS {
+                black_box(self.now_ns());
+            }
+            *batch = now_ns() - began;
+        }
+        batches.sort_unstable();
+        batches[BATCHES / 2] as f64 / READINGS as f64
+    }
 }

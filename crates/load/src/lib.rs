@@ -4,6 +4,7 @@
 //! - [`transport`]: one file each; what moves a payload.
 //! - [`path`]: other ways of moving it than plain calls, one file each.
 //! - [`pattern`]: one file each; the hot loops.
+//! - [`Clock`]: what time is read from.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //!
 //! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
@@ -36,5 +37,6 @@ mod tcp;
 pub mod transport;
 
 pub use carry::instrument;
+pub use clock::{Clock, NoTsc, Tsc};
 pub use control::Control;
 pub use endpoint::Endpoint;
