@@ -16,7 +16,8 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 
 use fabricmark_record::ClockFacts;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 pub use tsc::{NoTsc, Tsc};
 
@@ -33,6 +34,16 @@ pub(crate) fn now_ns() -> u64 {
     // The start is read first, so that the present is never before it.
     let start_ns = *START_NS;
     monotonic_ns() - start_ns
+}
+
+/// Sleeps until `now_ns` reaches a time, or a signal arrives. How much later the thread wakes up is
+/// up to its timer slack and to the scheduler (clock_nanosleep(2)).
+pub(crate) fn sleep_until(at_ns: u64) {
+    let at_ns = at_ns.saturating_add(*START_NS);
+    let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+    let at = Timespec { tv_sec: seconds as i64, tv_nsec: ns as i64 };
+    // EINTR is the only error of a valid time on this clock.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
 /// A clock to choose. Both count nanoseconds since the first reading in this process.
@@ -78,5 +89,20 @@ impl Clock {
         }
         batches.sort_unstable();
         batches[BATCHES / 2] as f64 / READINGS as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_does_not_end_early_and_a_past_one_ends_at_once() {
+        let until = now_ns() + 1_000_000;
+        sleep_until(0);
+        while now_ns() < until {
+            sleep_until(until);
+        }
+        assert!(now_ns() >= until);
     }
 }

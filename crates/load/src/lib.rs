@@ -4,6 +4,7 @@
 //! - [`transport`]: one file each; what moves a payload.
 //! - [`path`]: other ways of moving it than plain calls, one file each.
 //! - [`pattern`]: one file each; the hot loops.
+//! - [`Pacer`]: waits for the departures of an open loop.
 //! - [`Clock`]: what time is read from.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //!
@@ -24,6 +25,7 @@ pub mod path {
     #[expect(unsafe_code, reason = "calls that no safe crate offers")]
     mod sys;
 }
+mod pacer;
 pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
     pub mod connect_exchange;
@@ -40,3 +42,4 @@ pub use carry::instrument;
 pub use clock::{Clock, NoTsc, Tsc};
 pub use control::Control;
 pub use endpoint::Endpoint;
+pub use pacer::{Pacer, Waiting};
