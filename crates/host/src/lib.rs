@@ -1,11 +1,19 @@
-//! What is known of this machine: facts for a record, and what would spoil a measurement.
+//! What is known of this machine: facts for a record, what would spoil a measurement, and what a run
+//! uses of it.
 
 pub mod doctor;
+mod events;
+mod stat;
+#[expect(unsafe_code, reason = "system calls that no safe crate offers")]
+mod sys;
+mod usage;
 
 use std::fs;
 
 use fabricmark_record::HostFacts;
 use rustix::thread::{CpuSet, sched_getaffinity};
+
+pub use usage::UsageMeter;
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())

@@ -30,7 +30,7 @@ fn monotonic_ns() -> u64 {
 }
 
 /// Nanoseconds since the first reading in this process.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     // The start is read first, so that the present is never before it.
     let start_ns = *START_NS;
     monotonic_ns() - start_ns
@@ -92,6 +92,46 @@ impl Clock {
     }
 }
 
+/// How far CLOCK_REALTIME, by which the kernel stamps packets, is ahead of this clock. Good until
+/// somebody sets the machine's time; a time service that only slews it moves both clocks alike.
+#[derive(Clone, Copy, Debug)]
+pub struct RealtimeOffset {
+    offset_ns: i64,
+    /// How wrong it may be: half the time between the two readings of this clock around the one of
+    /// CLOCK_REALTIME.
+    pub uncertainty_ns: u64,
+}
+
+impl RealtimeOffset {
+    /// Reads it, as the closest of some readings: one in which the thread lost its processor is far
+    /// off.
+    pub fn read() -> Self {
+        const READINGS: usize = 8;
+        let mut best = Self::read_once();
+        for _ in 1..READINGS {
+            let another = Self::read_once();
+            if another.uncertainty_ns < best.uncertainty_ns {
+                best = another;
+            }
+        }
+        best
+    }
+
+    fn read_once() -> Self {
+        let before_ns = now_ns();
+        let realtime = clock_gettime(ClockId::Realtime);
+        let bracket_ns = now_ns() - before_ns;
+        let middle_ns = before_ns + bracket_ns / 2;
+        let realtime_ns = realtime.tv_sec * 1_000_000_000 + realtime.tv_nsec;
+        Self { offset_ns: realtime_ns - middle_ns as i64, uncertainty_ns: bracket_ns.div_ceil(2) }
+    }
+
+    /// A stamp of CLOCK_REALTIME on this clock; 0 for one from before its first reading.
+    pub fn to_monotonic_ns(&self, realtime_ns: u64) -> u64 {
+        (realtime_ns as i64).saturating_sub(self.offset_ns).max(0) as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +144,22 @@ mod tests {
             sleep_until(until);
         }
         assert!(now_ns() >= until);
+    }
+
+    #[test]
+    fn a_reading_of_the_machines_time_falls_between_those_of_this_clock_around_it() {
+        let offset = RealtimeOffset::read();
+        let before_ns = now_ns();
+        let realtime = clock_gettime(ClockId::Realtime);
+        let after_ns = now_ns();
+        let ns = offset
+            .to_monotonic_ns(realtime.tv_sec as u64 * 1_000_000_000 + realtime.tv_nsec as u64);
+        assert!(before_ns <= ns + offset.uncertainty_ns, "{before_ns} {ns} {offset:?}");
+        assert!(ns <= after_ns + offset.uncertainty_ns, "{ns} {after_ns} {offset:?}");
+    }
+
+    #[test]
+    fn a_stamp_from_before_the_clock_began_is_0() {
+        assert_eq!(RealtimeOffset::read().to_monotonic_ns(1), 0);
     }
 }

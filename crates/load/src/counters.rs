@@ -47,14 +47,14 @@ fn parse_device_drops(text: &str, device: &str) -> Option<u64> {
 }
 
 /// A line of names, then a line of values, both headed by the protocol.
-fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
+pub(crate) fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(protocol));
     let column = lines.next()?.split_whitespace().position(|word| word == name)?;
     lines.next()?.split_whitespace().nth(column)?.parse().ok()
 }
 
 /// A name and a value on each line.
-fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
     let mut words = text
         .lines()
         .map(str::split_whitespace)

@@ -6,16 +6,21 @@
 //! - [`pattern`]: one file each; the hot loops.
 //! - [`Pacer`]: waits for the departures of an open loop.
 //! - [`Clock`]: what time is read from.
+//! - [`sampler`]: what each interval of a run moved, from the [`gauge`]s of the hot loops, with
+//!   [`tcp_info`] at its end.
+//! - [`stamp`]: times that the kernel gave to packets. [`kernel`]: what it counted beside the sockets.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //!
 //! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
 
 mod carry;
-mod clock;
+pub mod clock;
 mod control;
 mod counters;
 mod crowd;
 mod endpoint;
+pub mod gauge;
+pub mod kernel;
 mod opening;
 pub mod path {
     //! Ways of moving bytes between program and kernel other than one plain call a payload.
@@ -32,10 +37,13 @@ pub mod pattern {
     pub mod exchange;
     pub mod stream;
 }
+pub mod sampler;
 mod sockets;
+pub mod stamp;
 #[expect(unsafe_code, reason = "socket options that no safe crate offers")]
 mod sys;
 mod tcp;
+pub mod tcp_info;
 pub mod transport;
 
 pub use carry::instrument;

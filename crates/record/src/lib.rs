@@ -8,17 +8,30 @@
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
 mod clock;
+mod events;
 mod figure;
 mod flow;
+mod kernel;
 mod node;
 mod pacing;
 mod record;
+mod series;
+mod tcp_sample;
+mod usage;
 mod warning;
 
 pub use clock::ClockFacts;
+pub use events::{EventCount, Events};
 pub use figure::{Figure, Figures, Limits, Provenance};
 pub use flow::{Counts, Drops, Fairness, Flow, TcpCounters};
+pub use kernel::{KernelCounters, UdpCounters};
 pub use node::{Carrier, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
+pub use series::{Interval, Series};
+pub use tcp_sample::TcpSample;
+pub use usage::{
+    CpuShares, CpuUsage, MachineUsage, ProcessUsage, Usage, service_demand_us_per_kib,
+    service_demand_us_per_transaction,
+};
 pub use warning::Warning;

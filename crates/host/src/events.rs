@@ -1,0 +1,196 @@
+//! Events that the processor and the kernel count for this process: perf_event_open(2).
+//!
+//! Our own structure of 64 bytes instead of a library: the crates for this interface carry its whole
+//! generated header, sampling and ring buffers, and counting needs one call.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+
+use fabricmark_record::{EventCount, Events};
+use rustix::io::Errno;
+
+use crate::{read, sys};
+
+/// `enum perf_type_id` of linux/perf_event.h.
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+
+/// An event as linux/perf_event.h numbers it.
+#[derive(Clone, Copy)]
+struct Event {
+    kind: u32,
+    config: u64,
+    /// Whether it happens in user mode, too: a thread leaves its processor in the kernel only, so
+    /// that without the kernel the count would be 0.
+    happens_in_user_mode: bool,
+}
+
+const CYCLES: Event = Event { kind: HARDWARE, config: 0, happens_in_user_mode: true };
+const INSTRUCTIONS: Event = Event { kind: HARDWARE, config: 1, happens_in_user_mode: true };
+const CACHE_MISSES: Event = Event { kind: HARDWARE, config: 3, happens_in_user_mode: true };
+const PAGE_FAULTS: Event = Event { kind: SOFTWARE, config: 2, happens_in_user_mode: true };
+const CONTEXT_SWITCHES: Event = Event { kind: SOFTWARE, config: 3, happens_in_user_mode: false };
+const MIGRATIONS: Event = Event { kind: SOFTWARE, config: 4, happens_in_user_mode: false };
+
+/// One event in all threads that ran when counting began, or the reason why it is not counted.
+struct Counter {
+    threads: Result<Vec<OwnedFd>, String>,
+    with_kernel: bool,
+}
+
+impl Counter {
+    fn start(event: Event) -> Self {
+        let (opened, with_kernel) = match open(event, true) {
+            Err(error) if is_forbidden(&error) && event.happens_in_user_mode => {
+                (open(event, false), false)
+            }
+            opened => (opened, true),
+        };
+        Self { threads: opened.map_err(|error| reason(&error)), with_kernel }
+    }
+
+    fn finish(self) -> EventCount {
+        self.threads
+            .and_then(|threads| {
+                let readings: io::Result<Vec<_>> = threads.into_iter().map(Reading::take).collect();
+                total(&readings.map_err(|error| error.to_string())?, self.with_kernel)
+            })
+            .unwrap_or_else(|reason| EventCount::Absent { reason })
+    }
+}
+
+fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
+    let mut descriptors = Vec::new();
+    for entry in fs::read_dir("/proc/self/task")? {
+        let name = entry?.file_name();
+        let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        match sys::count_event(event.kind, event.config, thread, with_kernel) {
+            Ok(descriptor) => descriptors.push(descriptor),
+            // A thread that has ended since.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(descriptors)
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Why an event is not counted (perf_event_open(2), ERRORS).
+fn reason(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP) => "no PMU".to_owned(),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            let level = read("/proc/sys/kernel/perf_event_paranoid");
+            format!("forbidden (perf_event_paranoid={})", level.as_deref().unwrap_or("?"))
+        }
+        Some(Errno::NOSYS) => "this kernel has no perf events".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// What a descriptor of [`sys::count_event`] says.
+#[derive(Clone, Copy)]
+struct Reading {
+    count: u64,
+    enabled_ns: u64,
+    running_ns: u64,
+}
+
+impl Reading {
+    fn take(descriptor: OwnedFd) -> io::Result<Self> {
+        let mut bytes = [0; 24];
+        fs::File::from(descriptor).read_exact(&mut bytes)?;
+        let [count, enabled_ns, running_ns] = [0, 8, 16].map(|at| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        });
+        Ok(Self { count, enabled_ns, running_ns })
+    }
+}
+
+/// The counts of all threads, each scaled to the time in which it should have been counted.
+fn total(readings: &[Reading], with_kernel: bool) -> Result<EventCount, String> {
+    let enabled_ns: u64 = readings.iter().map(|reading| reading.enabled_ns).sum();
+    let running_ns: u64 = readings.iter().map(|reading| reading.running_ns).sum();
+    if enabled_ns > 0 && running_ns == 0 {
+        return Err("the PMU was busy with other events".to_owned());
+    }
+    let scaled = readings.iter().filter(|reading| reading.running_ns > 0).map(|reading| {
+        let scale = reading.enabled_ns as f64 / reading.running_ns as f64;
+        if scale > 1.0 { (reading.count as f64 * scale).round() as u64 } else { reading.count }
+    });
+    let running = if enabled_ns == 0 { 1.0 } else { running_ns as f64 / enabled_ns as f64 };
+    Ok(EventCount::Counted { count: scaled.sum(), with_kernel, running: running.min(1.0) })
+}
+
+/// All events of this process, from its making on.
+pub(crate) struct EventMeter {
+    cycles: Counter,
+    instructions: Counter,
+    cache_misses: Counter,
+    context_switches: Counter,
+    migrations: Counter,
+    page_faults: Counter,
+}
+
+impl EventMeter {
+    pub(crate) fn start() -> Self {
+        Self {
+            cycles: Counter::start(CYCLES),
+            instructions: Counter::start(INSTRUCTIONS),
+            cache_misses: Counter::start(CACHE_MISSES),
+            context_switches: Counter::start(CONTEXT_SWITCHES),
+            migrations: Counter::start(MIGRATIONS),
+            page_faults: Counter::start(PAGE_FAULTS),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Events {
+        Events {
+            cycles: self.cycles.finish(),
+            instructions: self.instructions.finish(),
+            cache_misses: self.cache_misses.finish(),
+            context_switches: self.context_switches.finish(),
+            migrations: self.migrations.finish(),
+            page_faults: self.page_faults.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_half_the_time_is_doubled_and_says_so() {
+        let half = Reading { count: 500, enabled_ns: 2_000, running_ns: 1_000 };
+        let whole = Reading { count: 7, enabled_ns: 2_000, running_ns: 2_000 };
+        let EventCount::Counted { count, running, .. } = total(&[half, whole], true).unwrap()
+        else {
+            panic!("it was counted")
+        };
+        assert_eq!((count, running), (1_007, 0.75));
+    }
+
+    #[test]
+    fn an_event_that_never_got_a_counter_is_absent() {
+        let never = Reading { count: 0, enabled_ns: 2_000, running_ns: 0 };
+        assert!(total(&[never], true).is_err());
+    }
+
+    #[test]
+    fn a_machine_without_counters_says_no_pmu() {
+        assert_eq!(reason(&Errno::NOENT.into()), "no PMU");
+    }
+
+    #[test]
+    fn a_forbidden_event_names_the_setting() {
+        let text = reason(&Errno::ACCESS.into());
+        assert!(text.starts_with("forbidden (perf_event_paranoid="), "{text}");
+    }
+}

@@ -1,0 +1,95 @@
+//! System calls that no safe crate offers.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// The resources that this process has used: getrusage(2), RUSAGE_SELF.
+pub(crate) fn resources() -> libc::rusage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a `rusage`, which outlives the call. RUSAGE_SELF and a valid pointer
+    // leave the call no reason to fail.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: zeroed above, and a plain structure of integers is valid for any bytes.
+    unsafe { usage.assume_init() }
+}
+
+/// A time of [`resources`] in nanoseconds.
+pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
+}
+
+/// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0: every
+/// kernel takes it, and counting needs no more.
+#[repr(C)]
+struct PerfEventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+/// Starts to count an event of one thread, and of the threads that it starts from now on. What is
+/// read from the descriptor is the count, the time since now and the part of it in which the event
+/// was counted, each a u64.
+pub(crate) fn count_event(
+    kind: u32,
+    config: u64,
+    thread: u32,
+    with_kernel: bool,
+) -> io::Result<OwnedFd> {
+    const READ_TIME_ENABLED: u64 = 1 << 0;
+    const READ_TIME_RUNNING: u64 = 1 << 1;
+    const INHERIT: u64 = 1 << 1;
+    const EXCLUDE_KERNEL: u64 = 1 << 5;
+    const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    const FD_CLOEXEC: libc::c_ulong = 1 << 3;
+    let kernel = if with_kernel { 0 } else { EXCLUDE_KERNEL };
+    let attributes = PerfEventAttr {
+        kind,
+        size: size_of::<PerfEventAttr>() as u32,
+        config,
+        sample_period: 0,
+        sample_type: 0,
+        read_format: READ_TIME_ENABLED | READ_TIME_RUNNING,
+        flags: INHERIT | EXCLUDE_HYPERVISOR | kernel,
+        wakeup_events: 0,
+        breakpoint_type: 0,
+        config1: 0,
+    };
+    let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
+    // SAFETY: `attributes` outlives the call and says its own size; the other arguments are
+    // integers.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            thread as libc::pid_t,
+            any_cpu,
+            no_group,
+            FD_CLOEXEC,
+        )
+    };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structure_has_the_length_of_its_first_version() {
+        const PERF_ATTR_SIZE_VER0: usize = 64;
+        assert_eq!(size_of::<PerfEventAttr>(), PERF_ATTR_SIZE_VER0);
+    }
+}

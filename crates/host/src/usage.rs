@@ -1,0 +1,158 @@
+//! What a run uses of this machine, between two readings.
+
+use std::time::Instant;
+
+use fabricmark_record::{ProcessUsage, Usage};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::events::EventMeter;
+use crate::stat::{self, Ticks};
+use crate::{read, sys};
+
+/// Reads what was used from its start to its finish. Both take 0.3 ms or so, and belong outside of
+/// what is measured.
+pub struct UsageMeter {
+    events: EventMeter,
+    began: Instant,
+    process: ProcessUsage,
+    ticks: Ticks,
+}
+
+impl UsageMeter {
+    /// Begins. Events are counted for the threads that this process has now, and for those that they
+    /// start from now on.
+    pub fn start() -> Self {
+        // Opened first, so that the other readings are as close to what is measured as they can be.
+        let events = EventMeter::start();
+        Self { events, began: Instant::now(), process: process(), ticks: ticks() }
+    }
+
+    /// What was used since the start.
+    pub fn finish(self) -> Usage {
+        let (now, ticks) = (process(), ticks());
+        Usage {
+            elapsed_ns: self.began.elapsed().as_nanos() as u64,
+            process: since(&self.process, &now),
+            machine: stat::usage(&self.ticks, &ticks),
+            events: self.events.finish(),
+        }
+    }
+}
+
+fn ticks() -> Ticks {
+    stat::parse(&read("/proc/stat").unwrap_or_default())
+}
+
+/// What this process has used since it began.
+fn process() -> ProcessUsage {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let resources = sys::resources();
+    ProcessUsage {
+        cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+        user_ns: sys::nanoseconds(resources.ru_utime),
+        system_ns: sys::nanoseconds(resources.ru_stime),
+        voluntary_switches: resources.ru_nvcsw as u64,
+        involuntary_switches: resources.ru_nivcsw as u64,
+        minor_faults: resources.ru_minflt as u64,
+        major_faults: resources.ru_majflt as u64,
+        max_rss_bytes: resources.ru_maxrss as u64 * 1024,
+    }
+}
+
+fn since(before: &ProcessUsage, now: &ProcessUsage) -> ProcessUsage {
+    ProcessUsage {
+        cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
+        user_ns: now.user_ns.saturating_sub(before.user_ns),
+        system_ns: now.system_ns.saturating_sub(before.system_ns),
+        voluntary_switches: now.voluntary_switches.saturating_sub(before.voluntary_switches),
+        involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
+        minor_faults: now.minor_faults.saturating_sub(before.minor_faults),
+        major_faults: now.major_faults.saturating_sub(before.major_faults),
+        max_rss_bytes: now.max_rss_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use fabricmark_record::EventCount;
+
+    use super::*;
+
+    /// Works until the process has used so much processor time.
+    fn work_ns(length_ns: u64) {
+        let began = process().cpu_ns;
+        while process().cpu_ns - began < length_ns {
+            black_box(0u64);
+        }
+    }
+
+    #[test]
+    fn processor_time_of_all_threads_is_counted() {
+        const WORK_NS: u64 = 30_000_000;
+        let meter = UsageMeter::start();
+        thread::spawn(|| work_ns(WORK_NS)).join().unwrap();
+        let usage = meter.finish();
+        assert!(usage.process.cpu_ns >= WORK_NS, "{usage:?}");
+        assert!(usage.process.max_rss_bytes > 0);
+    }
+
+    #[test]
+    fn every_processor_of_this_machine_has_ticked() {
+        let ticks = ticks();
+        assert!(!ticks.is_empty());
+        assert!(ticks.values().all(|columns| columns.iter().sum::<u64>() > 0), "{ticks:?}");
+    }
+
+    #[test]
+    fn pages_that_are_touched_for_the_first_time_are_faults() {
+        const PAGES: usize = 1_000;
+        let meter = UsageMeter::start();
+        let mut memory = vec![0u8; PAGES * 4096];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        black_box(&memory);
+        let usage = meter.finish();
+        // Huge pages serve 512 pages by one fault.
+        assert!(usage.process.minor_faults >= PAGES as u64 / 512, "{usage:?}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_switches_voluntarily() {
+        const TURNS: u64 = 50;
+        let meter = UsageMeter::start();
+        let (to, here) = mpsc::sync_channel::<()>(0);
+        thread::scope(|scope| {
+            scope.spawn(move || here.iter().for_each(drop));
+            (0..TURNS).for_each(|_| to.send(()).unwrap());
+            drop(to);
+        });
+        let usage = meter.finish();
+        assert!(usage.process.voluntary_switches > 0, "{usage:?}");
+    }
+
+    #[test]
+    fn an_event_is_counted_or_says_why_not() {
+        let meter = UsageMeter::start();
+        thread::spawn(|| work_ns(1_000_000)).join().unwrap();
+        let events = meter.finish().events;
+        for event in [&events.cycles, &events.instructions, &events.cache_misses] {
+            match event {
+                EventCount::Counted { running, .. } => assert!((0.0..=1.0).contains(running)),
+                EventCount::Absent { reason } => {
+                    assert!(reason == "no PMU" || reason.starts_with("forbidden"), "{reason}");
+                }
+            }
+        }
+        match &events.cycles {
+            EventCount::Counted { count, .. } => assert!(*count > 100_000, "1 ms is 10^5 cycles"),
+            EventCount::Absent { .. } => assert_eq!(events.cycles_per_byte(1), None),
+        }
+        match &events.page_faults {
+            EventCount::Counted { count, .. } => assert!(*count > 0, "a thread has a new stack"),
+            EventCount::Absent { reason } => assert!(reason.starts_with("forbidden"), "{reason}"),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Times that the kernel or the network device gave to packets: SO_TIMESTAMPING
+//! (Documentation/networking/timestamping.rst of the kernel).
+//!
+//! A stamp of sending is taken when the packet is handed to the device, one of receiving when the
+//! device hands it over: what a program waits for its turn is in neither.
+
+#[expect(unsafe_code, reason = "control messages that no safe crate reads")]
+mod sys;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use sys::flag;
+
+/// When a packet was sent or received. At least one of the two is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// By the kernel, in nanoseconds of CLOCK_REALTIME: see [`crate::clock::RealtimeOffset`].
+    pub software_ns: Option<u64>,
+    /// By the network device, in nanoseconds of its own clock, which agrees with no clock of this
+    /// machine unless somebody makes it.
+    pub hardware_ns: Option<u64>,
+}
+
+impl Stamp {
+    fn of(received: &sys::Received) -> Option<Self> {
+        let set = |ns: u64| (ns > 0).then_some(ns);
+        let stamp =
+            Self { software_ns: set(received.software_ns), hardware_ns: set(received.hardware_ns) };
+        (stamp.software_ns.is_some() || stamp.hardware_ns.is_some()).then_some(stamp)
+    }
+}
+
+/// Lets the kernel stamp what a UDP socket or a connected TCP socket sends and receives from now on;
+/// with `hardware` the device, too, where it can and where its stamps are switched on
+/// (SIOCSHWTSTAMP, which concerns all its users and is not done here).
+///
+/// The first packets may come without a stamp of receiving: the kernel starts to take them a moment
+/// after it was asked (net/core/dev.c, net_enable_timestamp).
+pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
+    const SOFTWARE: u32 =
+        flag::TX_SOFTWARE | flag::RX_SOFTWARE | flag::SOFTWARE | flag::OPT_ID | flag::OPT_TSONLY;
+    const HARDWARE: u32 =
+        flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE | flag::OPT_TX_SWHW;
+    let flags = if hardware { SOFTWARE | HARDWARE } else { SOFTWARE };
+    // Numbers bytes from here on, not from the last byte acknowledged; since Linux 6.2.
+    match sys::set_timestamping(fd, flags | flag::OPT_ID_TCP) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            sys::set_timestamping(fd, flags)
+        }
+        result => result,
+    }
+}
+
+/// The stamps of sending that the kernel holds ready, each with the number of its packet; none is
+/// not an error, and this never waits. Numbers begin at 0 with [`enable`] and wrap at 2^32: over UDP
+/// they count datagrams; over TCP they are the place of the last byte of a write, and of writes that
+/// the kernel put into one segment only the last has a stamp. A packet stamped by the kernel and by
+/// the device is there twice.
+///
+/// Unread stamps take room in the receive buffer, and the kernel drops what does not fit. Other
+/// messages of the error queue (IP_RECVERR) are lost.
+pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
+    let mut stamps = Vec::new();
+    loop {
+        match sys::receive(fd, &mut [], true) {
+            Ok(received) => {
+                if let (Some(id), Some(stamp)) = (received.sent_id, Stamp::of(&received)) {
+                    stamps.push((id, stamp));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(stamps),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Receives as recv(2) does, waiting as the socket is set to; over TCP the stamp is that of the last
+/// byte received.
+pub fn recv_with_stamp(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<Stamp>)> {
+    let received = sys::receive(fd, buffer, false)?;
+    Ok((received.bytes, Stamp::of(&received)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{RealtimeOffset, now_ns};
+
+    /// Time in which the kernel must have begun to stamp what is received.
+    const WITHIN_NS: u64 = 10_000_000_000;
+
+    /// One packet there: its number, its two stamps in nanoseconds of CLOCK_REALTIME, and readings
+    /// of our clock around.
+    struct Passage {
+        id: u32,
+        before_ns: u64,
+        sent_ns: u64,
+        received_ns: u64,
+        after_ns: u64,
+    }
+
+    /// Sends until a packet was stamped on receipt, too, and gives that one.
+    fn pass(
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        hardware: bool,
+        mut send: impl FnMut(),
+    ) -> Passage {
+        enable(from, hardware).unwrap();
+        enable(to, hardware).unwrap();
+        assert_eq!(read_tx_stamps(from).unwrap(), [], "nothing was sent");
+        let began_ns = now_ns();
+        loop {
+            let before_ns = now_ns();
+            send();
+            let sent = read_tx_stamps(from).unwrap();
+            let [(id, sent)] = sent.as_slice() else {
+                panic!("one packet has one stamp: {sent:?}")
+            };
+            assert_eq!(sent.hardware_ns, None, "loopback has no hardware");
+            let (bytes, received) = recv_with_stamp(to, &mut [0; 2_000]).unwrap();
+            let after_ns = now_ns();
+            assert_eq!(bytes, 100);
+            if let Some(received) = received {
+                return Passage {
+                    id: *id,
+                    before_ns,
+                    sent_ns: sent.software_ns.unwrap(),
+                    received_ns: received.software_ns.unwrap(),
+                    after_ns,
+                };
+            }
+            assert!(now_ns() - began_ns < WITHIN_NS, "the kernel stamps nothing that is received");
+        }
+    }
+
+    fn check_order(passage: &Passage) {
+        let offset = RealtimeOffset::read();
+        let [sent_ns, received_ns] =
+            [passage.sent_ns, passage.received_ns].map(|ns| offset.to_monotonic_ns(ns));
+        assert!(passage.sent_ns <= passage.received_ns);
+        assert!(passage.before_ns <= sent_ns + offset.uncertainty_ns);
+        assert!(received_ns <= passage.after_ns + offset.uncertainty_ns);
+    }
+
+    fn udp_pair(address: &str) -> (UdpSocket, UdpSocket) {
+        let to = UdpSocket::bind(address).unwrap();
+        let from = UdpSocket::bind(address).unwrap();
+        from.connect(to.local_addr().unwrap()).unwrap();
+        to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        (from, to)
+    }
+
+    #[test]
+    fn a_datagram_is_stamped_between_its_sending_and_its_receipt() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let (from, to) = udp_pair(address);
+            let mut sent = 0;
+            let passage = pass(from.as_fd(), to.as_fd(), false, || {
+                from.send(&[0; 100]).unwrap();
+                sent += 1;
+            });
+            assert_eq!(passage.id, sent - 1, "datagrams are numbered from 0");
+            check_order(&passage);
+        }
+    }
+
+    #[test]
+    fn a_write_over_tcp_is_stamped_under_the_place_of_its_last_byte() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let mut from = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (to, _) = listener.accept().unwrap();
+            from.set_nodelay(true).unwrap();
+            to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let fd = from.try_clone().unwrap();
+            let mut bytes = 0;
+            let passage = pass(fd.as_fd(), to.as_fd(), false, || {
+                from.write_all(&[0; 100]).unwrap();
+                bytes += 100;
+            });
+            assert_eq!(passage.id, bytes - 1);
+            check_order(&passage);
+        }
+    }
+
+    #[test]
+    fn asking_for_hardware_does_not_take_the_stamps_of_the_kernel_away() {
+        let (from, to) = udp_pair("127.0.0.1:0");
+        let passage = pass(from.as_fd(), to.as_fd(), true, || {
+            from.send(&[0; 100]).unwrap();
+        });
+        check_order(&passage);
+    }
+
+    #[test]
+    fn stamps_wait_for_their_reader_in_the_order_of_sending() {
+        let (from, _to) = udp_pair("127.0.0.1:0");
+        enable(from.as_fd(), false).unwrap();
+        (0..5).for_each(|_| assert_eq!(from.send(&[0; 10]).unwrap(), 10));
+        let stamps = read_tx_stamps(from.as_fd()).unwrap();
+        let ids: Vec<u32> = stamps.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 4]);
+        assert!(stamps.is_sorted_by_key(|(_, stamp)| stamp.software_ns));
+        assert_eq!(read_tx_stamps(from.as_fd()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_socket_that_was_not_asked_has_no_stamps() {
+        let (from, to) = udp_pair("127.0.0.1:0");
+        from.send(&[0; 10]).unwrap();
+        assert_eq!(recv_with_stamp(to.as_fd(), &mut [0; 10]).unwrap(), (10, None));
+        assert_eq!(read_tx_stamps(from.as_fd()).unwrap(), []);
+    }
+}

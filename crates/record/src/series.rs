@@ -1,0 +1,76 @@
+//! What one end of a flow did through time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tcp_sample::TcpSample;
+
+/// One end of a flow through time: its intervals, without gaps. Their bytes and calls add up to what
+/// the end counted in all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// Length asked for of each interval; the last is shorter, and one whose end was seen late is
+    /// longer.
+    pub interval_ns: u64,
+    /// The intervals, each beginning where the one before ended.
+    pub intervals: Vec<Interval>,
+}
+
+/// What happened at one end between two readings of its counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// When it began, as it was read from the clock, since the series began.
+    pub start_ns: u64,
+    /// When it ended, as it was read from the clock, since the series began.
+    pub end_ns: u64,
+    /// Application bytes moved.
+    pub bytes: u64,
+    /// Calls that moved data: writes, reads or datagrams. A call may stand in the interval after
+    /// the one that has its bytes.
+    pub calls: u64,
+    /// What TCP said at the end of the interval; absent where the flow is not TCP.
+    pub tcp: Option<TcpSample>,
+}
+
+impl Interval {
+    /// Its true length.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Its bytes over its true length, in bit/s; nothing where it has no length.
+    pub fn rate_bps(&self) -> Option<f64> {
+        let length_ns = self.length_ns();
+        (length_ns > 0).then(|| 8e9 * self.bytes as f64 / length_ns as f64)
+    }
+}
+
+impl Series {
+    /// Length of an interval unless another is asked for: 100 ms, the shortest that iperf3 takes
+    /// (MIN_INTERVAL, iperf.h).
+    pub const INTERVAL_NS: u64 = 100_000_000;
+
+    /// Application bytes of all intervals.
+    pub fn bytes(&self) -> u64 {
+        self.intervals.iter().map(|interval| interval.bytes).sum()
+    }
+
+    /// Calls of all intervals.
+    pub fn calls(&self) -> u64 {
+        self.intervals.iter().map(|interval| interval.calls).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_an_interval_is_over_its_true_length() {
+        // 125 bytes in 1.25 us, where 1 us was asked for.
+        let interval =
+            Interval { start_ns: 1_000, end_ns: 2_250, bytes: 125, ..Interval::default() };
+        assert_eq!(interval.rate_bps(), Some(8e8));
+        assert_eq!(Interval::default().rate_bps(), None);
+    }
+}

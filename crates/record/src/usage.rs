@@ -1,0 +1,197 @@
+//! What a run used of the machine at one end.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::events::Events;
+
+/// What was used of the machine between two readings at one end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Time between the two readings, on the monotonic clock.
+    pub elapsed_ns: u64,
+    /// What this process used.
+    pub process: ProcessUsage,
+    /// What all processors did, whoever asked for it; absent where `/proc/stat` cannot be read, or
+    /// has not moved since the first reading.
+    pub machine: Option<MachineUsage>,
+    /// Events that the processor and the kernel counted for this process.
+    pub events: Events,
+}
+
+/// What one process used, all its threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessUsage {
+    /// Processor time, exact to the nanosecond (CLOCK_PROCESS_CPUTIME_ID: the scheduler's sum).
+    pub cpu_ns: u64,
+    /// The part in user mode, in steps of 1 us (getrusage(2)). Unless the kernel was built with
+    /// VIRT_CPU_ACCOUNTING_GEN it divides the exact sum by what its clock tick found, 1 to 10 ms
+    /// apart (kernel/sched/cputime.c, cputime_adjust): below some 100 ticks it is a rough guess.
+    pub user_ns: u64,
+    /// The part in the kernel; as exact as `user_ns`. Interrupts that the network raises are not in
+    /// it: they are in [`MachineUsage`].
+    pub system_ns: u64,
+    /// Times that a thread gave its processor up, to wait (`ru_nvcsw`).
+    pub voluntary_switches: u64,
+    /// Times that a thread was made to give its processor up (`ru_nivcsw`).
+    pub involuntary_switches: u64,
+    /// Page faults served without reading from a device (`ru_minflt`).
+    pub minor_faults: u64,
+    /// Page faults that read from a device (`ru_majflt`).
+    pub major_faults: u64,
+    /// The most memory that was resident at once, in bytes, since the process began: not since the
+    /// first reading (`ru_maxrss`, KiB).
+    pub max_rss_bytes: u64,
+}
+
+/// What all processors of the machine did, from `/proc/stat`, which counts in ticks of 10 ms
+/// (USER_HZ, proc(5)): a run of 1 s knows a processor's shares to about 1 %.
+///
+/// Two ends on one machine see the same processors, and each other's work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineUsage {
+    /// All processors together.
+    pub all: CpuShares,
+    /// Each processor that was on line at both readings.
+    pub per_cpu: Vec<CpuUsage>,
+}
+
+/// What one processor did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuUsage {
+    /// Its number.
+    pub cpu: u32,
+    /// How its time was spent.
+    pub shares: CpuShares,
+}
+
+/// How processor time was spent, as parts of 1 (proc(5), `/proc/stat`). They add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuShares {
+    /// User mode; time given to guests is in it.
+    pub user: f64,
+    /// User mode at a lowered priority.
+    pub nice: f64,
+    /// Kernel, on behalf of a process.
+    pub system: f64,
+    /// Serving interrupts.
+    pub irq: f64,
+    /// Serving what interrupts left to do, most of the network's receive path among it.
+    pub softirq: f64,
+    /// Wanted by this machine and given to another by the hypervisor.
+    pub steal: f64,
+    /// Nothing to do, while a process waited for a disk.
+    pub iowait: f64,
+    /// Nothing to do.
+    pub idle: f64,
+}
+
+impl CpuShares {
+    /// The part spent on work: neither idle, nor waiting for a disk, nor taken by the hypervisor.
+    pub fn busy(&self) -> f64 {
+        self.user + self.nice + self.system + self.irq + self.softirq
+    }
+
+    /// Utilisation as netperf has it, everything but `idle` (`netcpu_procstat.c`): above
+    /// [`Self::busy`] on a machine with slow disks or a busy hypervisor.
+    pub fn netperf_utilisation(&self) -> f64 {
+        self.busy() + self.steal + self.iowait
+    }
+}
+
+impl MachineUsage {
+    /// Time that all processors together spent on work in `elapsed_ns`.
+    pub fn busy_ns(&self, elapsed_ns: u64) -> f64 {
+        self.all.busy() * self.per_cpu.len() as f64 * elapsed_ns as f64
+    }
+}
+
+impl Usage {
+    /// Microseconds of processor time that each KiB cost, see [`service_demand_us_per_kib`].
+    pub fn service_demand_us_per_kib(&self, bytes: u64) -> Option<f64> {
+        service_demand_us_per_kib(self.machine.as_ref()?.busy_ns(self.elapsed_ns), bytes)
+    }
+
+    /// Microseconds of processor time that each transaction cost, see
+    /// [`service_demand_us_per_transaction`].
+    pub fn service_demand_us_per_transaction(&self, transactions: u64) -> Option<f64> {
+        let busy_ns = self.machine.as_ref()?.busy_ns(self.elapsed_ns);
+        service_demand_us_per_transaction(busy_ns, transactions)
+    }
+}
+
+/// Service demand of a stream as netperf defines it (`netlib.c`, calc_service_demand): microseconds
+/// of processor time, of all processors of the machine, for each 1024 bytes. Nothing where no byte
+/// was moved.
+pub fn service_demand_us_per_kib(busy_ns: f64, bytes: u64) -> Option<f64> {
+    (bytes > 0).then(|| busy_ns / 1e3 / (bytes as f64 / 1024.0))
+}
+
+/// Service demand of an exchange as netperf defines it: microseconds of processor time, of all
+/// processors of the machine, for each request with its response. Nothing where there was none.
+pub fn service_demand_us_per_transaction(busy_ns: f64, transactions: u64) -> Option<f64> {
+    (transactions > 0).then(|| busy_ns / 1e3 / transactions as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::EventCount;
+
+    fn usage(cpus: usize, busy: f64, elapsed_ns: u64) -> Usage {
+        let shares = CpuShares { user: busy, idle: 1.0 - busy, ..CpuShares::default() };
+        let per_cpu = vec![CpuUsage { cpu: 0, shares }; cpus];
+        let machine = Some(MachineUsage { all: shares, per_cpu });
+        Usage { elapsed_ns, machine, ..Usage::default() }
+    }
+
+    /// A line that netperf printed: 30.00 s, 897.16 Mbit/s, 34.07 %, 3.111 us/KB, one processor.
+    #[test]
+    fn service_demand_of_a_stream_is_the_one_that_netperf_prints() {
+        let usage = usage(1, 0.3407, 30_000_000_000);
+        let bytes = (897.16e6 / 8.0 * 30.0) as u64;
+        let demand = usage.service_demand_us_per_kib(bytes).unwrap();
+        assert!((demand - 3.111).abs() < 0.0005, "{demand}");
+    }
+
+    /// A line that netperf printed: 10.00 s, 308239.39 transactions/s, 14.00 %, 7.268 us/Tr on 16
+    /// processors; its percentage is rounded to 0.01.
+    #[test]
+    fn service_demand_of_an_exchange_is_the_one_that_netperf_prints() {
+        let usage = usage(16, 0.14, 10_000_000_000);
+        let demand = usage.service_demand_us_per_transaction(3_082_394).unwrap();
+        assert!((demand - 7.268).abs() < 7.268 * 0.005 / 14.0, "{demand}");
+    }
+
+    #[test]
+    fn nothing_moved_has_no_service_demand() {
+        let usage = usage(1, 0.5, 1_000);
+        assert_eq!(usage.service_demand_us_per_kib(0), None);
+        assert_eq!(usage.service_demand_us_per_transaction(0), None);
+        assert_eq!(Usage::default().service_demand_us_per_kib(1024), None);
+    }
+
+    #[test]
+    fn what_the_hypervisor_took_and_disks_delayed_is_not_work() {
+        let shares = CpuShares {
+            system: 0.25,
+            steal: 0.125,
+            iowait: 0.125,
+            idle: 0.5,
+            ..CpuShares::default()
+        };
+        assert_eq!(shares.busy(), 0.25);
+        assert_eq!(shares.netperf_utilisation(), 0.5);
+    }
+
+    #[test]
+    fn usage_comes_back_from_json_as_it_was() {
+        let mut usage = usage(2, 0.125, 1_000);
+        usage.events.cycles = EventCount::Absent { reason: "no PMU".to_owned() };
+        usage.events.page_faults =
+            EventCount::Counted { count: 7, with_kernel: true, running: 1.0 };
+        let json = serde_json::to_string(&usage).unwrap();
+        assert!(json.contains(r#""cycles":{"kind":"absent","reason":"no PMU"}"#), "{json}");
+        assert_eq!(serde_json::from_str::<Usage>(&json).unwrap(), usage);
+    }
+}
