@@ -1,16 +1,23 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
 
 RUST = 1.95
-.PHONY: help demo test build rust clean
+.PHONY: help demo test bench build rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 4 minutes'
 	@echo 'make test   every test'
+	@echo 'make bench  fabricmark against its peers and against bare C loops, about an hour;'
+	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
 
 demo: build
 	@scripts/need ip=iproute2 tc=iproute2
 	target/release/fabricmark run plans/ipv6-vs-ipv4.toml --quick
+
+bench: build
+	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
+	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
+	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
 
 build: rust
 	@scripts/need cc=build-essential

@@ -30,6 +30,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     files(&Path::new(ROOT).join("crates"), "rs", &mut found);
+    files(&Path::new(ROOT).join("bench"), "rs", &mut found);
     assert!(found.len() > 50);
     found
 }
@@ -51,8 +52,9 @@ fn allowed_arrows() -> BTreeMap<String, BTreeSet<String>> {
 fn arrows_point_only_where_the_architecture_says() {
     let allowed = allowed_arrows();
     let mut seen = BTreeSet::new();
-    for entry in fs::read_dir(Path::new(ROOT).join("crates")).unwrap() {
-        let folder = entry.unwrap().path();
+    let crates = fs::read_dir(Path::new(ROOT).join("crates")).unwrap();
+    let folders = crates.map(|entry| entry.unwrap().path());
+    for folder in folders.chain([Path::new(ROOT).join("bench")]) {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let manifest: toml::Table = read(&folder.join("Cargo.toml")).parse().unwrap();
         let allowed = allowed.get(&name).unwrap_or_else(|| panic!("{name} is not in the table"));

@@ -1,0 +1,238 @@
+//! Bare loops in C: the system calls of a work and nothing around them.
+
+use std::fs;
+use std::io;
+use std::path::{Path as FilePath, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::contender::{Contender, Ends, Failure, Job, Server, run_pair};
+use crate::place::{Place, Ready, free_port};
+use crate::work::{Figure, Path, Transport, Values, Wait, Work, value};
+
+const HEADER: (&str, &str) = ("common.h", include_str!("../bare/common.h"));
+
+const LOOPS: [(&str, &str); 4] = [
+    ("stream", include_str!("../bare/stream.c")),
+    ("exchange", include_str!("../bare/exchange.c")),
+    ("datagrams", include_str!("../bare/datagrams.c")),
+    ("slip", include_str!("../bare/slip.c")),
+];
+
+/// Why there are no bare loops.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A file cannot be written.
+    #[error("cannot write the bare loops: {0}")]
+    Write(#[from] io::Error),
+    /// The compiler does not start.
+    #[error("cannot start cc: {0}; install a C compiler (Debian, Ubuntu: build-essential)")]
+    NoCompiler(io::Error),
+    /// The compiler refuses a loop.
+    #[error("cc cannot compile {name}.c: {message}")]
+    Refused {
+        /// The loop.
+        name: &'static str,
+        /// What the compiler said.
+        message: String,
+    },
+}
+
+/// The compiled loops.
+#[derive(Clone, Debug)]
+pub struct Bare {
+    folder: PathBuf,
+}
+
+impl Bare {
+    /// Compiles the loops into a folder, with `cc -O2`.
+    pub fn compile(folder: &FilePath) -> Result<Self, CompileError> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join(HEADER.0), HEADER.1)?;
+        for (name, source) in LOOPS {
+            let file = folder.join(name).with_extension("c");
+            fs::write(&file, source)?;
+            let output = Command::new("cc")
+                .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+                .args([&folder.join(name), &file])
+                .output()
+                .map_err(CompileError::NoCompiler)?;
+            if !output.status.success() {
+                let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                return Err(CompileError::Refused { name, message });
+            }
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+}
+
+/// The two ends of a work: the loop, its modes, payload, and a word of the loop's own.
+struct Ways {
+    asking: (&'static str, &'static str),
+    answering: (&'static str, &'static str),
+    bytes: u32,
+    word: String,
+}
+
+fn ways(job: &Job<'_>) -> Option<Ways> {
+    let of = |name, asking, answering, bytes, word: &str| Ways {
+        asking: (name, asking),
+        answering: (name, answering),
+        bytes,
+        word: word.to_owned(),
+    };
+    Some(match job.work {
+        Work::Stream { bytes } => of("stream", "send", "receive", bytes, ""),
+        Work::Exchange { transport, bytes, wait, flows: 1 } => {
+            let spin = if wait == Wait::Spin { "-spin" } else { "" };
+            of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
+        }
+        Work::ConnectExchange => of("exchange", "ask", "answer", 1, "connect"),
+        Work::Datagrams { bytes, path: Path::Copy } => {
+            of("datagrams", "send", "receive", bytes, "plain")
+        }
+        Work::Datagrams { bytes, path: Path::Gso } => {
+            of("datagrams", "send", "receive", bytes, "gso")
+        }
+        Work::Departures { wait: Wait::Block } => Ways {
+            asking: ("slip", "send"),
+            answering: ("datagrams", "receive"),
+            bytes: 64,
+            word: job.rate_per_s.to_string(),
+        },
+        _ => return None,
+    })
+}
+
+impl Contender for Bare {
+    fn name(&self) -> &'static str {
+        "bare loop"
+    }
+
+    fn offers(&self, work: Work) -> bool {
+        matches!(
+            work,
+            Work::Stream { .. }
+                | Work::Exchange { flows: 1, .. }
+                | Work::ConnectExchange
+                | Work::Datagrams { path: Path::Copy | Path::Gso, .. }
+                | Work::Departures { wait: Wait::Block }
+        )
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
+        let Some(ways) = ways(job) else {
+            return Err(Failure::NotOffered("there is no such loop".to_owned()));
+        };
+        let place = Place::new(job.target, job.congestion)?;
+        let port = free_port()?;
+        let words = |(name, mode): (&str, &str), cpu| {
+            let program = self.folder.join(name).display().to_string();
+            let rest = [
+                mode.to_owned(),
+                place.address(),
+                port.to_string(),
+                ways.bytes.to_string(),
+                job.seconds.to_string(),
+                cpu,
+                ways.word.clone(),
+            ];
+            [program].into_iter().chain(rest).collect::<Vec<String>>()
+        };
+        let cpu = |end| crate::place::cpu(end).to_string();
+        let is_counted_there = matches!(job.work, Work::Stream { .. } | Work::Datagrams { .. });
+        let is_udp = matches!(
+            job.work,
+            Work::Exchange { transport: Transport::Udp, .. }
+                | Work::Datagrams { .. }
+                | Work::Departures { .. }
+        );
+        let server = Server {
+            words: words(ways.answering, cpu(fabricmark_lab::End::Server)),
+            ready: if is_udp { Ready::IsBound(port) } else { Ready::Listens(port) },
+            ends: if is_counted_there { Ends::Itself } else { Ends::Killed },
+        };
+        let client = words(ways.asking, cpu(fabricmark_lab::End::Client));
+        let printed = run_pair(job, &place, &server, &client)?;
+        read(job.work, if is_counted_there { &printed.server } else { &printed.client })
+    }
+}
+
+/// The figure in a loop's line of JSON.
+fn read(work: Work, line: &str) -> Result<Values, Failure> {
+    let unreadable = || Failure::Failed(format!("its output cannot be read: {}", line.trim()));
+    let numbers: Value = serde_json::from_str(line).map_err(|_| unreadable())?;
+    let number = |key: &str| numbers[key].as_f64().ok_or_else(unreadable);
+    if work.figure() == Figure::SlipP99Ns {
+        return Ok(value(Figure::SlipP99Ns, number("p99_ns")?));
+    }
+    let elapsed_s = number("elapsed_ns")? / 1e9;
+    let done = match work.figure() {
+        Figure::GoodputBps => 8.0 * number("bytes")?,
+        _ => number("count")?,
+    };
+    if done > 0.0 && elapsed_s > 0.0 {
+        Ok(value(work.figure(), done / elapsed_s))
+    } else {
+        Err(Failure::Failed("nothing arrived after the ramp".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::place::Target;
+
+    #[test]
+    fn a_rate_is_what_was_counted_over_the_time_from_first_to_last() {
+        let line = "{\"count\": 10, \"bytes\": 640, \"elapsed_ns\": 2000000000}\n";
+        let of = |work| read(work, line).unwrap().into_values().next().unwrap();
+        assert_eq!(of(Work::Stream { bytes: 64 }), 2560.0);
+        assert_eq!(of(Work::ConnectExchange), 5.0);
+        let line = "{\"count\": 10, \"p50_ns\": 900, \"p99_ns\": 1234}";
+        let slip = read(Work::Departures { wait: Wait::Block }, line).unwrap();
+        assert_eq!(slip, value(Figure::SlipP99Ns, 1234.0));
+    }
+
+    #[test]
+    fn nothing_counted_is_a_failure_and_no_rate() {
+        let line = "{\"count\": 0, \"bytes\": 0, \"elapsed_ns\": 0}";
+        assert!(read(Work::Stream { bytes: 64 }, line).is_err());
+        assert!(read(Work::Stream { bytes: 64 }, "recv: reset").is_err());
+    }
+
+    #[test]
+    fn every_loop_moves_bytes_over_loopback() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let bare = Bare::compile(folder.path()).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut work = vec![
+            Work::Stream { bytes: 131_072 },
+            Work::ConnectExchange,
+            Work::Datagrams { bytes: 64, path: Path::Copy },
+            Work::Datagrams { bytes: 64, path: Path::Gso },
+            Work::Departures { wait: Wait::Block },
+        ];
+        for transport in [Transport::Tcp, Transport::Udp] {
+            for wait in [Wait::Block, Wait::Spin] {
+                work.push(Work::Exchange { transport, bytes: 64, wait, flows: 1 });
+            }
+        }
+        for work in work {
+            assert!(bare.offers(work), "{work:?}");
+            let job = Job {
+                work,
+                target: Target::Loopback,
+                seconds: 0.1,
+                rate_per_s: 1000,
+                congestion: "",
+                stop: &stop,
+            };
+            let values = bare.run(&job).unwrap_or_else(|error| panic!("{work:?}: {error}"));
+            assert!(values[&work.figure()] > 0.0, "{work:?}: {values:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! fabricmark itself: everything that the benchmark knows of its command line and of its output.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use fabricmark_lab::End;
+use serde_json::Value;
+
+use crate::contender::{Contender, Failure, GRACE, Job, with_reason};
+use crate::place::{Target, cpu};
+use crate::process::{Output, Running, command};
+use crate::work::{Figure, Path, Transport, Values, Wait, Work};
+
+/// The exit code for a command or an option that the program does not know (docs/exit-codes.md).
+const WRONG_INPUT: i32 = 64;
+
+/// Time for opening and closing 10,000 flows, beyond what any other run needs.
+const FLOWS_GRACE: Duration = Duration::from_secs(20);
+
+/// The program.
+#[derive(Clone, Debug)]
+pub struct Fabricmark {
+    /// Its file.
+    pub program: PathBuf,
+}
+
+impl Fabricmark {
+    fn start(&self, arguments: &[String], stdin: Stdio) -> Result<Running, Failure> {
+        let program = self.program.display().to_string();
+        Running::start(command(&program, arguments).stdin(stdin))
+            .map_err(|error| Failure::Failed(format!("cannot start {program}: {error}")))
+    }
+
+    /// A worker to which nobody talks, alive for a second: its processor time and its memory.
+    fn idle(&self, job: &Job<'_>) -> Result<Values, Failure> {
+        let failed = |error: std::io::Error| Failure::Failed(error.to_string());
+        // A worker serves the socket that is its standard input; this end of it stays silent.
+        let (_coordinator, worker) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let stdin = Stdio::from(std::os::fd::OwnedFd::from(worker));
+        let worker = self.start(&["worker".to_owned()], stdin)?;
+        let of_worker = |file: &str| {
+            std::fs::read_to_string(format!("/proc/{}/{file}", worker.id())).map_err(failed)
+        };
+        // What the start costs is over well before.
+        let wait = |for_s: f64| match worker.wait(Duration::from_secs_f64(for_s), job.stop) {
+            Ok(()) => Err(Failure::Failed("the worker ended by itself".to_owned())),
+            Err(crate::process::Unfinished::Late(_)) => Ok(()),
+            Err(unfinished) => Err(unfinished.into()),
+        };
+        wait(0.3)?;
+        let before = of_worker("stat")?;
+        wait(job.seconds)?;
+        let (after, status) = (of_worker("stat")?, of_worker("status")?);
+        let missing = || Failure::Failed("cannot read /proc of the worker".to_owned());
+        let ticks = |stat: &str| Some(stat_field(stat, 14)? + stat_field(stat, 15)?);
+        let used = ticks(&after).zip(ticks(&before)).ok_or_else(missing)?;
+        let used_s = (used.0 - used.1) as f64 / rustix::param::clock_ticks_per_second() as f64;
+        let resident = resident_bytes(&status).ok_or_else(missing)?;
+        Ok(Values::from([
+            (Figure::CpuShare, used_s / job.seconds),
+            (Figure::ResidentBytes, resident),
+        ]))
+    }
+}
+
+impl Contender for Fabricmark {
+    fn name(&self) -> &'static str {
+        "fabricmark"
+    }
+
+    fn offers(&self, _: Work) -> bool {
+        true
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
+        let Some(arguments) = arguments(job) else { return self.idle(job) };
+        let running = self.start(&arguments, Stdio::null())?;
+        running.wait(Duration::from_secs_f64(job.seconds) + GRACE + FLOWS_GRACE, job.stop)?;
+        let output = running.finish().map_err(|error| Failure::Failed(error.to_string()))?;
+        read(job.work, &output)
+    }
+}
+
+/// The command line of a run; none for work that is no measurement.
+fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
+    let (pattern, transport, payload) = match job.work {
+        Work::Stream { bytes } => ("stream", Transport::Tcp, bytes),
+        Work::Exchange { transport, bytes, .. } => ("exchange", transport, bytes),
+        Work::ConnectExchange => ("connect-exchange", Transport::Tcp, 1),
+        Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
+        Work::Departures { .. } => ("stream", Transport::Udp, 64),
+        Work::Idle => return None,
+    };
+    let target = match job.target {
+        Target::Loopback => "loopback",
+        Target::Veth => "lab:veth",
+    };
+    let milliseconds = (job.seconds * 1e3).round();
+    let mut line = format!(
+        "measure {pattern} {target} --transport {transport} --family 4 --payload {payload} \
+         --duration {milliseconds}ms --cpu {},{} --runs 1 --json",
+        cpu(End::Client),
+        cpu(End::Server)
+    );
+    let wait = |wait| match wait {
+        Wait::Block => " --wait block",
+        Wait::Spin => " --wait spin",
+    };
+    match job.work {
+        Work::Exchange { wait: how, flows, bytes, .. } => {
+            line += &format!(" --response {bytes}");
+            if flows == 1 {
+                line += wait(how);
+            } else {
+                line += &format!(" --flows {flows} --wait epoll");
+            }
+        }
+        Work::ConnectExchange => line += " --response 1",
+        Work::Datagrams { path, .. } => {
+            line += match path {
+                Path::Copy => " --path copy",
+                Path::Mmsg => " --path mmsg",
+                Path::Gso => " --path gso",
+            };
+        }
+        Work::Departures { wait: how } => {
+            line += &format!(" --pace fixed:{}/s{}", job.rate_per_s, wait(how));
+        }
+        Work::Stream { .. } | Work::Idle => {}
+    }
+    // On loopback every program has the machine's default.
+    if transport == Transport::Tcp && job.target == Target::Veth {
+        line += &format!(" --congestion {}", job.congestion);
+    }
+    Some(crate::contender::words(&line))
+}
+
+/// The figures of the one record that was printed.
+fn read(work: Work, output: &Output) -> Result<Values, Failure> {
+    if output.status.code() == Some(WRONG_INPUT) {
+        let first = output.err.lines().next().unwrap_or_default();
+        return Err(Failure::NotOffered(first.to_owned()));
+    }
+    if !output.status.success() {
+        let failure = Failure::Failed(format!("it ended with {}", output.status));
+        return Err(with_reason(failure, output));
+    }
+    let document: Value = serde_json::from_str(&output.out)
+        .map_err(|error| Failure::Failed(format!("its JSON cannot be read: {error}")))?;
+    let figures = &document["records"][0]["figures"];
+    let values: Values = [
+        Figure::GoodputBps,
+        Figure::ExchangesPerS,
+        Figure::DatagramsPerS,
+        Figure::SlipP99Ns,
+        Figure::MemoryPerFlowBytes,
+    ]
+    .into_iter()
+    .filter_map(|figure| Some((figure, figures[figure.key()]["value"].as_f64()?)))
+    .collect();
+    if values.contains_key(&work.figure()) {
+        Ok(values)
+    } else {
+        Err(Failure::Failed(format!("its record has no {}", work.figure().key())))
+    }
+}
+
+/// A numeric field of /proc/PID/stat by its number in proc_pid_stat(5). The second field is a name in
+/// parentheses that may hold anything.
+pub fn stat_field(stat: &str, number: usize) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// VmRSS of /proc/PID/status.
+fn resident_bytes(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(1024.0 * kibibytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn output(code: i32, out: &str, err: &str) -> Output {
+        let status = ExitStatus::from_raw(code << 8);
+        Output { status, out: out.to_owned(), err: err.to_owned() }
+    }
+
+    fn line(work: Work, target: Target) -> String {
+        let stop = AtomicBool::new(false);
+        let job =
+            Job { work, target, seconds: 0.3, rate_per_s: 9, congestion: "cubic", stop: &stop };
+        arguments(&job).unwrap().join(" ")
+    }
+
+    #[test]
+    fn work_becomes_a_command_line() {
+        let exchange =
+            Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Spin, flows: 1 };
+        let second = cpu(End::Server);
+        assert_eq!(
+            line(exchange, Target::Veth),
+            format!(
+                "measure exchange lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
+                 --cpu 0,{second} --runs 1 --json --response 64 --wait spin --congestion cubic"
+            )
+        );
+        let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback);
+        assert!(slow.ends_with("--pace fixed:9/s --wait block"), "{slow}");
+    }
+
+    #[test]
+    fn figures_come_from_the_record_and_absent_ones_stay_absent() {
+        let text = r#"{"records": [{"figures": {
+            "exchanges_per_s": {"value": 12500.5, "provenance": "measured"},
+            "goodput_bps": null, "memory_per_flow_bytes": {"value": 4096}}}]}"#;
+        let values = read(Work::ConnectExchange, &output(0, text, "")).unwrap();
+        let expected = [(Figure::ExchangesPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];
+        assert_eq!(values, Values::from(expected));
+        let missing = read(Work::Stream { bytes: 64 }, &output(0, text, ""));
+        assert_eq!(missing, Err(Failure::Failed("its record has no goodput_bps".to_owned())));
+    }
+
+    #[test]
+    fn a_refusal_is_told_apart_from_a_failure() {
+        let refused = output(64, "", "error: unrecognized subcommand 'measure'\n\nUsage: x\n");
+        let reason = "error: unrecognized subcommand 'measure'".to_owned();
+        assert_eq!(read(Work::Idle, &refused), Err(Failure::NotOffered(reason)));
+        let failed = read(Work::Idle, &output(67, "", "fabricmark: the peer is gone\n"));
+        let reason = "it ended with exit status: 67: fabricmark: the peer is gone".to_owned();
+        assert_eq!(failed, Err(Failure::Failed(reason)));
+    }
+
+    #[test]
+    fn fields_of_proc_are_found_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 0 0 0 0 0 11 12 13 14 20 0 1";
+        assert_eq!(stat_field(stat, 14), Some(11));
+        assert_eq!(stat_field(stat, 17), Some(14));
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152.0));
+    }
+}

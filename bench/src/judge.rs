@@ -1,0 +1,258 @@
+//! What the rounds of a row say: medians, paired ratios, and whether a goal is met.
+
+use std::collections::BTreeMap;
+
+use fabricmark_stats::{Better, Estimate, StopRule, THROUGHPUT_TIE, median, paired};
+
+use crate::rows::{Against, Goal, OURS, Question};
+use crate::work::{Figure, Values};
+
+/// What came of one round: each that took part, with its figures or the reason why there are none.
+pub type Round = BTreeMap<String, Result<Values, String>>;
+
+/// Nominal coverage of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// A goal of 1.00 is met by an interval from 0.99 on: what is less is less than anybody can tell.
+const TOLERANCE: f64 = 0.01;
+
+/// How a question came out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The whole interval is where it should be.
+    Met,
+    /// It is not.
+    Missed,
+    /// There is no goal.
+    Shown,
+    /// There is nothing to compare, and why.
+    NotComparable(String),
+}
+
+/// The answer to a question of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The question.
+    pub question: Question,
+    /// Against whom, by name.
+    pub other: Option<String>,
+    /// The ratio of fabricmark's figure to the other's, or the median of the figure itself.
+    pub value: Option<Estimate>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// The median of a figure over the rounds in which somebody had it.
+pub fn median_of(rounds: &[Round], who: &str, figure: Figure) -> Option<f64> {
+    median(&samples(rounds, who, figure), CONFIDENCE).map(|estimate| estimate.value)
+}
+
+fn samples(rounds: &[Round], who: &str, figure: Figure) -> Vec<f64> {
+    rounds.iter().filter_map(|round| sample(round, who, figure)).collect()
+}
+
+fn sample(round: &Round, who: &str, figure: Figure) -> Option<f64> {
+    round.get(who)?.as_ref().ok()?.get(&figure).copied()
+}
+
+/// The peer with the best median.
+pub fn best_peer(rounds: &[Round], peers: &[&str], figure: Figure) -> Option<String> {
+    let medians = peers.iter().filter_map(|&peer| Some((peer, median_of(rounds, peer, figure)?)));
+    let best = if figure.is_rate() {
+        medians.max_by(|a, b| a.1.total_cmp(&b.1))
+    } else {
+        medians.min_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    best.map(|(peer, _)| peer.to_owned())
+}
+
+/// The ratio of two figures over the rounds in which both are there; Student's interval on the
+/// logarithms. None below two such rounds.
+fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
+    let pair = |round| Some((sample(round, other, figure)?, sample(round, OURS, figure)?));
+    let (theirs, ours): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(pair).unzip();
+    let rounds = ours.len();
+    let rule =
+        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: rounds, runs_max: rounds };
+    let better = if figure.is_rate() { Better::Higher } else { Better::Lower };
+    let mut ratio = paired(&theirs, &ours, &rule, better, THROUGHPUT_TIE)?.change;
+    ratio.value += 1.0;
+    if let Some(interval) = &mut ratio.interval {
+        interval.low += 1.0;
+        interval.high += 1.0;
+    }
+    Some(ratio)
+}
+
+/// Answers a question.
+pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
+    let figure = question.figure;
+    let (other, value) = match &question.against {
+        Against::Itself => (None, median(&samples(rounds, OURS, figure), CONFIDENCE)),
+        Against::One(name) => (Some((*name).to_owned()), ratio(rounds, name, figure)),
+        Against::BestPeer => {
+            let best = best_peer(rounds, peers, figure);
+            let ratio = best.as_deref().and_then(|best| ratio(rounds, best, figure));
+            (best, ratio)
+        }
+    };
+    let verdict = match (&value, question.goal) {
+        (None, _) => Verdict::NotComparable(why_not(rounds, other.as_deref(), figure)),
+        (Some(_), None) => Verdict::Shown,
+        (Some(value), Some(goal)) => {
+            // Too few rounds for an interval of a median: all of them are to keep the limit.
+            let all = samples(rounds, OURS, figure);
+            let highest = all.iter().copied().fold(f64::MIN, f64::max);
+            let (low, high) = value
+                .interval
+                .map_or((value.value, highest), |interval| (interval.low, interval.high));
+            let is_met = match goal {
+                Goal::AtLeast(goal) => low >= goal - TOLERANCE,
+                Goal::AtMost(goal) => high <= goal + TOLERANCE,
+                Goal::Below(limit) => high < limit,
+            };
+            if is_met { Verdict::Met } else { Verdict::Missed }
+        }
+    };
+    Answer { question: question.clone(), other, value, verdict }
+}
+
+/// Why there is no ratio.
+fn why_not(rounds: &[Round], other: Option<&str>, figure: Figure) -> String {
+    if samples(rounds, OURS, figure).is_empty() {
+        return format!("no figure of {OURS}");
+    }
+    match other {
+        None => "no peer".to_owned(),
+        Some(other) if samples(rounds, other, figure).is_empty() => format!("no figure of {other}"),
+        Some(_) => "fewer than two pairs".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::BARE;
+    use crate::work::value;
+
+    const RATE: Figure = Figure::ExchangesPerS;
+
+    /// Rounds of fabricmark, a peer and another peer.
+    fn rounds(figures: &[[f64; 3]]) -> Vec<Round> {
+        let round = |figures: &[f64; 3]| {
+            let names = [OURS, "first", "second"].map(str::to_owned);
+            names.into_iter().zip(figures.map(|rate| Ok(value(RATE, rate)))).collect()
+        };
+        figures.iter().map(round).collect()
+    }
+
+    fn against_peers(rounds: &[Round], goal: f64) -> Answer {
+        let question =
+            Question { figure: RATE, against: Against::BestPeer, goal: Some(Goal::AtLeast(goal)) };
+        answer(rounds, &["first", "second"], &question)
+    }
+
+    #[test]
+    fn the_best_peer_is_the_one_with_the_highest_median() {
+        let rounds = rounds(&[[9.0, 5.0, 6.0], [9.0, 5.0, 6.0], [9.0, 99.0, 6.0]]);
+        assert_eq!(best_peer(&rounds, &["first", "second"], RATE).as_deref(), Some("second"));
+        assert_eq!(best_peer(&rounds, &[], RATE), None);
+    }
+
+    #[test]
+    fn a_goal_is_met_when_the_lower_end_reaches_it_within_the_tolerance() {
+        // Logarithms of the ratios: mean ln 1.0 = 0; without spread the interval is a point.
+        let equal = rounds(&[[100.0, 100.0, 50.0], [120.0, 120.0, 50.0], [90.0, 90.0, 50.0]]);
+        let answer = against_peers(&equal, 1.0);
+        assert_eq!((answer.other.as_deref(), answer.verdict), (Some("first"), Verdict::Met));
+        assert_eq!(answer.value.unwrap().value, 1.0);
+        assert_eq!(against_peers(&equal, 1.01).verdict, Verdict::Met);
+        assert_eq!(against_peers(&equal, 1.02).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_wide_interval_misses_a_goal_that_the_ratio_itself_reaches() {
+        // Ratios 1.3, 0.9, 1.1: mean logarithm 0.0841, standard deviation 0.1846, t(0.975, 2) =
+        // 4.3027: half width 0.4585, so the interval is 0.688 to 1.720.
+        let rounds = rounds(&[[130.0, 100.0, 1.0], [90.0, 100.0, 1.0], [110.0, 100.0, 1.0]]);
+        let answer = against_peers(&rounds, 1.0);
+        let ratio = answer.value.unwrap();
+        let interval = ratio.interval.unwrap();
+        assert!((ratio.value - 1.0878).abs() < 1e-3, "{ratio:?}");
+        assert!((interval.low - 0.688).abs() < 2e-3 && (interval.high - 1.720).abs() < 2e-3);
+        assert_eq!(answer.verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn only_rounds_with_both_are_pairs() {
+        let mut three = rounds(&[[100.0, 50.0, 1.0], [100.0, 50.0, 1.0], [100.0, 50.0, 1.0]]);
+        three[1].insert("first".to_owned(), Err("its client ended".to_owned()));
+        let answer = against_peers(&three, 1.0);
+        let ratio = answer.value.unwrap();
+        assert!(ratio.n == 2 && (ratio.value - 2.0).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_instead_of_a_verdict() {
+        let of = |rounds: &[Round]| against_peers(rounds, 1.0).verdict;
+        let missing = |why: &str| Verdict::NotComparable(why.to_owned());
+        assert_eq!(of(&rounds(&[[1.0, 1.0, 1.0]])), missing("fewer than two pairs"));
+        let mut refused = rounds(&[[1.0, 1.0, 1.0]; 2]);
+        for round in &mut refused {
+            round.insert(OURS.to_owned(), Err("not offered".to_owned()));
+        }
+        assert_eq!(of(&refused), missing("no figure of fabricmark"));
+        let question = Question { figure: RATE, against: Against::One(BARE), goal: None };
+        let bare = answer(&rounds(&[[1.0, 1.0, 1.0]; 2]), &[], &question);
+        assert_eq!(bare.verdict, missing("no figure of bare loop"));
+        let alone = answer(
+            &rounds(&[[1.0; 3]; 2]),
+            &[],
+            &Question { against: Against::BestPeer, ..question },
+        );
+        assert_eq!(alone.verdict, missing("no peer"));
+    }
+
+    #[test]
+    fn a_limit_holds_for_the_upper_end_or_for_all_of_few_rounds() {
+        let slips = |slips: &[f64]| -> Vec<Round> {
+            let round =
+                |&slip| Round::from([(OURS.to_owned(), Ok(value(Figure::SlipP99Ns, slip)))]);
+            slips.iter().map(round).collect()
+        };
+        let question = Question {
+            figure: Figure::SlipP99Ns,
+            against: Against::Itself,
+            goal: Some(Goal::Below(3000.0)),
+        };
+        let of = |figures: &[f64]| answer(&slips(figures), &[], &question).verdict;
+        assert_eq!(of(&[1000.0, 2000.0, 2999.0]), Verdict::Met);
+        assert_eq!(of(&[1000.0, 2000.0, 3000.0]), Verdict::Missed);
+        // Ten rounds: the order-statistic interval ends at the ninth of them (binomial, 97.9 %).
+        let mut ten = [1000.0; 10];
+        ten[9] = 9000.0;
+        assert_eq!(of(&ten), Verdict::Met);
+        ten[8] = 9000.0;
+        assert_eq!(of(&ten), Verdict::Missed);
+    }
+
+    #[test]
+    fn less_is_better_for_what_is_no_rate() {
+        let slip = |slip| Ok(value(Figure::SlipP99Ns, slip));
+        let round = Round::from([
+            (OURS.to_owned(), slip(110.0)),
+            (BARE.to_owned(), slip(100.0)),
+            ("other".to_owned(), slip(90.0)),
+        ]);
+        let rounds = vec![round; 3];
+        let question = |most| Question {
+            figure: Figure::SlipP99Ns,
+            against: Against::One(BARE),
+            goal: Some(Goal::AtMost(most)),
+        };
+        assert_eq!(answer(&rounds, &[], &question(1.1)).verdict, Verdict::Met);
+        assert_eq!(answer(&rounds, &[], &question(1.05)).verdict, Verdict::Missed);
+        let best = best_peer(&rounds, &[BARE, "other"], Figure::SlipP99Ns);
+        assert_eq!(best.as_deref(), Some("other"));
+    }
+}

@@ -1,0 +1,197 @@
+//! fabricmark against its peers and against bare loops in C: interleaved runs, ratios with intervals.
+//!
+//! docs/bench.md says what is measured and how to read it.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
+
+mod bare;
+mod contender;
+mod fabricmark;
+mod json;
+mod judge;
+mod peer;
+mod place;
+mod process;
+mod rows;
+mod session;
+mod table;
+mod work;
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use clap::Parser;
+use regex::Regex;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::bare::Bare;
+use crate::fabricmark::Fabricmark;
+use crate::place::Target;
+use crate::session::{Field, Settings};
+
+/// fabricmark against its peers and against bare loops in C
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Options {
+    /// Interleaved rounds a row; in each, everybody runs once
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
+    pairs: u32,
+    /// Duration of a run in seconds; who knows whole seconds only runs for the next whole one
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// A look instead of an answer: 3 rounds of 0.3 s
+    #[arg(long, conflicts_with_all = ["pairs", "seconds"])]
+    quick: bool,
+    /// Only rows whose name and target match, such as 'UDP.*veth'
+    #[arg(long, value_name = "REGEX", default_value = "")]
+    rows: Regex,
+    /// Print the rows and end
+    #[arg(long)]
+    list: bool,
+    /// Keep all single values in this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Seed of the order within rounds
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Congestion control of TCP on the veth pair [default: the machine's]; on loopback all have
+    /// the machine's
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// The program to judge [default: the fabricmark beside this program]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.1..=3600.0).contains(seconds))
+        .ok_or_else(|| "write seconds from 0.1 to 3600".to_owned())
+}
+
+/// Exit codes as docs/exit-codes.md has them.
+const MISSED: u8 = 1;
+const FAILED: u8 = 67;
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    match bench(&Options::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("fabricmark-bench: {error}");
+            FAILED.into()
+        }
+    }
+}
+
+fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let mut targets = vec![Target::Loopback, Target::Veth];
+    // Before anything starts a thread, because this process may have to become root of a user
+    // namespace of its own.
+    if let Err(error) = fabricmark_lab::acquire() {
+        eprintln!("no veth pair, so loopback only: {error}");
+        targets.pop();
+    }
+    let chosen: Vec<rows::Row> = targets
+        .into_iter()
+        .flat_map(rows::rows)
+        .filter(|row| options.rows.is_match(&format!("{}, {}", row.name, row.target)))
+        .collect();
+    if options.list {
+        chosen.iter().for_each(|row| println!("{}, {}", row.name, row.target));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+
+    let here = env::current_exe()?;
+    let folder = here.parent().ok_or("this program has no folder")?;
+    let program = options.program.clone().unwrap_or_else(|| folder.join("fabricmark"));
+    if !program.is_file() {
+        return Err(format!("no {}: build it, or name it with --program", program.display()).into());
+    }
+    let bare = Bare::compile(&folder.parent().unwrap_or(folder).join("bench"))?;
+    let (peers, absent) = peer::find();
+    let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
+    let field = Field { ours: Fabricmark { program }, bare, peers };
+    let (pairs, seconds) = if options.quick { (3, 0.3) } else { (options.pairs, options.seconds) };
+    let settings = Settings {
+        pairs,
+        seconds,
+        seed: options.seed,
+        congestion: options.congestion.clone().unwrap_or_else(default_congestion),
+    };
+    println!("{}", conditions(&settings, &names, &absent));
+
+    let mut results = Vec::new();
+    for (place, row) in chosen.iter().enumerate() {
+        let mut progress = |round: u32, who: &str| {
+            let row_number = place + 1;
+            let count = chosen.len();
+            eprintln!(
+                "row {row_number}/{count} {}, {}: round {round}/{pairs}, {who}",
+                row.name, row.target
+            );
+        };
+        results.push(field.play(row, &settings, &stop, &mut progress));
+        if stop.load(Relaxed) {
+            break;
+        }
+    }
+    print!("{}", table::text(&results, &names));
+    if let Some(file) = &options.json {
+        let document = json::document(&results, &settings, &absent);
+        fs::write(file, format!("{document:#}\n"))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    Ok(code(&results, stop.load(Relaxed)))
+}
+
+fn code(results: &[session::Played], is_interrupted: bool) -> ExitCode {
+    let mut answers = results.iter().flat_map(|result| &result.answers);
+    if is_interrupted {
+        INTERRUPTED.into()
+    } else if answers.any(|answer| answer.verdict == judge::Verdict::Missed) {
+        MISSED.into()
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn default_congestion() -> String {
+    read("/proc/sys/net/ipv4/tcp_congestion_control")
+}
+
+/// A line of the kernel's.
+fn read(file: &str) -> String {
+    fs::read_to_string(file).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// What is the same for all, and who is not there.
+fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
+    let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let (client, server) =
+        (place::cpu(fabricmark_lab::End::Client), place::cpu(fabricmark_lab::End::Server));
+    format!(
+        "peers: {}; absent: {}\n\
+         {} rounds of {} s, order seeded with {}; the starting end on processor {client}, the \
+         answering one on {server}\n\
+         TCP's congestion control, for all: {} on loopback, {} on veth\n\
+         Linux {}\n",
+        list(peers),
+        list(absent),
+        settings.pairs,
+        settings.seconds,
+        settings.seed,
+        default_congestion(),
+        settings.congestion,
+        read("/proc/sys/kernel/osrelease"),
+    )
+}

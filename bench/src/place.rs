@@ -1,0 +1,189 @@
+//! Where runs happen: the loopback device of this machine, or a veth pair between two namespaces.
+
+use std::fmt;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_lab::{End, Lab};
+use fabricmark_wire::{Family, Link};
+
+use crate::contender::Failure;
+use crate::process::{Running, command};
+
+/// Largest IP packet on the veth pair, Ethernet's.
+const MTU: u16 = 1500;
+
+/// Sets the congestion control of the namespace in which it runs, and lets a client use a port again
+/// after a second instead of a minute, as loopback does by default (tcp_tw_reuse in ip-sysctl.rst).
+/// A namespace may choose among the allowed ones only (tcp_allowed_congestion_control).
+const SETTINGS: &str = r#"
+cd /proc/sys/net/ipv4
+echo 1 > tcp_tw_reuse
+[ "$(cat tcp_congestion_control)" = "$0" ] || echo "$0" > tcp_congestion_control || {
+    echo "a namespace may not use $0: sysctl net.ipv4.tcp_allowed_congestion_control has to name it" >&2
+    exit 1
+}"#;
+
+/// A network to run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The loopback device of the namespace of this program.
+    Loopback,
+    /// A veth pair between two namespaces.
+    Veth,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "loopback",
+            Self::Veth => "veth",
+        })
+    }
+}
+
+/// A network for one run. A veth pair is a new one each time, as fabricmark's lab is, so that no
+/// connection or measured path of an earlier run is left in it.
+#[derive(Debug)]
+pub struct Place {
+    lab: Option<Lab>,
+}
+
+impl Place {
+    /// Makes the network ready.
+    pub fn new(target: Target, congestion: &str) -> Result<Self, Failure> {
+        if target == Target::Loopback {
+            return Ok(Self { lab: None });
+        }
+        let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
+        let lab = Lab::build(&[Link::Veth { mtu: MTU }]).map_err(|e| failed(e.to_string()))?;
+        let place = Self { lab: Some(lab) };
+        for end in [End::Client, End::Server] {
+            let words = ["sh", "-c", SETTINGS, congestion].map(str::to_owned);
+            let output = place.command(end, &words).output();
+            let output = output.map_err(|error| failed(error.to_string()))?;
+            if !output.status.success() {
+                let message = String::from_utf8_lossy(&output.stderr);
+                return Err(failed(message.lines().next_back().unwrap_or_default().to_owned()));
+            }
+        }
+        Ok(place)
+    }
+
+    /// The address of the answering end.
+    pub fn address(&self) -> String {
+        match &self.lab {
+            Some(lab) => lab.attach(End::Server, 0, Family::V4).address.to_string(),
+            None => Ipv4Addr::LOCALHOST.to_string(),
+        }
+    }
+
+    /// A command at one end of the network, on that end's processor.
+    pub fn command(&self, end: End, words: &[String]) -> Command {
+        let pinned: Vec<String> =
+            ["-c".to_owned(), cpu(end).to_string()].into_iter().chain(words.to_vec()).collect();
+        let mut command = command("taskset", &pinned);
+        if let Some(lab) = &self.lab {
+            lab.namespace(end).enter(&mut command);
+        }
+        command
+    }
+}
+
+/// The processor of an end: 0 starts, 1 answers, where there are two.
+pub fn cpu(end: End) -> usize {
+    let last = thread::available_parallelism().map_or(0, |count| count.get() - 1);
+    match end {
+        End::Client => 0,
+        End::Server => last.min(1),
+    }
+}
+
+/// A port on which nothing listens here, another one each time. Below the kernel's ephemeral ports
+/// (32768 on, ip_local_port_range in ip-sysctl.rst), so that no client comes to hold it.
+pub fn free_port() -> Result<u16, Failure> {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 10_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    for _ in 0..COUNT {
+        let port = FIRST + NEXT.fetch_add(1, Relaxed) % COUNT;
+        let at = (Ipv4Addr::UNSPECIFIED, port);
+        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(Failure::Failed("no port is free".to_owned()))
+}
+
+/// What tells that a server is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It listens on this TCP port.
+    Listens(u16),
+    /// Its socket is bound to this UDP port.
+    IsBound(u16),
+}
+
+/// Waits until a server is ready. The kernel's list of sockets is asked, because a connection would
+/// count as the client that a server awaits.
+pub fn await_server(server: &Running, ready: Ready) -> Result<(), Failure> {
+    const LOOK_EVERY: Duration = Duration::from_millis(2);
+    const LOOKS: u32 = 2_500;
+    let (files, port, state) = match ready {
+        Ready::Listens(port) => (["tcp", "tcp6"], port, TCP_LISTEN),
+        Ready::IsBound(port) => (["udp", "udp6"], port, TCP_CLOSE),
+    };
+    for _ in 0..LOOKS {
+        let is_there = files.iter().any(|file| {
+            std::fs::read_to_string(format!("/proc/{}/net/{file}", server.id()))
+                .is_ok_and(|text| has_socket(&text, port, state))
+        });
+        if is_there {
+            return Ok(());
+        }
+        if server.has_ended(LOOK_EVERY).map_err(|error| Failure::Failed(error.to_string()))? {
+            return Err(Failure::Failed("its server ended at once".to_owned()));
+        }
+    }
+    Err(Failure::Failed(format!("its server is not ready after {:?}", LOOK_EVERY * LOOKS)))
+}
+
+/// States of `enum tcp_state` (net/tcp_states.h); an unconnected UDP socket is in the second.
+const TCP_LISTEN: &str = "0A";
+const TCP_CLOSE: &str = "07";
+
+/// Whether a list of sockets (proc_pid_net(5)) has one of a local port in a state.
+fn has_socket(list: &str, port: u16, state: &str) -> bool {
+    list.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, _, now) = (fields.next(), fields.next(), fields.next());
+        let found = local.and_then(|address| address.rsplit(':').next());
+        now == Some(state) && found == Some(&format!("{port:04X}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOCKETS: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 24630
+   1: 0100007F:14B6 0100007F:14B5 01 00000000:00000000 00:00000000 00000000     0        0 24634
+";
+
+    #[test]
+    fn a_listening_socket_is_found_by_port_and_state() {
+        assert!(has_socket(SOCKETS, 0x14B5, TCP_LISTEN));
+        assert!(!has_socket(SOCKETS, 0x14B6, TCP_LISTEN), "it is connected");
+        assert!(!has_socket(SOCKETS, 0x14B7, TCP_LISTEN), "there is none");
+    }
+
+    #[test]
+    fn each_port_is_another_one() {
+        assert_ne!(free_port().unwrap(), free_port().unwrap());
+    }
+}

@@ -1,0 +1,189 @@
+//! Processes that end with the value that holds them, whatever happens.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// Why a wait ended without an exit.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfinished {
+    /// The time was up.
+    #[error("it ran past its time of {0:?}")]
+    Late(Duration),
+    /// The user wants to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A system call failed.
+    #[error("cannot wait for a process: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What an ended process leaves.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// A running process that leads a process group of its own. The whole group is killed when this value
+/// goes.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// How it ended, once it has been waited for and its number is free again.
+    status: Option<ExitStatus>,
+    group: Pid,
+    exit: OwnedFd,
+    out: File,
+    err: File,
+}
+
+impl Running {
+    /// Starts a command. What it prints goes into memory, so that nobody has to read along.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let (out, err) = (memory()?, memory()?);
+        command.process_group(0).stdout(out.try_clone()?).stderr(err.try_clone()?);
+        let mut child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        match pidfd_open(group, PidfdFlags::empty()) {
+            Ok(exit) => Ok(Self { child, status: None, group, exit, out, err }),
+            Err(error) => {
+                let _ = child.kill().and_then(|()| child.wait());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it ends within this time. Nothing is read and no processor is used meanwhile.
+    pub fn has_ended(&self, within: Duration) -> io::Result<bool> {
+        let within = Timespec::try_from(within).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.exit, PollFlags::IN)], Some(&within)) {
+            Ok(ready) => Ok(ready > 0),
+            // A signal: the caller looks at its flag.
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(&self, within: Duration, stop: &AtomicBool) -> Result<(), Unfinished> {
+        const LOOK_EVERY: Duration = Duration::from_millis(250);
+        let ends = Instant::now() + within;
+        loop {
+            let left = ends.saturating_duration_since(Instant::now());
+            if self.has_ended(left.min(LOOK_EVERY))? {
+                return Ok(());
+            }
+            if stop.load(Relaxed) {
+                return Err(Unfinished::Interrupted);
+            }
+            if left.is_zero() {
+                return Err(Unfinished::Late(within));
+            }
+        }
+    }
+
+    /// Asks the group to end, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        // A group that has ended already needs no signal.
+        let _ = kill_process_group(self.group, Signal::INT);
+    }
+
+    /// Ends it and gives what it printed.
+    pub fn finish(mut self) -> io::Result<Output> {
+        let status = self.end()?;
+        let text = |file: &mut File| {
+            let mut bytes = Vec::new();
+            file.rewind()?;
+            file.read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(Output { status, out: text(&mut self.out)?, err: text(&mut self.err)? })
+    }
+
+    /// Kills what is left of the group, which keeps its number until its leader is waited for.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        // A group that has ended already needs no signal.
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let status = self.child.wait()?;
+        self.status = Some(status);
+        Ok(status)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // There is nobody left to tell.
+        let _ = self.end();
+    }
+}
+
+/// A file in memory.
+fn memory() -> io::Result<File> {
+    Ok(memfd_create("output", MemfdFlags::CLOEXEC)?.into())
+}
+
+/// A command that reads nothing.
+pub fn command(program: &str, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Running {
+        Running::start(&mut command("sh", &["-c".to_owned(), script.to_owned()])).unwrap()
+    }
+
+    #[test]
+    fn what_an_ended_process_printed_is_there_with_its_status() {
+        let running = shell("echo 1; echo 2 >&2; exit 3");
+        running.wait(Duration::from_secs(10), &AtomicBool::new(false)).unwrap();
+        let output = running.finish().unwrap();
+        assert_eq!((output.out.as_str(), output.err.as_str()), ("1\n", "2\n"));
+        assert_eq!(output.status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_process_past_its_time_is_told_apart_from_an_interruption() {
+        let running = shell("sleep 60");
+        let (go_on, stop) = (AtomicBool::new(false), AtomicBool::new(true));
+        assert!(matches!(running.wait(Duration::ZERO, &go_on), Err(Unfinished::Late(_))));
+        let asked = running.wait(Duration::from_secs(60), &stop);
+        assert!(matches!(asked, Err(Unfinished::Interrupted)));
+    }
+
+    #[test]
+    fn a_whole_group_ends_with_its_value() {
+        // The pipe's end is read when every process that holds it has ended.
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut sleepers = command("sh", &["-c".to_owned(), "sleep 60 & sleep 60".to_owned()]);
+        let running = Running::start(sleepers.stdin(writer)).unwrap();
+        drop(sleepers);
+        drop(running);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+}

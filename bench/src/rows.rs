@@ -1,0 +1,193 @@
+//! The rows of the benchmark: which work, who takes part, and what is to be reached.
+
+use crate::place::Target;
+use crate::work::{Figure, Path, Transport, Wait, Work};
+
+/// What fabricmark is called among those who take part.
+pub const OURS: &str = "fabricmark";
+
+/// What the bare loop is called.
+pub const BARE: &str = "bare loop";
+
+/// Against whom, or what, fabricmark's figure is held.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Against {
+    /// The peer with the best median.
+    BestPeer,
+    /// One that takes part, by name.
+    One(&'static str),
+    /// The figure itself is to keep a limit.
+    Itself,
+}
+
+/// What is to be reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// A ratio of at least this.
+    AtLeast(f64),
+    /// A ratio of at most this.
+    AtMost(f64),
+    /// A figure below this, in its unit.
+    Below(f64),
+}
+
+/// A comparison that a row is there for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The figure that is compared.
+    pub figure: Figure,
+    /// With what.
+    pub against: Against,
+    /// The goal; none where the ratio is only shown.
+    pub goal: Option<Goal>,
+}
+
+/// Another run of fabricmark beside the one that is judged.
+pub type Other = (&'static str, Work);
+
+/// A row of work on one network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The work in words.
+    pub name: String,
+    /// The network.
+    pub target: Target,
+    /// What fabricmark does.
+    pub work: Work,
+    /// What peers do; none where there are no peers.
+    pub peers_do: Option<Work>,
+    /// What the bare loop does; none where there is no such loop.
+    pub bare_does: Option<Work>,
+    /// Other runs of fabricmark.
+    pub others: Vec<Other>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+}
+
+impl Row {
+    fn new(name: String, target: Target, work: Work) -> Self {
+        let (peers_do, bare_does) = (None, None);
+        Self { name, target, work, peers_do, bare_does, others: Vec::new(), questions: Vec::new() }
+    }
+
+    fn ask(mut self, figure: Figure, against: Against, goal: Option<Goal>) -> Self {
+        self.questions.push(Question { figure, against, goal });
+        self
+    }
+
+    /// Peers take part, with this work, and this much of the best is to be reached.
+    fn peers(mut self, work: Work, at_least: f64) -> Self {
+        self.peers_do = Some(work);
+        self.ask(work.figure(), Against::BestPeer, Some(Goal::AtLeast(at_least)))
+    }
+
+    /// The bare loop takes part, and this much of it is to be reached.
+    fn bare(mut self, goal: Option<Goal>) -> Self {
+        self.bare_does = Some(self.work);
+        let figure = self.work.figure();
+        self.ask(figure, Against::One(BARE), goal)
+    }
+}
+
+/// All rows on a network.
+pub fn rows(target: Target) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (bytes, of_bare) in [(131_072, 0.98), (64, 0.97), (1024, 0.97)] {
+        let work = Work::Stream { bytes };
+        let name = format!("TCP stream, {} writes", size(bytes));
+        let row = Row::new(name, target, work).peers(work, 1.0);
+        rows.push(row.bare(Some(Goal::AtLeast(of_bare))));
+    }
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for bytes in [1, 64] {
+            for (wait, how) in [(Wait::Block, "blocking"), (Wait::Spin, "spinning")] {
+                let work = Work::Exchange { transport, bytes, wait, flows: 1 };
+                let transport = transport.to_string().to_uppercase();
+                let name = format!("{transport} exchange, {}, {how}", size(bytes));
+                let row = Row::new(name, target, work).peers(work, 1.0);
+                rows.push(row.bare(Some(Goal::AtLeast(0.98))));
+            }
+        }
+    }
+    let work = Work::ConnectExchange;
+    let row = Row::new("TCP connect and exchange, 1 B".to_owned(), target, work).peers(work, 1.0);
+    rows.push(row.bare(None));
+    for bytes in [64, 1024] {
+        let plain = Work::Datagrams { bytes, path: Path::Copy };
+        let name = |path: &str| format!("UDP stream, {}, {path}", size(bytes));
+        rows.push(Row::new(name("copy"), target, plain).peers(plain, 1.0).bare(None));
+        let batched = Work::Datagrams { bytes, path: Path::Mmsg };
+        rows.push(Row::new(name("mmsg"), target, batched).peers(plain, 1.05));
+        let joined = Work::Datagrams { bytes, path: Path::Gso };
+        let row = Row::new(name("gso"), target, joined).peers(joined, 1.2);
+        rows.push(row.bare(Some(Goal::AtLeast(0.95))));
+    }
+    rows.push(many_flows(target));
+    let departures = |how: &str| format!("departures at 20 % of capacity, {how}");
+    let asleep = Work::Departures { wait: Wait::Block };
+    let row = Row::new(departures("asleep"), target, asleep).bare(Some(Goal::AtMost(1.1)));
+    rows.push(row.ask(Figure::CpuShare, Against::Itself, None));
+    let awake = Row::new(
+        departures("asleep, then spinning"),
+        target,
+        Work::Departures { wait: Wait::Spin },
+    );
+    let awake = awake.ask(Figure::SlipP99Ns, Against::Itself, Some(Goal::Below(3_000.0)));
+    rows.push(awake.ask(Figure::CpuShare, Against::Itself, None));
+    if target == Target::Loopback {
+        rows.push(idle(target));
+    }
+    rows
+}
+
+fn many_flows(target: Target) -> Row {
+    let of =
+        |flows| Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Block, flows };
+    let mut row = Row::new("TCP exchange, 64 B, 10,000 flows".to_owned(), target, of(10_000));
+    row.others = vec![("100 flows", of(100)), ("1,000 flows", of(1000))];
+    row.ask(Figure::ExchangesPerS, Against::One("100 flows"), Some(Goal::AtLeast(0.9)))
+        .ask(Figure::ExchangesPerS, Against::One("1,000 flows"), None)
+        .ask(Figure::MemoryPerFlowBytes, Against::Itself, Some(Goal::Below(48.0 * 1024.0)))
+}
+
+fn idle(target: Target) -> Row {
+    // Less than a tick in a run, which is what the kernel can tell from nothing.
+    Row::new("idle worker".to_owned(), target, Work::Idle)
+        .ask(Figure::CpuShare, Against::Itself, Some(Goal::Below(0.005)))
+        .ask(Figure::ResidentBytes, Against::Itself, Some(Goal::Below(12.0 * 1024.0 * 1024.0)))
+}
+
+/// A payload in words.
+fn size(bytes: u32) -> String {
+    if bytes >= 1024 { format!("{} KiB", bytes / 1024) } else { format!("{bytes} B") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_rows_of_a_network_have_one_name() {
+        let mut names: Vec<String> =
+            rows(Target::Loopback).into_iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), 22);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 22);
+    }
+
+    #[test]
+    fn each_question_is_about_somebody_who_takes_part() {
+        for row in rows(Target::Veth) {
+            for question in &row.questions {
+                let is_there = match question.against {
+                    Against::BestPeer => row.peers_do.is_some(),
+                    Against::One(BARE) => row.bare_does.is_some(),
+                    Against::One(name) => row.others.iter().any(|other| other.0 == name),
+                    Against::Itself => true,
+                };
+                assert!(is_there, "{}: {question:?}", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Results as tables for people.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+
+use crate::judge::{Answer, Verdict, median_of};
+use crate::rows::{Against, BARE, Goal, OURS};
+use crate::session::Played;
+use crate::work::Figure;
+
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A cell of somebody who does not take part.
+const ABSENT: &str = "–";
+
+/// Reasons of failures, numbered as they come up.
+#[derive(Debug, Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn mark(&mut self, note: String) -> String {
+        let place = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {
+            self.0.push(note);
+            self.0.len() - 1
+        });
+        format!("[{}]", place + 1)
+    }
+}
+
+/// All tables, with the reasons of failures beneath.
+pub fn text(results: &[Played], peers: &[&str]) -> String {
+    let mut notes = Notes::default();
+    let mut out = String::new();
+    for (title, table) in [
+        ("Against peers", against_peers(results, peers, &mut notes)),
+        ("Against bare loops in C", against_bare(results, &mut notes)),
+        ("Other goals", others(results, &mut notes)),
+    ] {
+        let Some(mut table) = table else { continue };
+        for (place, column) in table.column_iter_mut().enumerate() {
+            if place >= 2 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let _ = writeln!(out, "{title}\n");
+        for line in table.lines() {
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        out.push('\n');
+    }
+    for (place, note) in notes.0.iter().enumerate() {
+        let _ = writeln!(out, "[{}] {note}", place + 1);
+    }
+    out
+}
+
+fn table(headings: impl IntoIterator<Item = String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(headings);
+    table
+}
+
+fn headings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn against_peers(results: &[Played], peers: &[&str], notes: &mut Notes) -> Option<Table> {
+    let first = headings(&["work", "target", OURS]);
+    let last = headings(&["best peer", "ratio", "goal", ""]);
+    let mut table = table(first.into_iter().chain(headings(peers)).chain(last));
+    let mut is_empty = true;
+    for result in results {
+        let about = |answer: &&Answer| answer.question.against == Against::BestPeer;
+        let Some(answer) = result.answers.iter().find(about) else { continue };
+        is_empty = false;
+        let figure = answer.question.figure;
+        let mut cells = vec![result.row.name.clone(), result.row.target.to_string()];
+        cells.push(cell(result, OURS, figure, notes));
+        cells.extend(peers.iter().map(|peer| cell(result, peer, figure, notes)));
+        cells.push(answer.other.clone().unwrap_or_else(|| ABSENT.to_owned()));
+        cells.extend(judged(answer));
+        table.add_row(cells);
+    }
+    (!is_empty).then_some(table)
+}
+
+fn against_bare(results: &[Played], notes: &mut Notes) -> Option<Table> {
+    let mut table = table(headings(&["work", "target", OURS, BARE, "ratio", "goal", ""]));
+    let mut is_empty = true;
+    for result in results {
+        let about = |answer: &&Answer| answer.question.against == Against::One(BARE);
+        let Some(answer) = result.answers.iter().find(about) else { continue };
+        is_empty = false;
+        let figure = answer.question.figure;
+        let mut cells = vec![result.row.name.clone(), result.row.target.to_string()];
+        cells.push(cell(result, OURS, figure, notes));
+        cells.push(cell(result, BARE, figure, notes));
+        cells.extend(judged(answer));
+        table.add_row(cells);
+    }
+    (!is_empty).then_some(table)
+}
+
+fn others(results: &[Played], notes: &mut Notes) -> Option<Table> {
+    let mut table =
+        table(headings(&["work", "target", "figure", OURS, "ratio or interval", "goal", ""]));
+    let mut is_empty = true;
+    for result in results {
+        for answer in &result.answers {
+            let figure = answer.question.figure;
+            let what = match &answer.question.against {
+                Against::Itself => figure.key().to_owned(),
+                Against::One(name) if *name != BARE => format!("{} against {name}", figure.key()),
+                Against::One(_) | Against::BestPeer => continue,
+            };
+            is_empty = false;
+            let mut cells = vec![result.row.name.clone(), result.row.target.to_string(), what];
+            cells.push(cell(result, OURS, figure, notes));
+            cells.extend(judged(answer));
+            table.add_row(cells);
+        }
+    }
+    (!is_empty).then_some(table)
+}
+
+/// The median of somebody's figure, and a mark where runs failed.
+fn cell(result: &Played, who: &str, figure: Figure, notes: &mut Notes) -> String {
+    let outcomes: Vec<_> = result.rounds.iter().filter_map(|round| round.get(who)).collect();
+    let reason = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+    let mark = reason.map(|reason| notes.mark(format!("{who}: {reason}")));
+    let worked = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    match (median_of(&result.rounds, who, figure), mark) {
+        (Some(median), None) => figure.text(median),
+        (Some(median), Some(mark)) => {
+            format!("{} ({worked} of {}) {mark}", figure.text(median), outcomes.len())
+        }
+        (None, Some(mark)) => format!("none {mark}"),
+        (None, None) => ABSENT.to_owned(),
+    }
+}
+
+/// Ratio with interval, goal and verdict.
+fn judged(answer: &Answer) -> [String; 3] {
+    let figure = answer.question.figure;
+    let is_ratio = answer.question.against != Against::Itself;
+    let number = |value: f64| {
+        if is_ratio { format!("{value:.3}") } else { figure.text(value) }
+    };
+    let value = answer.value.as_ref().map_or_else(
+        || ABSENT.to_owned(),
+        |value| match value.interval {
+            Some(interval) => {
+                let (low, high) = (number(interval.low), number(interval.high));
+                // The median itself stands in a column of its own.
+                if is_ratio {
+                    format!("{} [{low}, {high}]", number(value.value))
+                } else {
+                    format!("[{low}, {high}]")
+                }
+            }
+            None => format!("n = {} < {}", value.n, value.n_needed),
+        },
+    );
+    let goal = match answer.question.goal {
+        None => ABSENT.to_owned(),
+        Some(Goal::AtLeast(ratio)) => format!("≥ {ratio:.2}"),
+        Some(Goal::AtMost(ratio)) => format!("≤ {ratio:.2}"),
+        Some(Goal::Below(limit)) if figure == Figure::CpuShare => {
+            format!("< {:.1} %", 100.0 * limit)
+        }
+        Some(Goal::Below(limit)) => format!("< {}", figure.text(limit)),
+    };
+    let verdict = match &answer.verdict {
+        Verdict::Met => "met".to_owned(),
+        Verdict::Missed => "missed".to_owned(),
+        Verdict::Shown => String::new(),
+        Verdict::NotComparable(why) => why.clone(),
+    };
+    [value, goal, verdict]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::sample;
+
+    fn words(line: &str) -> Vec<&str> {
+        line.split_whitespace().collect()
+    }
+
+    #[test]
+    fn a_row_shows_medians_the_best_peer_the_ratio_and_why_a_run_failed() {
+        let text = text(&[sample::result()], &["iperf3", "qperf", "sockperf"]);
+        let lines: Vec<Vec<&str>> = text.lines().map(words).collect();
+        assert!(
+            lines.contains(&words(
+                "TCP stream, 128 KiB writes loopback 12.000 Gbit/s 10.000 Gbit/s 5.000 Gbit/s (1 of 2) [1] – \
+                 iperf3 1.200 [1.200, 1.200] ≥ 1.00 met"
+            )),
+            "{text}"
+        );
+        assert!(
+            lines.contains(&words(
+                "TCP stream, 128 KiB writes loopback 12.000 Gbit/s 20.000 Gbit/s \
+                 0.600 [0.600, 0.600] ≥ 0.98 missed"
+            )),
+            "{text}"
+        );
+        let note = "[1] qperf: its client ended with exit status: 1";
+        assert!(text.lines().any(|line| line == note), "{text}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a contender is to do, and the figures that come of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP over IPv4.
+    Tcp,
+    /// UDP over IPv4.
+    Udp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// How both ends wait for bytes, or a sender for its next departure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// In a call that blocks, or asleep.
+    Block,
+    /// By asking again and again.
+    Spin,
+}
+
+/// How datagrams go through the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// A call for each datagram.
+    Copy,
+    /// Many datagrams a call: `sendmmsg` and `recvmmsg`.
+    Mmsg,
+    /// Super-packets that the kernel cuts and joins: UDP_SEGMENT and UDP_GRO.
+    Gso,
+}
+
+/// The work of a run. Sizes are payloads in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// One TCP flow written to without pause.
+    Stream {
+        /// Bytes a write.
+        bytes: u32,
+    },
+    /// One payload there, one of the same size back, in a closed loop on each flow.
+    Exchange {
+        /// What carries it.
+        transport: Transport,
+        /// Bytes in each direction.
+        bytes: u32,
+        /// How both ends wait.
+        wait: Wait,
+        /// Flows at once.
+        flows: u32,
+    },
+    /// A TCP connection for each exchange of one byte.
+    ConnectExchange,
+    /// Datagrams sent without pause.
+    Datagrams {
+        /// Bytes a datagram.
+        bytes: u32,
+        /// How they go through the kernel.
+        path: Path,
+    },
+    /// Datagrams of 64 bytes at a fixed rate.
+    Departures {
+        /// Asleep until each departure, or asleep first and spinning in the end.
+        wait: Wait,
+    },
+    /// A worker to which nobody talks.
+    Idle,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// Payload bits received, per second.
+    GoodputBps,
+    /// Completed exchanges per second.
+    ExchangesPerS,
+    /// Datagrams received per second.
+    DatagramsPerS,
+    /// The time by which 99 % of departures were at most too late, in nanoseconds.
+    SlipP99Ns,
+    /// Memory of both ends for a flow, in bytes.
+    MemoryPerFlowBytes,
+    /// Processor time of all processes of the run as a share of one processor's time. The kernel
+    /// counts in ticks, mostly of 10 ms (proc_pid_stat(5), cutime and cstime).
+    CpuShare,
+    /// Memory of an idle process, in bytes (proc_pid_status(5), VmRSS).
+    ResidentBytes,
+}
+
+impl Figure {
+    /// Its key in JSON, unit included.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::GoodputBps => "goodput_bps",
+            Self::ExchangesPerS => "exchanges_per_s",
+            Self::DatagramsPerS => "datagrams_per_s",
+            Self::SlipP99Ns => "slip_p99_ns",
+            Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
+            Self::CpuShare => "cpu_share",
+            Self::ResidentBytes => "resident_bytes",
+        }
+    }
+
+    /// Whether more is better.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Self::GoodputBps | Self::ExchangesPerS | Self::DatagramsPerS)
+    }
+
+    /// A value for people.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::GoodputBps => format!("{:.3} Gbit/s", value / 1e9),
+            Self::ExchangesPerS | Self::DatagramsPerS if value >= 1e6 => {
+                format!("{:.3} M/s", value / 1e6)
+            }
+            Self::ExchangesPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
+            Self::SlipP99Ns => format!("{:.2} us", value / 1e3),
+            Self::MemoryPerFlowBytes => format!("{:.1} KiB", value / 1024.0),
+            Self::CpuShare => format!("{:.0} %", 100.0 * value),
+            Self::ResidentBytes => format!("{:.1} MiB", value / 1024.0 / 1024.0),
+        }
+    }
+}
+
+impl Work {
+    /// The figure that stands for the work in the table.
+    pub fn figure(self) -> Figure {
+        match self {
+            Self::Stream { .. } => Figure::GoodputBps,
+            Self::Exchange { .. } | Self::ConnectExchange => Figure::ExchangesPerS,
+            Self::Datagrams { .. } => Figure::DatagramsPerS,
+            Self::Departures { .. } => Figure::SlipP99Ns,
+            Self::Idle => Figure::ResidentBytes,
+        }
+    }
+}
+
+/// The figures of one run.
+pub type Values = BTreeMap<Figure, f64>;
+
+/// A single figure.
+pub fn value(figure: Figure, value: f64) -> Values {
+    Values::from([(figure, value)])
+}
