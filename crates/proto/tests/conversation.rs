@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use fabricmark_plan::{Factor, Where, resolve};
+use fabricmark_plan::{Direction, Factor, Where, resolve};
 use fabricmark_proto::{
     Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
     Prepare, Report, Role, Worker,
@@ -47,6 +47,8 @@ enum Manner {
     Sound,
     /// The answering end sees the flow's end by itself, before any order to drain.
     EndsByItself,
+    /// The answering end sees its flow's end at once, as one over nothing does.
+    EndsAtOnce,
     NeverReady,
     NeverFinishes,
     Refuses,
@@ -158,6 +160,10 @@ impl World {
             Some(Action::Prepare(_)) if manner == Manner::Refuses => {
                 worker.on_finished(Err(Failure::System("cannot bind".to_owned())));
             }
+            Some(Action::Prepare(_)) if manner == Manner::EndsAtOnce => {
+                worker.on_prepared(5301);
+                self.after(Nanos(0), Event::Finish(role));
+            }
             Some(Action::Prepare(_)) if manner != Manner::NeverReady => worker.on_prepared(5301),
             Some(Action::Begin(peer)) => {
                 assert_eq!(peer, "127.0.0.1:5301".parse().unwrap());
@@ -200,6 +206,39 @@ fn a_sound_run_ends_with_the_counts_of_both_ends() {
 fn an_end_that_sees_the_end_of_the_flow_by_itself_may_report_first() {
     let (outcome, _, _) = World::new(Manner::Sound, Manner::EndsByItself).drive();
     assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn an_end_whose_flow_is_over_before_the_other_end_is_ready_is_no_fault() {
+    let (outcome, _, _) = World::new(Manner::Sound, Manner::EndsAtOnce).drive();
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn a_stream_in_reverse_is_drained_at_the_end_that_opened_it() {
+    let reverse = |role| {
+        let mut prepare = prepare(role);
+        prepare.point.direction = Some(Direction::Reverse);
+        prepare
+    };
+    let mut conversation =
+        Conversation::new(Instant(0), reverse(Role::Start), reverse(Role::Answer));
+    let counted = |bytes| {
+        let counts = Counts { bytes, ..Counts::default() };
+        Box::new(EndReport { counts, ..EndReport::default() })
+    };
+    for role in [Role::Start, Role::Answer] {
+        conversation.on_message(Instant(1), role, Report::Ready { run: RUN, port: 9 });
+    }
+    let sent = Report::Finished { run: RUN, end: counted(640) };
+    conversation.on_message(Instant(2), Role::Answer, sent);
+    let drain = std::iter::from_fn(|| conversation.poll_output()).last();
+    let expected = Order::Drain { run: RUN, bytes: 640, idle_ns: Nanos::from_millis(20) };
+    assert_eq!(drain, Some((Role::Start, expected)));
+    let received = Report::Finished { run: RUN, end: counted(576) };
+    conversation.on_message(Instant(3), Role::Start, received);
+    let ends = conversation.outcome().unwrap().unwrap();
+    assert_eq!((ends.start.counts.bytes, ends.answer.counts.bytes), (576, 640));
 }
 
 #[test]

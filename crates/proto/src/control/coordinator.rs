@@ -91,6 +91,8 @@ enum State {
     Preparing {
         port: Option<u16>,
         is_starter_ready: bool,
+        /// A flow over nothing has ended before it began.
+        passive: Option<Box<EndReport>>,
     },
     /// A reliable flow tells the passive end of its end, so that end may report first.
     Running {
@@ -127,7 +129,7 @@ impl Conversation {
             opening: Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0),
             answer_address: answer.address,
             active: if start.is_active() { Role::Start } else { Role::Answer },
-            state: State::Preparing { port: None, is_starter_ready: false },
+            state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             deadline: None,
             output: std::collections::VecDeque::new(),
             outcome: None,
@@ -198,7 +200,7 @@ impl Conversation {
     }
 
     fn on_ready(&mut self, now: Instant, from: Role, ready_port: u16) {
-        let State::Preparing { port, is_starter_ready } = &mut self.state else {
+        let State::Preparing { port, is_starter_ready, passive } = &mut self.state else {
             return;
         };
         match from {
@@ -208,7 +210,7 @@ impl Conversation {
         if let (Some(port), true) = (*port, *is_starter_ready) {
             let peer = SocketAddr::new(self.answer_address, port);
             self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
-            self.state = State::Running { passive: None };
+            self.state = State::Running { passive: passive.take() };
             self.wait(now, self.duration + FINISH_WITHIN + self.opening);
         }
     }
@@ -223,6 +225,9 @@ impl Conversation {
                 self.output.push_back((self.active.other(), drain));
                 self.state = State::Draining { active: end };
                 self.wait(now, FINISH_WITHIN + idle_ns);
+            }
+            (State::Preparing { port: port @ Some(_), is_starter_ready, passive: None }, false) => {
+                self.state = State::Preparing { port, is_starter_ready, passive: Some(end) };
             }
             (State::Running { passive: None }, false) => {
                 self.state = State::Running { passive: Some(end) };
