@@ -6,10 +6,13 @@ mod command {
     pub mod compare;
     pub mod doctor;
     pub mod export;
+    pub mod measure;
     pub mod report;
     pub mod run;
 }
 mod exit;
+mod interrupt;
+mod levels;
 mod options;
 mod output;
 mod progress;
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     };
     let result = match options.command {
         Command::Run(run) => command::run::run(&run),
+        Command::Measure(measure) => command::measure::measure(&measure),
         Command::Report(report) => command::report::report(&report),
         Command::Export(export) => command::export::export(&export),
         Command::Compare(compare) => command::compare::compare(&compare),

@@ -4,7 +4,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fabricmark_units::Percent;
+use fabricmark_plan::Factor;
+use fabricmark_report::Requirement;
+use fabricmark_units::{Nanos, Percent};
+
+use crate::levels::Levels;
 
 /// Which way of moving these bytes is better here, by how much, is the difference real, and how far
 /// is it from what the wire allows?
@@ -21,6 +25,8 @@ pub struct Options {
 pub enum Command {
     /// Run a plan: measure its points, keep the records, show tables and charts
     Run(Run),
+    /// Measure one setting now, or a few of them against the first
+    Measure(Box<Measure>),
     /// Show an experiment of the store again: tables, and the report's files
     Report(Report),
     /// Print the records of an experiment
@@ -79,6 +85,72 @@ pub struct Run {
     /// Where records are kept and reports written
     #[command(flatten)]
     pub place: Place,
+}
+
+/// Options of `measure`.
+#[derive(Args, Debug)]
+pub struct Measure {
+    /// How data moves
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Factor::Pattern.words()))]
+    pub pattern: String,
+    /// Where to: `loopback`, or `lab:LINK` for two namespaces on this machine, such as lab:veth or
+    /// lab:ethernet:10G,mtu=9000
+    pub target: String,
+    /// Length of a run
+    #[arg(long, short = 't', value_name = "TIME", default_value = "2s")]
+    pub duration: Nanos,
+    /// Length of a run before the first that counts; 0s for none
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    pub warm_up: Nanos,
+    /// Runs of each setting [default: 1, or 10 with --vs]
+    #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
+    pub runs: Option<usize>,
+    /// Levels to lay over the others, such as path=gso; several are run in turn and compared with the
+    /// first
+    #[arg(long, value_name = "FACTOR=LEVEL,..")]
+    pub vs: Vec<String>,
+    /// A threshold that every setting has to keep, such as goodput>=9G or rtt-p99<=50us
+    #[arg(long, value_name = "FIGURE>=VALUE")]
+    pub require: Vec<Requirement>,
+    /// The other end sends: --direction reverse
+    #[arg(long, short = 'R', conflicts_with = "direction")]
+    pub reverse: bool,
+    /// Socket buffers of both ends, each way
+    #[arg(long, short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
+        value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
+    pub window: Option<String>,
+    /// Processors of the starting and the answering end [default: the first two]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpu: Option<(u32, u32)>,
+    /// Port of the answering end [default: the kernel chooses]
+    #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
+    pub port: u16,
+    /// Seed of the order of runs
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Print records and figures as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Levels of factors
+    #[command(flatten)]
+    pub levels: Levels,
+}
+
+/// A number of runs.
+fn runs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(runs @ 1..=10_000) => Ok(runs),
+        _ => Err("use a number from 1 to 10000".to_owned()),
+    }
+}
+
+/// Two processors, or one for both ends.
+fn cpus(text: &str) -> Result<(u32, u32), String> {
+    let (start, answer) = text.split_once(',').unwrap_or((text, text));
+    match (start.trim().parse(), answer.trim().parse()) {
+        (Ok(start), Ok(answer)) => Ok((start, answer)),
+        _ => Err("use two numbers of processors, such as 0,1".to_owned()),
+    }
 }
 
 /// Options of `report`.

@@ -116,7 +116,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Columns that tables may take: the terminal's, or enough for one link a table.
-fn width() -> usize {
+pub fn width() -> usize {
     terminal_columns().unwrap_or(WIDTH)
 }
 

@@ -187,10 +187,9 @@ impl Coordinator {
                 cpu,
             }
         };
-        Ok((
-            side(Role::Start, End::Client, self.cpus.0),
-            side(Role::Answer, End::Server, self.cpus.1),
-        ))
+        let chosen = plan.cpus.map(|(start, answer)| (Some(start), Some(answer)));
+        let (start, answer) = chosen.unwrap_or(self.cpus);
+        Ok((side(Role::Start, End::Client, start), side(Role::Answer, End::Server, answer)))
     }
 }
 

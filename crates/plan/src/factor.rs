@@ -120,6 +120,42 @@ impl Factor {
         }
     }
 
+    /// What it is, in a line.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Pattern => "how data moves",
+            Self::Transport => "what carries it",
+            Self::Family => "IP version: 4 or 6",
+            Self::Payload => "application bytes per write, datagram or request",
+            Self::Response => "application bytes per response",
+            Self::Outstanding => "requests under way at once in each flow",
+            Self::Direction => "which way a stream flows",
+            Self::Flows => "flows at once",
+            Self::Link => "the link between the two ends",
+            Self::Path => "how bytes pass between program and kernel",
+            Self::Wait => "what a load thread does while there is nothing to do",
+            Self::Congestion => "TCP congestion control",
+            Self::Nodelay => "TCP_NODELAY: true or false",
+            Self::Mss => "largest TCP segment asked for, in bytes",
+            Self::Dscp => "differentiated services code point, 0 to 63",
+            Self::ReceiveBuffer => "receive buffer asked for",
+            Self::SendBuffer => "send buffer asked for",
+            Self::Label => "a name without an effect, to compare a setting with itself",
+        }
+    }
+
+    /// The levels of a factor that has few; empty where they are numbers or names.
+    pub fn words(self) -> Vec<&'static str> {
+        match self {
+            Self::Pattern => Pattern::ALL.iter().map(|word| word.word()).collect(),
+            Self::Transport => Transport::ALL.iter().map(|word| word.word()).collect(),
+            Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
+            Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
+            Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The factor of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|factor| factor.key() == name)

@@ -117,6 +117,7 @@ impl Reader<'_, '_> {
             warm_up_ns: warm_up,
             stop: rule?,
             port: u16::try_from(port?).ok()?,
+            cpus: None,
             points,
             groups,
             compare,

@@ -16,6 +16,7 @@ mod point;
 mod problem;
 mod reading;
 mod resolve;
+mod settings;
 
 pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
@@ -25,3 +26,4 @@ pub use plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Tes
 pub use point::{Direction, Path, Pattern, Point, Transport, Wait};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
+pub use settings::{SettingError, overlay, settings};

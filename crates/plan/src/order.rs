@@ -9,7 +9,7 @@
 //!    continued as it was begun.
 //! 2. A group leaves when each of its members meets the stopping rule after the same block.
 //! 3. No group runs in more than `runs_max` blocks, whatever failed meanwhile.
-//! 4. In block 0 each counted run follows a warm-up of its own point.
+//! 4. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,8 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
         let mut members = plan.groups[group].clone();
         stream.shuffle(&mut members);
         for point in members {
-            let warm_ups: &[bool] = if block == 0 { &[true, false] } else { &[false] };
+            let warms_up = block == 0 && plan.warm_up_ns.0 > 0;
+            let warm_ups: &[bool] = if warms_up { &[true, false] } else { &[false] };
             for &warm_up in warm_ups {
                 steps.push(Step { block, place: steps.len() as u32, point, warm_up });
             }

@@ -20,12 +20,15 @@ pub struct Plan {
     pub seed: u64,
     /// Length of one run.
     pub duration_ns: Nanos,
-    /// Length of the warm-up run that each point gets once.
+    /// Length of the warm-up run that each point gets once; 0 for none.
     pub warm_up_ns: Nanos,
     /// When a comparison group has been run often enough.
     pub stop: StopRule,
     /// Port that the receiving end binds; 0 lets the kernel choose.
     pub port: u16,
+    /// Processors of the starting and the answering end; absent, the first two that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<(u32, u32)>,
     /// The matrix.
     pub points: Vec<Point>,
     /// Points that are run in the same blocks and stop together, as indexes into `points`.

@@ -17,6 +17,9 @@ impl Unit {
     pub(crate) fn of(figure: Figure) -> Self {
         match figure {
             Figure::Goodput => Self { name: "Mbit/s", size: 1e6, key: "bps" },
+            Figure::PayloadRate | Figure::ExchangeRate => {
+                Self { name: "/s", size: 1.0, key: "per_s" }
+            }
             _ => Self { name: "µs", size: 1e3, key: "ns" },
         }
     }

@@ -117,7 +117,7 @@ fn levels(levels: &[(Factor, Level)]) -> Value {
     present.map(entry).collect::<Map<_, _>>().into()
 }
 
-fn estimate(estimate: &Estimate) -> Value {
+pub(crate) fn estimate(estimate: &Estimate) -> Value {
     json!({
         "value": estimate.value,
         "low": estimate.interval.map(|interval| interval.low),

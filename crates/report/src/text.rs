@@ -273,7 +273,7 @@ impl std::fmt::Display for Columns {
 }
 
 /// Words wrapped at `width`, further lines behind `indent`.
-fn paragraph(out: &mut String, text: &str, width: usize, indent: &str) {
+pub(crate) fn paragraph(out: &mut String, text: &str, width: usize, indent: &str) {
     let mut line = String::new();
     let mut used = 0;
     for (place, word) in text.split(' ').enumerate() {

@@ -4,8 +4,6 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{PlanError, run_plan};
 use fabricmark_plan::{Plan, Size};
@@ -13,6 +11,7 @@ use fabricmark_record::Record;
 use fabricmark_store::{Experiment, NewExperiment, Store};
 
 use crate::exit::{Code, Failure};
+use crate::interrupt::interruptions;
 use crate::options::Run;
 use crate::output;
 use crate::progress::Line;
@@ -98,18 +97,6 @@ fn lock(store: &Path) -> Result<fs::File, Failure> {
         )),
         Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display(), &error)),
     }
-}
-
-/// Ctrl-C and a polite kill end the run in order.
-fn interruptions() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second signal ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;
-    }
-    Ok(flag)
 }
 
 fn begin_or_resume(

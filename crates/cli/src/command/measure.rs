@@ -1,0 +1,174 @@
+//! `fabricmark measure`: one setting now, or a few against the first of them.
+
+use std::env;
+use std::fs;
+use std::process::ExitCode;
+
+use fabricmark_control::{PlanError, run_plan};
+use fabricmark_plan::{Factor, Pattern, Plan, SettingError, Transport, Where, overlay, settings};
+use fabricmark_record::Record;
+use fabricmark_report::{Kept, Measured, measured_json, measured_text};
+use fabricmark_stats::StopRule;
+
+use crate::exit::{Code, Failure};
+use crate::interrupt::interruptions;
+use crate::options::Measure;
+use crate::output;
+use crate::progress::Line;
+
+/// Runs of each setting where settings are compared: the fewest that a plan begins to judge by.
+const RUNS_TO_COMPARE: usize = 10;
+
+/// Nominal coverage of intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// Bytes of a write where nobody says: netperf's and iperf3's choice for TCP.
+const STREAM_BYTES: &str = "131072";
+
+/// Bytes of a datagram where nobody says: fits every MTU.
+const DATAGRAM_BYTES: &str = "1024";
+
+/// Bytes of a request where nobody says.
+const REQUEST_BYTES: &str = "64";
+
+/// The machine's congestion control.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+impl From<SettingError> for Failure {
+    fn from(error: SettingError) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+}
+
+/// Measures and prints.
+pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
+    let plan = plan(options)?;
+    let needs_lab = plan.points.iter().any(|point| point.link != fabricmark_wire::Link::Loopback);
+    if needs_lab {
+        // The user namespace must be entered before the first thread starts.
+        fabricmark_lab::acquire()?;
+    }
+    let interrupted = interruptions()?;
+    let program = env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let instrument = fabricmark_load::instrument();
+    let started = jiff::Timestamp::now().to_string();
+    let mut line = Line::new();
+    let mut records: Vec<Record> = Vec::new();
+    let mut keep = |record: &Record| {
+        records.push(record.clone());
+        Ok(())
+    };
+    let result = run_plan(&plan, &[], &mut keep, &program, &mut line, &interrupted);
+    line.clear();
+    let is_interrupted = matches!(result, Err(PlanError::Interrupted));
+    let has_results = records.iter().any(|record| !record.place.warm_up);
+    match result {
+        Err(error) if !(is_interrupted && has_results) => return Err(error.into()),
+        _ => {}
+    }
+    let names: Vec<String> = names(options);
+    let reproduce = command_line();
+    let measured = Measured {
+        plan: &plan,
+        names: &names,
+        records: &records,
+        requirements: &options.require,
+        instrument,
+        started: &started,
+        reproduce: &reproduce,
+    };
+    if options.json {
+        output::print(&output::pretty(&measured_json(&measured)))?;
+    } else {
+        output::print(&measured_text(&measured, output::width()))?;
+    }
+    if is_interrupted {
+        return Err(Failure::new(Code::Interrupted, "interrupted; the finished runs are above"));
+    }
+    Ok(match measured.kept() {
+        Kept::Yes => ExitCode::SUCCESS,
+        Kept::CannotTell => Code::CannotTell.into(),
+        Kept::No => Code::Worse.into(),
+    })
+}
+
+fn plan(options: &Measure) -> Result<Plan, Failure> {
+    let variants: Vec<Where> =
+        options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
+    let mut base = options.levels.0.clone();
+    base.insert(Factor::Pattern, options.pattern.clone());
+    base.insert(Factor::Link, link(&options.target)?);
+    let mut put = |factor, level: &str| {
+        base.entry(factor).or_insert_with(|| level.to_owned());
+    };
+    put(Factor::Transport, Transport::Tcp.word());
+    put(Factor::Family, "4");
+    if options.reverse {
+        put(Factor::Direction, "reverse");
+    }
+    if let Some(window) = &options.window {
+        put(Factor::ReceiveBuffer, window);
+        put(Factor::SendBuffer, window);
+    }
+    if let Ok(congestion) = fs::read_to_string(CONGESTION) {
+        put(Factor::Congestion, congestion.trim());
+    }
+    let has_datagrams = variants
+        .iter()
+        .chain([&base])
+        .any(|levels| levels.get(&Factor::Transport).is_some_and(|t| t == Transport::Udp.word()));
+    let payload = match Pattern::named(&options.pattern) {
+        Some(Pattern::Stream) if has_datagrams => DATAGRAM_BYTES,
+        Some(Pattern::Stream) => STREAM_BYTES,
+        _ => REQUEST_BYTES,
+    };
+    base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());
+    let default_runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
+    let runs = options.runs.unwrap_or(default_runs);
+    let stop =
+        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
+    let mut plan = settings(&base, &variants, options.duration, options.warm_up, stop)?;
+    plan.cpus = options.cpu;
+    plan.port = options.port;
+    plan.seed = options.seed;
+    Ok(plan)
+}
+
+/// The link of a target: `loopback`, or `lab:` and a link.
+fn link(target: &str) -> Result<String, Failure> {
+    let wanted = match target.strip_prefix("lab:") {
+        Some(link) => link,
+        None if target == "loopback" => target,
+        None => {
+            let message = format!(
+                "cannot measure to `{target}`: this version measures to `loopback` and to \
+                 `lab:LINK`, such as lab:veth or lab:ethernet:10G,mtu=9000"
+            );
+            return Err(Failure::new(Code::Input, message));
+        }
+    };
+    Factor::Link
+        .level(wanted)
+        .map_err(|error| Failure::new(Code::Input, format!("the target `{target}`: {error}")))
+}
+
+/// What is said of each setting on the command line.
+fn names(options: &Measure) -> Vec<String> {
+    if options.vs.is_empty() { vec![options.pattern.clone()] } else { options.vs.clone() }
+}
+
+/// The command as a shell reads it again.
+fn command_line() -> String {
+    let words = env::args().skip(1).map(|word| {
+        let is_plain = !word.is_empty()
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=./:,@+%".contains(&b));
+        if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    let mut line = "fabricmark".to_owned();
+    for word in words {
+        line.push(' ');
+        line.push_str(&word);
+    }
+    line
+}

@@ -1,0 +1,126 @@
+//! `fabricmark measure` over loopback, as a person types it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn measure(line: &str) -> Output {
+    let words = line.split_whitespace();
+    Command::new(env!("CARGO_BIN_EXE_fabricmark")).arg("measure").args(words).output().unwrap()
+}
+
+#[track_caller]
+fn expect(line: &str, code: i32, fragments: &[&str]) -> String {
+    let output = measure(line);
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}: {text}");
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{line}: no {fragment:?} in {text}");
+    }
+    text.into_owned()
+}
+
+#[track_caller]
+fn json(line: &str) -> Value {
+    let output = measure(&format!("{line} --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_setting_is_printed_with_its_figures_and_every_default() {
+    expect(
+        "stream loopback -t 100ms",
+        0,
+        &[
+            "goodput",
+            "Mbit/s",
+            "retransmitted",
+            "transport tcp",
+            "payload (B) 131,072",
+            "congestion",
+            "path copy",
+            "wait block",
+            "duration 100ms",
+            "again       fabricmark measure stream loopback -t 100ms",
+        ],
+    );
+}
+
+#[test]
+fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
+    let schema = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/record.schema.json"
+    ));
+    let schema = serde_json::from_str(&schema.unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (line, figure) in [
+        ("stream loopback --transport udp --family 6", "goodput_bps"),
+        ("stream loopback --reverse", "goodput_bps"),
+        ("exchange loopback --response 100 --outstanding 4", "exchanges_per_s"),
+        ("connect-exchange loopback", "exchanges_per_s"),
+        ("ping-pong loopback --transport unix", "rtt_mean_ns"),
+        ("exchange loopback --flows 20", "exchanges_per_s"),
+    ] {
+        let answer = json(&format!("{line} -t 100ms --warm-up 0s"));
+        let records = answer["records"].as_array().unwrap();
+        assert_eq!(records.len(), 1, "{line}");
+        let value = records[0]["figures"][figure]["value"].as_f64();
+        assert!(value.is_some_and(|value| value > 0.0), "{line}: {}", records[0]["figures"]);
+        let faults: Vec<String> =
+            validator.iter_errors(&records[0]).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{line}: {faults:?}");
+    }
+}
+
+#[test]
+fn settings_are_run_in_turn_and_judged_against_the_first() {
+    let line = "stream loopback --transport udp -t 50ms --runs 4 --warm-up 0s \
+                --vs payload=64 --vs payload=16384";
+    let answer = json(line);
+    let records = answer["records"].as_array().unwrap();
+    let blocks: Vec<u64> = records.iter().map(|r| r["place"]["block"].as_u64().unwrap()).collect();
+    assert_eq!(blocks, [0, 0, 1, 1, 2, 2, 3, 3]);
+    // 256 times the payload for one call, also on a machine under load.
+    assert_eq!(answer["settings"][1]["change"]["verdict"], "faster");
+    assert!(answer["settings"][0]["change"].is_null());
+    expect(line, 0, &["against payload=64", "payload=16384", "faster"]);
+}
+
+#[test]
+fn a_threshold_decides_the_exit_code() {
+    let line = "ping-pong loopback -t 50ms --warm-up 0s";
+    expect(&format!("{line} --require rtt<=10s"), 0, &["rtt<=10s: kept"]);
+    expect(&format!("{line} --require rtt<=1ns"), 1, &["rtt<=1ns: missed"]);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_could() {
+    for (line, fragments) in [
+        ("stream example.org", &["loopback", "lab:veth"][..]),
+        ("stream lab:token-ring", &["lab:token-ring", "ethernet"]),
+        ("stroll loopback", &["stream", "ping-pong"]),
+        ("stream loopback --transport smoke", &["tcp", "udp"]),
+        ("stream loopback --vs speed=9", &["no factor", "payload"]),
+        ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
+        ("stream loopback --path gso", &["use transport udp"]),
+        ("stream loopback --transport udp --payload 70000", &["use at most 65507"]),
+        ("stream loopback --require fast", &["goodput>=9G"]),
+        ("stream loopback --runs 0", &["1 to 10000"]),
+        ("stream loopback --cpu a,b", &["0,1"]),
+        ("stream loopback --duration 5", &["400ms"]),
+    ] {
+        expect(line, 64, fragments);
+    }
+}
+
+#[test]
+fn an_unknown_congestion_control_is_named_with_what_the_kernel_has() {
+    expect(
+        "stream loopback --congestion warp -t 50ms",
+        67,
+        &["cannot use congestion control warp", "this kernel has"],
+    );
+}

@@ -1,0 +1,152 @@
+//! A plan without a file: one setting, or a few that are compared with the first.
+
+use fabricmark_stats::StopRule;
+use fabricmark_units::Nanos;
+
+use crate::factor::{Factor, LevelError};
+use crate::plan::{Plan, Presentation, Testbed, Where};
+use crate::resolve::{Contradiction, resolve};
+
+/// Why settings do not make a plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// A word of the form `factor=level` was expected.
+    #[error("`{0}` is not of the form factor=level[,factor=level]")]
+    Form(String),
+    /// There is no such factor.
+    #[error("`{name}` is no factor; there are {}", known())]
+    Factor {
+        /// What was written.
+        name: String,
+    },
+    /// A level that the factor does not have.
+    #[error("{factor}: {error}")]
+    Level {
+        /// The factor.
+        factor: Factor,
+        /// What would be one.
+        error: LevelError,
+    },
+    /// Levels that do not go together.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
+    /// Nothing differs.
+    #[error(
+        "two settings are the same point ({0}); add label=a and label=b to compare it with itself"
+    )]
+    Same(String),
+}
+
+fn known() -> String {
+    Factor::ALL.map(Factor::key).join(", ")
+}
+
+/// Reads `factor=level[,factor=level]` into levels that are laid over others. A dash in a factor's name
+/// is as good as an underscore.
+pub fn overlay(text: &str) -> Result<Where, SettingError> {
+    let mut levels = Where::new();
+    // A link has commas of its own: what has no `=`, or names no factor, continues the level before.
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let name = part.split_once('=').map(|(name, _)| name.replace('-', "_"));
+        let is_link = parts.last().is_some_and(|last| last.starts_with("link="));
+        match (&name, parts.last_mut()) {
+            (Some(name), Some(last)) if is_link && Factor::named(name).is_none() => {
+                last.push_str(&format!(",{part}"));
+            }
+            (None, Some(last)) if is_link => last.push_str(&format!(",{part}")),
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    for part in parts {
+        let (name, level) =
+            part.split_once('=').ok_or_else(|| SettingError::Form(text.to_owned()))?;
+        let name = name.replace('-', "_");
+        let factor =
+            Factor::named(&name).ok_or_else(|| SettingError::Factor { name: name.clone() })?;
+        let level = factor.level(level).map_err(|error| SettingError::Level { factor, error })?;
+        levels.insert(factor, level);
+    }
+    Ok(levels)
+}
+
+/// The plan of a base with each of `variants` laid over it, all in one group, so that their runs are
+/// interleaved; without variants the base alone.
+pub fn settings(
+    base: &Where,
+    variants: &[Where],
+    duration_ns: Nanos,
+    warm_up_ns: Nanos,
+    stop: StopRule,
+) -> Result<Plan, SettingError> {
+    let nothing = [Where::new()];
+    let variants = if variants.is_empty() { &nothing } else { variants };
+    let mut points = Vec::new();
+    for variant in variants {
+        let mut levels = base.clone();
+        levels.extend(variant.clone());
+        let point = resolve(&levels)?;
+        if points.contains(&point) {
+            return Err(SettingError::Same(point.key()));
+        }
+        points.push(point);
+    }
+    Ok(Plan {
+        testbed: Testbed::Lab,
+        seed: 1,
+        duration_ns,
+        warm_up_ns,
+        stop,
+        port: 0,
+        cpus: None,
+        groups: vec![(0..points.len()).collect()],
+        points,
+        compare: Vec::new(),
+        presentation: Presentation::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Where {
+        overlay("pattern=stream,transport=udp,family=4,payload=1KiB,link=loopback").unwrap()
+    }
+
+    fn of(variants: &[&str]) -> Result<Plan, SettingError> {
+        let variants: Vec<Where> = variants.iter().map(|text| overlay(text).unwrap()).collect();
+        let stop = StopRule { confidence: 0.95, half_width: None, runs_min: 2, runs_max: 2 };
+        settings(&base(), &variants, Nanos(1), Nanos(0), stop)
+    }
+
+    #[test]
+    fn variants_lie_over_the_base_and_run_in_one_group() {
+        let plan = of(&["path=copy", "path=gso,receive-buffer=1MiB"]).unwrap();
+        assert_eq!(plan.points[1].level(Factor::Path), "gso");
+        assert_eq!(plan.points[1].level(Factor::ReceiveBuffer), "1048576");
+        assert_eq!(plan.groups, [[0, 1]]);
+        assert_eq!(of(&[]).unwrap().points.len(), 1);
+    }
+
+    #[test]
+    fn a_link_keeps_its_commas() {
+        let levels = overlay("link=ethernet:10G,mtu=9000,payload=64").unwrap();
+        assert_eq!(levels[&Factor::Link], "ethernet:10G,mtu=9000");
+        assert_eq!(levels[&Factor::Payload], "64");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let refusal = |text: &str| overlay(text).unwrap_err().to_string();
+        assert!(refusal("fast").contains("factor=level"));
+        assert!(
+            refusal("speed=9").starts_with("`speed` is no factor; there are pattern, transport")
+        );
+        assert!(refusal("path=warp").contains("is not one of copy, trunc"));
+        let same = of(&["path=copy", "family=4"]).unwrap_err().to_string();
+        assert!(same.contains("the same point"), "{same}");
+        let mixed = of(&["path=sendfile"]).unwrap_err().to_string();
+        assert!(mixed.contains("use transport tcp"), "{mixed}");
+    }
+}

@@ -1,0 +1,284 @@
+//! What one setting gave, or a few side by side: the answer of `fabricmark measure`.
+
+use fabricmark_plan::{Factor, Figure, Plan, Point};
+use fabricmark_record::{Instrument, Record};
+use fabricmark_stats::{Comparison, Estimate, holm, paired};
+use serde_json::{Value, json};
+
+use crate::cell::{Cell, Limit};
+use crate::number::{self, Unit, Written, WrittenChange};
+use crate::require::{Kept, Requirement};
+use crate::runs::ByPoint;
+use crate::view::judged_by;
+use crate::{Experiment, facts, label, notes, select, summary, text};
+
+/// A few settings and what their runs left.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// The settings, each a point.
+    pub plan: &'a Plan,
+    /// A name for each point; the first is the one that others are compared with.
+    pub names: &'a [String],
+    /// What the runs left.
+    pub records: &'a [Record],
+    /// Thresholds that each setting has to keep.
+    pub requirements: &'a [Requirement],
+    /// What the instrument itself costs.
+    pub instrument: Instrument,
+    /// When it began, in RFC 3339.
+    pub started: &'a str,
+    /// The command that does it again.
+    pub reproduce: &'a str,
+}
+
+/// One setting's part of the answer.
+struct Setting<'a> {
+    name: &'a str,
+    cell: Cell<'a>,
+    change: Option<Comparison>,
+}
+
+impl<'a> Measured<'a> {
+    /// The figure that decides: that of the first setting's pattern.
+    fn figure(&self) -> Figure {
+        self.plan.points.first().map_or(Figure::Goodput, |p| Figure::deciding(p.pattern))
+    }
+
+    fn settings(&self, runs: &ByPoint<'a>) -> Vec<Setting<'a>> {
+        let (figure, rule) = (self.figure(), &self.plan.stop);
+        let (better, tie) = judged_by(figure);
+        let baseline = self.plan.points.first().and_then(|point| runs.get(point));
+        let change = |point: &Point| {
+            let (a, b) = baseline?.paired(runs.get(point)?, figure);
+            paired(&a, &b, rule, better, tie)
+        };
+        let mut settings: Vec<Setting<'_>> = self
+            .plan
+            .points
+            .iter()
+            .zip(self.names)
+            .enumerate()
+            .map(|(place, (point, name))| Setting {
+                name,
+                cell: Cell::of(point, runs.get(point), figure, rule),
+                change: if place > 0 { change(point) } else { None },
+            })
+            .collect();
+        let mut family: Vec<Comparison> =
+            settings.iter().filter_map(|setting| setting.change.clone()).collect();
+        holm(&mut family);
+        let compared = settings.iter_mut().filter_map(|setting| setting.change.as_mut());
+        for (change, corrected) in compared.zip(family) {
+            *change = corrected;
+        }
+        settings
+    }
+
+    fn estimate(&self, runs: &ByPoint<'a>, point: &'a Point, figure: Figure) -> Option<Estimate> {
+        Cell::of(point, runs.get(point), figure, &self.plan.stop).estimate
+    }
+
+    /// Whether every setting keeps every threshold; the worst answer counts.
+    pub fn kept(&self) -> Kept {
+        self.judged().into_iter().map(|(_, _, kept)| kept).max().unwrap_or(Kept::Yes)
+    }
+
+    fn judged(&self) -> Vec<(&'a str, &'a Requirement, Kept)> {
+        let runs = ByPoint::of(self.records);
+        let mut judged = Vec::new();
+        for (point, name) in self.plan.points.iter().zip(self.names) {
+            for requirement in self.requirements {
+                let estimate = self.estimate(&runs, point, requirement.figure);
+                judged.push((name.as_str(), requirement, requirement.judge(estimate.as_ref())));
+            }
+        }
+        judged
+    }
+
+    fn experiment(&self) -> Experiment<'a> {
+        Experiment {
+            name: "measure",
+            plan: self.plan,
+            records: self.records,
+            instrument: Some(self.instrument),
+            started: self.started,
+            reproduce: self.reproduce,
+            planned_complete: true,
+            quick: false,
+        }
+    }
+}
+
+/// The answer for a terminal that is `width` columns wide.
+pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
+    let runs = ByPoint::of(m.records);
+    let settings = m.settings(&runs);
+    let mut out = String::new();
+    match settings.as_slice() {
+        [only] => one(&mut out, m, &runs, only),
+        several => table(&mut out, m.figure(), several),
+    }
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let of_points: Vec<_> = m.plan.points.iter().filter_map(|point| runs.get(point)).collect();
+    lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
+    for (name, requirement, kept) in m.judged() {
+        let of = if settings.len() > 1 { format!(" by {name}") } else { String::new() };
+        lines.push(("required", format!("{requirement}: {}{of}", kept.word())));
+    }
+    lines.push(("settings", shared(m)));
+    for fact in facts::footer(&m.experiment()) {
+        let is_wanted = ["instrument", "runs", "hosts", "again"].contains(&fact.0);
+        lines.extend(is_wanted.then_some(fact));
+    }
+    out.push('\n');
+    for (name, line) in lines {
+        text::paragraph(&mut out, &format!("{name:<10}  {line}"), width, "            ");
+    }
+    out
+}
+
+/// Every figure of a single setting, a line each.
+fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting<'_>) {
+    let Cell { point, .. } = setting.cell;
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for (_, figure) in Figure::ALL {
+        if !figure.patterns().contains(&point.pattern) {
+            continue;
+        }
+        let cell = Cell::of(point, runs.get(point), figure, &m.plan.stop);
+        let unit = Unit::of(figure);
+        let Some(estimate) = &cell.estimate else { continue };
+        let Written { value, spread } = number::estimate(estimate, unit);
+        let spread = if estimate.n > 1 { spread } else { String::new() };
+        let limit = cell.limit.as_ref().map(|limit| limit_words(limit, unit)).unwrap_or_default();
+        let origin = cell.provenance.map(label::provenance).filter(|origin| *origin != "measured");
+        let origin = origin.map(|origin| format!("({origin}) ")).unwrap_or_default();
+        rows.push([
+            label::figure(figure).to_owned(),
+            value,
+            format!("{spread} {}", unit.name).trim_start().to_owned(),
+            format!("{origin}{limit}"),
+        ]);
+    }
+    let cell = &setting.cell;
+    if let Some(missing) = &cell.missing {
+        rows.push(["no figure".to_owned(), missing.clone(), String::new(), String::new()]);
+    }
+    if let Some(retransmitted) = cell.retransmitted {
+        let count = number::fixed(retransmitted as f64, 0);
+        rows.push(["retransmitted".to_owned(), count, "segments".to_owned(), String::new()]);
+    }
+    if let Some(loss) = cell.loss {
+        let share = number::share(loss.share());
+        rows.push(["lost".to_owned(), share, "%".to_owned(), loss.places()]);
+    }
+    let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let [name, value, spread] = [0, 1, 2].map(|column| wide(column).unwrap_or_default());
+    for row in &rows {
+        let line = format!("{:<name$}  {:>value$} {:<spread$}  {}", row[0], row[1], row[2], row[3]);
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+fn limit_words(limit: &Limit, unit: Unit) -> String {
+    let value = number::fixed(limit.value / unit.size, 1);
+    if unit.key == "bps" {
+        format!("{} % of the ceiling, {value} {}", number::share(limit.share), unit.name)
+    } else {
+        format!("{} times the floor, {value} {}", number::fixed(limit.share, 1), unit.name)
+    }
+}
+
+/// Settings below each other.
+fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
+    let unit = Unit::of(figure);
+    let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
+    let mut table = comfy_table::Table::new();
+    table.load_style(text::STYLE);
+    let mut header =
+        vec!["setting".to_owned(), format!("{} ({})", label::figure(figure), unit.name)];
+    if has_limit {
+        header.push("% of limit".to_owned());
+    }
+    let first = settings.first().map_or("", |setting| setting.name);
+    header.extend([format!("against {first}"), "verdict".to_owned()]);
+    table.set_header(header);
+    for setting in settings {
+        let cell = &setting.cell;
+        let value = match (&cell.estimate, &cell.missing) {
+            (Some(estimate), _) => {
+                let Written { value, spread } = number::estimate(estimate, unit);
+                format!("{value} {spread}")
+            }
+            (None, missing) => missing.clone().unwrap_or_default(),
+        };
+        let mut row = vec![setting.name.to_owned(), value];
+        if has_limit {
+            row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
+        }
+        row.extend(setting.change.as_ref().map_or_else(Default::default, |comparison| {
+            let WrittenChange { value, interval } = number::change(&comparison.change);
+            [format!("{value} {interval}"), label::judged(comparison)]
+        }));
+        table.add_row(row);
+    }
+    for line in table.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// Every factor with its level, defaults included; levels that differ stand in the table.
+fn shared(m: &Measured<'_>) -> String {
+    let points: Vec<&Point> = m.plan.points.iter().collect();
+    let mut words: Vec<String> = Vec::new();
+    for factor in Factor::ALL {
+        if let [level] = select::levels(&points, factor).as_slice()
+            && !level.is_empty()
+        {
+            words.push(format!("{} {}", label::heading(factor), label::row(factor, level)));
+        }
+    }
+    let cpus = m.records.first().map(|record| {
+        let cpus = record.nodes.iter().filter_map(|node| node.side.cpu);
+        cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" and ")
+    });
+    words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("processors {cpus}")));
+    words.push(format!("duration {}", m.plan.duration_ns));
+    words.push(format!("warm-up {}", m.plan.warm_up_ns));
+    words.join(" · ")
+}
+
+/// The answer as JSON: the records whole, and what was made of them, in base units.
+pub fn measured_json(m: &Measured<'_>) -> Value {
+    let runs = ByPoint::of(m.records);
+    let settings = m.settings(&runs).into_iter().map(|setting| {
+        let point = setting.cell.point;
+        let figures: serde_json::Map<String, Value> = Figure::ALL
+            .into_iter()
+            .filter_map(|(_, figure)| {
+                let estimate = m.estimate(&runs, point, figure)?;
+                let key = format!("{}_{}", label::figure_key(figure), Unit::of(figure).key);
+                Some((key, summary::estimate(&estimate)))
+            })
+            .collect();
+        json!({
+            "name": setting.name,
+            "point": point,
+            "figures": figures,
+            "change": setting.change.as_ref().map(summary::comparison),
+        })
+    });
+    let requirements = m.judged().into_iter().map(|(name, requirement, kept)| {
+        json!({ "setting": name, "requirement": requirement.text, "result": kept.word() })
+    });
+    json!({
+        "settings": settings.collect::<Vec<_>>(),
+        "requirements": requirements.collect::<Vec<_>>(),
+        "records": m.records.iter().filter(|r| !r.place.warm_up).collect::<Vec<_>>(),
+        "instrument": m.instrument,
+        "started": m.started,
+        "reproduce": m.reproduce,
+    })
+}

@@ -1,0 +1,145 @@
+//! Thresholds: a figure that has to be at least, or at most, so much.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fabricmark_plan::Figure;
+use fabricmark_stats::{Estimate, Interval};
+use fabricmark_units::{BitRate, Nanos};
+
+use crate::number::Unit;
+
+/// A threshold such as `goodput>=9G`, `rtt-p99<=50us`, `exchange-rate>=20000`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    /// What is judged.
+    pub figure: Figure,
+    /// Whether the value is the least; else it is the most.
+    pub is_least: bool,
+    /// The threshold in the figure's base unit: bit/s, ns, or a second's share of a count.
+    pub value: f64,
+    /// As it was written.
+    pub text: String,
+}
+
+/// Why a text is no threshold; says what would be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no threshold; write {expected}")]
+pub struct ParseRequirementError {
+    text: String,
+    expected: String,
+}
+
+/// Whether a threshold is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// The whole interval keeps it; the single value does, where there is one run.
+    Yes,
+    /// The interval reaches over it.
+    CannotTell,
+    /// It is missed, or there is no figure.
+    No,
+}
+
+impl FromStr for Requirement {
+    type Err = ParseRequirementError;
+
+    fn from_str(text: &str) -> Result<Self, ParseRequirementError> {
+        let error = |expected: String| ParseRequirementError { text: text.to_owned(), expected };
+        let form = || "a figure, >= or <=, and a value, such as goodput>=9G".to_owned();
+        let (name, is_least, value) = match (text.split_once(">="), text.split_once("<=")) {
+            (Some((name, value)), None) => (name.trim(), true, value.trim()),
+            (None, Some((name, value))) => (name.trim(), false, value.trim()),
+            _ => return Err(error(form())),
+        };
+        let names: Vec<&str> = Figure::ALL.iter().map(|(name, _)| *name).collect();
+        let figure = Figure::ALL
+            .iter()
+            .find_map(|&(known, figure)| (known == name).then_some(figure))
+            .ok_or_else(|| error(format!("one of {} in front", names.join(", "))))?;
+        let value = match Unit::of(figure).key {
+            "bps" => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),
+            "ns" => value.parse().map(|Nanos(ns)| ns as f64).map_err(|e| e.to_string()),
+            _ => value.parse().map_err(|_| "a plain number, such as 20000".to_owned()),
+        };
+        Ok(Self { figure, is_least, value: value.map_err(error)?, text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Requirement {
+    /// Judges the runs' figure: by its interval where there is one, else by its value.
+    pub fn judge(&self, estimate: Option<&Estimate>) -> Kept {
+        let Some(estimate) = estimate else { return Kept::No };
+        let point = Interval { low: estimate.value, high: estimate.value };
+        let Interval { low, high } = estimate.interval.unwrap_or(point);
+        let (worst, best) = if self.is_least { (low, high) } else { (-high, -low) };
+        let threshold = if self.is_least { self.value } else { -self.value };
+        if worst >= threshold {
+            Kept::Yes
+        } else if best >= threshold {
+            Kept::CannotTell
+        } else {
+            Kept::No
+        }
+    }
+}
+
+impl Kept {
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "kept",
+            Self::CannotTell => "cannot tell",
+            Self::No => "missed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(low: f64, value: f64, high: f64) -> Estimate {
+        let interval = Some(Interval { low, high });
+        Estimate { value, interval, n: 5, n_needed: 2, confidence: 0.95 }
+    }
+
+    #[test]
+    fn a_threshold_is_read_in_the_units_of_its_figure() {
+        for (text, figure, is_least, value) in [
+            ("goodput>=9G", Figure::Goodput, true, 9e9),
+            ("rtt-p99 <= 50us", Figure::RttP99, false, 50e3),
+            ("exchange-rate>=20000", Figure::ExchangeRate, true, 20e3),
+        ] {
+            let read: Requirement = text.parse().unwrap();
+            assert_eq!((read.figure, read.is_least, read.value), (figure, is_least, value));
+        }
+        for (text, word) in
+            [("goodput=9G", ">="), ("speed>=9G", "goodput, payload-rate"), ("rtt<=9", "50us")]
+        {
+            let error = text.parse::<Requirement>().unwrap_err().to_string();
+            assert!(error.contains(word) || error.contains("duration"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_whole_interval_has_to_keep_a_threshold() {
+        let least: Requirement = "goodput>=10".parse().unwrap();
+        let most: Requirement = "rtt<=10ns".parse().unwrap();
+        for (estimate, of_least, of_most) in [
+            (of(11.0, 12.0, 13.0), Kept::Yes, Kept::No),
+            (of(9.0, 10.5, 12.0), Kept::CannotTell, Kept::CannotTell),
+            (of(7.0, 8.0, 9.0), Kept::No, Kept::Yes),
+        ] {
+            assert_eq!(least.judge(Some(&estimate)), of_least);
+            assert_eq!(most.judge(Some(&estimate)), of_most);
+        }
+        assert_eq!(least.judge(None), Kept::No);
+    }
+}
