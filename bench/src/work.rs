@@ -104,7 +104,7 @@ impl Figure {
         match self {
             Self::GoodputBps => "goodput_bps",
             Self::ExchangesPerS => "exchanges_per_s",
-            Self::DatagramsPerS => "datagrams_per_s",
+            Self::DatagramsPerS => "payloads_per_s",
             Self::SlipP99Ns => "slip_p99_ns",
             Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
             Self::CpuShare => "cpu_share",
