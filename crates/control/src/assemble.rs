@@ -65,6 +65,8 @@ pub(crate) fn assemble(
         to: to.name().to_owned(),
         sent: active.counts,
         received: passive.counts,
+        sent_series: active.series.clone(),
+        received_series: passive.series.clone(),
         drops,
         reordered: passive.sequence.map(|counts| counts.reordered),
         duplicates: passive.sequence.map(|counts| counts.duplicates),
@@ -87,11 +89,20 @@ fn figures(
     provenance: Provenance,
 ) -> Figures {
     let figure = |value: f64| Figure { value, provenance };
+    // Two ends on one machine read the same processors: each has the work of both.
+    let us_per_kib = |end: &EndReport| {
+        end.usage.as_ref()?.service_demand_us_per_kib(end.counts.bytes).map(figure)
+    };
+    let us_per_transaction = |end: &EndReport| {
+        end.usage.as_ref()?.service_demand_us_per_transaction(end.counts.calls).map(figure)
+    };
     match point.pattern {
         Pattern::Stream => Figures {
             goodput_bps: passive.counts.received_bps().map(figure),
             sent_bps: active.counts.sent_bps().map(figure),
             payloads_per_s: passive.counts.received_per_s().map(figure),
+            sender_demand_us_per_kib: us_per_kib(active),
+            receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()
         },
         Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange => {
@@ -107,6 +118,8 @@ fn figures(
                 rtt_p50_ns: quantile(0.5),
                 rtt_p99_ns: quantile(0.99),
                 rtt_p999_ns: quantile(0.999),
+                asker_demand_us_per_transaction: us_per_transaction(active),
+                answerer_demand_us_per_transaction: us_per_transaction(passive),
                 ..Figures::default()
             }
         }
@@ -197,6 +210,8 @@ fn node(
         address: Some(attachment.address),
         device: Some(attachment.device),
         side: report.side.clone(),
+        usage: report.usage.clone(),
+        kernel: report.kernel,
         host: host.clone(),
     }
 }

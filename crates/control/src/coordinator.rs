@@ -8,11 +8,12 @@ use std::time::Instant as Clock;
 use fabricmark_lab::{Attachment, End, Lab, LabError, Namespace};
 use fabricmark_plan::{Plan, Point};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Prepare, Role};
+use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::experiment::PlanError;
+use crate::experiment::{PlanError, Progress};
 use crate::node::Node;
 
 /// How often a waiting coordinator looks whether it was interrupted.
@@ -122,16 +123,21 @@ impl Coordinator {
         point: &Point,
         duration: Nanos,
         interrupted: &AtomicBool,
+        progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
         self.runs += 1;
         let (start, answer) = self.prepare(plan, point, duration)?;
         let mut conversation = Conversation::new(self.now(), start, answer);
+        let mut intervals = Intervals::default();
         loop {
             while let Some((role, order)) = conversation.poll_output() {
                 self.pair(point.link)?.node(role).send(&order)?;
             }
             match conversation.outcome() {
-                Some(Ok(ends)) => return Ok(RunResult::Finished(Box::new(ends))),
+                Some(Ok(mut ends)) => {
+                    intervals.into_series(plan.interval_ns, &mut ends);
+                    return Ok(RunResult::Finished(Box::new(ends)));
+                }
                 Some(Err(error)) => return judge(error),
                 None => {}
             }
@@ -144,6 +150,10 @@ impl Coordinator {
                     let now = self.now();
                     conversation.on_message(now, role, report);
                 }
+            }
+            while let Some((role, interval)) = conversation.poll_interval() {
+                progress.interval(role, &interval);
+                intervals.add(role, interval);
             }
             conversation.on_timeout(self.now());
         }
@@ -185,11 +195,35 @@ impl Coordinator {
                 port: plan.port,
                 device: attachment.device,
                 cpu,
+                interval_ns: plan.interval_ns,
             }
         };
         let chosen = plan.cpus.map(|(start, answer)| (Some(start), Some(answer)));
         let (start, answer) = chosen.unwrap_or(self.cpus);
         Ok((side(Role::Start, End::Client, start), side(Role::Answer, End::Server, answer)))
+    }
+}
+
+/// What both ends have told of a run so far.
+#[derive(Default)]
+struct Intervals {
+    start: Vec<Interval>,
+    answer: Vec<Interval>,
+}
+
+impl Intervals {
+    fn add(&mut self, role: Role, interval: Interval) {
+        match role {
+            Role::Start => self.start.push(interval),
+            Role::Answer => self.answer.push(interval),
+        }
+    }
+
+    /// Puts the series into the reports of the ends, where the plan asks for them.
+    fn into_series(self, interval: Option<Nanos>, ends: &mut Ends) {
+        let series = |intervals| Some(Series { interval_ns: interval?.0, intervals });
+        ends.start.series = series(self.start);
+        ends.answer.series = series(self.answer);
     }
 }
 

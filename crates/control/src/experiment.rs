@@ -9,9 +9,9 @@ use fabricmark_lab::LabError;
 use fabricmark_plan::{
     Outcome as RunOutcome, Outcomes, Plan, Point, Step, Transport, block, group_is_finished,
 };
-use fabricmark_proto::ConversationError;
+use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
-    Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning,
+    Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
@@ -91,6 +91,8 @@ pub struct Position {
 pub trait Progress {
     /// A run begins.
     fn begins(&mut self, position: Position, point: &Point, step: &Step);
+    /// An interval of the run under way has ended at one end, where the plan asks for intervals.
+    fn interval(&mut self, _end: Role, _interval: &Interval) {}
     /// A run is done and its record kept.
     fn ends(&mut self, record: &Record);
 }
@@ -132,7 +134,7 @@ pub fn run_plan(
             }
             let point = &plan.points[step.point];
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
-            let record = context.run(step, &mut coordinator, &history)?;
+            let record = context.run(step, &mut coordinator, &history, progress)?;
             keep(&record)?;
             history.add(&record);
             progress.ends(&record);
@@ -203,6 +205,7 @@ impl Context<'_> {
         step: &Step,
         coordinator: &mut Coordinator,
         history: &History,
+        progress: &mut dyn Progress,
     ) -> Result<Record, PlanError> {
         let Self { plan, digest, host, interrupted } = self;
         let point = &plan.points[step.point];
@@ -214,7 +217,7 @@ impl Context<'_> {
             if asks_queues { coordinator.queue_drops(point) } else { Ok(0) }
         };
         let before = queue_drops(coordinator)?;
-        let result = coordinator.run(plan, point, duration, interrupted)?;
+        let result = coordinator.run(plan, point, duration, interrupted, progress)?;
         let dropped = queue_drops(coordinator)?.saturating_sub(before);
         let place = Place {
             plan_digest: digest.clone(),

@@ -11,4 +11,5 @@ mod node;
 mod worker;
 
 pub use experiment::{PlanError, Position, Progress, run_plan};
+pub use fabricmark_proto::Role;
 pub use worker::work;

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
+use fabricmark_host::UsageMeter;
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Role, Worker, encode,
 };
+use fabricmark_record::Interval;
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A run's end under way.
 struct Run {
     control: Arc<Control>,
+    voice: Arc<Voice>,
     /// The starting end, until it may begin.
     waiting: Option<Endpoint>,
 }
@@ -22,8 +25,8 @@ struct Run {
 /// Carries out orders until the coordinator closes the socket.
 pub fn work(mut socket: UnixStream) -> io::Result<()> {
     let (wake, mut woken) = UnixStream::pair()?;
-    let (results, finished) = mpsc::channel();
-    let mut hand = Hand { wake, results, run: None };
+    let (words, said) = mpsc::channel();
+    let mut hand = Hand { wake, words, runs: 0, run: None };
     let mut conversation = Worker::default();
     let mut frames = FrameReader::default();
     let mut buffer = [0; 16 << 10];
@@ -36,11 +39,11 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let (has_orders, has_results) =
+        let (has_orders, has_words) =
             (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
-        if has_results {
+        if has_words {
             let _ = woken.read(&mut buffer)?;
-            take_results(&finished, &mut conversation, &mut hand);
+            listen(&said, &mut conversation, &mut hand);
         }
         if has_orders {
             let bytes = socket.read(&mut buffer)?;
@@ -57,22 +60,52 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
     }
 }
 
-/// The result of a load thread, with the control of its run, which names it.
-type Outcome = (Arc<Control>, Result<EndReport, Failure>);
+/// What the threads of a run say, with the number of the run here.
+type Said = (u64, Word);
 
-fn take_results(finished: &Receiver<Outcome>, conversation: &mut Worker, hand: &mut Hand) {
-    for (control, result) in finished.try_iter() {
+enum Word {
+    /// An interval has ended.
+    Interval(Box<Interval>),
+    /// The run's end is over.
+    Ended(Result<Box<EndReport>, Failure>),
+}
+
+/// Speaks for one run, from any thread, to the thread that has the conversation.
+struct Voice {
+    run: u64,
+    words: Sender<Said>,
+    wake: UnixStream,
+}
+
+impl Voice {
+    fn say(&self, word: Word) {
+        // Nobody listens any more when the worker is about to end.
+        let _ = self.words.send((self.run, word));
+        let _ = (&self.wake).write_all(&[0]);
+    }
+}
+
+fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
+    for (run, word) in words.try_iter() {
         // A thread whose run was given up says nothing about the run that followed.
-        if hand.run.as_ref().is_some_and(|run| Arc::ptr_eq(&run.control, &control)) {
-            hand.run = None;
-            conversation.on_finished(result);
+        if hand.run.as_ref().is_none_or(|current| current.voice.run != run) {
+            continue;
+        }
+        match word {
+            Word::Interval(interval) => conversation.on_interval(*interval),
+            Word::Ended(result) => {
+                hand.run = None;
+                conversation.on_finished(result.map(|end| *end));
+            }
         }
     }
 }
 
 struct Hand {
     wake: UnixStream,
-    results: Sender<Outcome>,
+    words: Sender<Said>,
+    /// Runs prepared so far.
+    runs: u64,
     run: Option<Run>,
 }
 
@@ -106,7 +139,14 @@ impl Hand {
         let role = prepare.role;
         let endpoint = Endpoint::prepare(prepare)?;
         let port = endpoint.port();
-        self.run = Some(Run { control: Arc::default(), waiting: None });
+        self.runs += 1;
+        let wake = self.wake.try_clone().map_err(|error| Failure::System(error.to_string()))?;
+        let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
+        let teller = Arc::clone(&voice);
+        let control = Control::telling(move |interval| {
+            teller.say(Word::Interval(Box::new(interval.clone())));
+        });
+        self.run = Some(Run { control: Arc::new(control), voice, waiting: None });
         match role {
             Role::Answer => self.start(endpoint, None),
             Role::Start => {
@@ -120,16 +160,14 @@ impl Hand {
 
     fn start(&mut self, endpoint: Endpoint, peer: Option<std::net::SocketAddr>) {
         let Some(run) = &self.run else { return };
-        let control = Arc::clone(&run.control);
-        let results = self.results.clone();
-        let wake = self.wake.try_clone();
+        let (control, voice) = (Arc::clone(&run.control), Arc::clone(&run.voice));
         thread::spawn(move || {
-            let result = endpoint.run(peer, &control);
-            // Nobody listens any more when the worker is about to end.
-            let _ = results.send((control, result));
-            if let Ok(mut wake) = wake {
-                let _ = wake.write_all(&[0]);
+            let meter = UsageMeter::start();
+            let mut result = endpoint.run(peer, &control);
+            if let Ok(end) = &mut result {
+                end.usage = Some(meter.finish());
             }
+            voice.say(Word::Ended(result.map(Box::new)));
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use fabricmark_record::{Counts, Fairness, Instrument};
 use crate::control::Control;
 use crate::pattern::exchange::{self, Asked, Asking};
 use crate::pattern::stream::{self, Ramp};
-use crate::sockets::peer;
+use crate::sockets::{peer, system};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
+use crate::watch::{Gauged, watched};
 
 /// Buffer of a receiver of a stream of bytes: 128 KiB, the usual size of other tools' reads.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
@@ -23,8 +25,27 @@ const STREAM_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of a datagram that a truncating receiver takes: its header.
 const HEADER_BYTES: usize = 16;
 
-/// Carries the point's pattern out at one end; `begin` starts the clock of the run.
+/// Carries the point's pattern out at one end, in intervals where they are asked for; `begin` starts
+/// the clock of the run.
 pub(crate) fn carry<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    control: &Control,
+    begin: &dyn Fn(),
+) -> Result<EndReport, Failure> {
+    let Some(interval) = prepare.interval_ns else {
+        return carry_plain(flows, prepare, control, begin);
+    };
+    let first = flows.first().and_then(Flow::fd).map(|fd| fd.try_clone_to_owned());
+    let tcp = first.transpose().map_err(system("watch the first flow"))?;
+    let (report, series) = watched(interval, tcp.as_ref().map(AsFd::as_fd), control, |gauge| {
+        let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare.is_active()));
+        carry_plain(&mut gauged.collect::<Vec<_>>(), prepare, control, begin)
+    });
+    Ok(EndReport { series, ..report? })
+}
+
+fn carry_plain<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,

@@ -1,9 +1,20 @@
 //! What the control conversation and a load thread say to each other while a run is under way.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_proto::Failure;
+use fabricmark_record::Interval;
+
+/// Somebody who hears of each interval of a run as it ends, on a thread beside the load.
+struct Listener(Box<dyn Fn(&Interval) + Send + Sync>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Listener")
+    }
+}
 
 /// What the control conversation tells a running load thread.
 #[derive(Debug)]
@@ -16,6 +27,7 @@ pub struct Control {
     pub expected_bytes: AtomicU64,
     /// Silence in nanoseconds that ends a receiver once the bytes are known.
     pub idle_ns: AtomicU64,
+    listener: Option<Listener>,
 }
 
 impl Default for Control {
@@ -25,6 +37,7 @@ impl Default for Control {
             abort: AtomicBool::new(false),
             expected_bytes: AtomicU64::new(u64::MAX),
             idle_ns: AtomicU64::new(0),
+            listener: None,
         }
     }
 }
@@ -32,6 +45,18 @@ impl Default for Control {
 impl Control {
     /// How often a blocked load thread looks at its orders.
     pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+    /// A control whose run tells of each interval as it ends, where it has intervals.
+    pub fn telling(listener: impl Fn(&Interval) + Send + Sync + 'static) -> Self {
+        Self { listener: Some(Listener(Box::new(listener))), ..Self::default() }
+    }
+
+    /// Tells of an interval that has ended.
+    pub(crate) fn tell(&self, interval: &Interval) {
+        if let Some(Listener(listener)) = &self.listener {
+            listener(interval);
+        }
+    }
 
     /// Tells a receiver how many bytes were sent and how much silence ends its wait.
     pub fn drain(&self, bytes: u64, idle_ns: u64) {

@@ -3,17 +3,25 @@
 use std::fs;
 
 use fabricmark_proto::EndReport;
+use fabricmark_record::KernelCounters;
+
+use crate::kernel;
 
 /// Counters of the namespace before a run.
 pub(crate) struct Surroundings {
     device_drops: u64,
     reassembly_failures: u64,
+    kernel: KernelCounters,
 }
 
 impl Surroundings {
     /// Reads them; `device` is the one that the run's packets arrive at.
     pub(crate) fn read(device: &str) -> Self {
-        Self { device_drops: device_drops(device), reassembly_failures: reassembly_failures() }
+        Self {
+            device_drops: device_drops(device),
+            reassembly_failures: reassembly_failures(),
+            kernel: kernel::counters(),
+        }
     }
 
     /// Notes what was counted since.
@@ -22,6 +30,7 @@ impl Surroundings {
         report.device_drops = now.device_drops.saturating_sub(self.device_drops);
         report.reassembly_failures =
             now.reassembly_failures.saturating_sub(self.reassembly_failures);
+        report.kernel = Some(now.kernel.since(&self.kernel));
     }
 }
 

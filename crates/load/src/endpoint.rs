@@ -9,8 +9,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Path, Pattern, Point, Transport};
+use fabricmark_plan::{INTERVAL_MIN, Path, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
+use fabricmark_record::Series;
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
@@ -18,6 +19,7 @@ use socket2::{SockRef, Socket};
 use crate::carry::{carry, messages, note_asked};
 use crate::control::Control;
 use crate::counters::Surroundings;
+use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
@@ -28,6 +30,7 @@ use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
 use crate::transport::udp::UdpFlow;
+use crate::watch::watched;
 use crate::{sys, tcp};
 
 /// A run's end whose sockets are ready.
@@ -42,6 +45,10 @@ impl Endpoint {
     /// Makes sockets ready; an answering end is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
         check(&prepare.point)?;
+        if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
+            let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
+            return Err(Failure::Protocol(message));
+        }
         let (mut socket, mut port) = (None, 0);
         if prepare.point.transport != Transport::Null {
             allow_files(prepare.point.flows)?;
@@ -208,9 +215,11 @@ impl Endpoint {
                 opening::connect::<C>(socket, peer_at, &self.prepare).map_err(io::Error::other)
             };
             begin();
-            let asked = connect_exchange::ask(connect, &request, &mut response, control)
-                .map_err(peer("an exchange failed"))?;
-            note_asked(&mut report, asked);
+            let (asked, series) = self.watched(control, |gauge| {
+                connect_exchange::ask(connect, &request, &mut response, control, gauge)
+            });
+            note_asked(&mut report, asked.map_err(peer("an exchange failed"))?);
+            report.series = series;
             report.opening_rtt_ns = rtt_ns;
             return Ok(report);
         }
@@ -220,9 +229,24 @@ impl Endpoint {
             report.side = side(&SockRef::from(first), self.prepare.cpu);
         }
         let accept = || listener.accept();
-        report.counts = connect_exchange::answer(accept, &mut request, &response, control)
-            .map_err(peer("cannot answer"))?;
+        let (counts, series) = self.watched(control, |gauge| {
+            connect_exchange::answer(accept, &mut request, &response, control, gauge)
+        });
+        report.counts = counts.map_err(peer("cannot answer"))?;
+        report.series = series;
         Ok(report)
+    }
+
+    /// In intervals where they are asked for; no one connection stands for all, so without TCP_INFO.
+    fn watched<R>(
+        &self,
+        control: &Control,
+        carry: impl FnOnce(&Gauge) -> R,
+    ) -> (R, Option<Series>) {
+        match self.prepare.interval_ns {
+            Some(interval) => watched(interval, None, control, carry),
+            None => (carry(&Gauge::default()), None),
+        }
     }
 
     fn udp(

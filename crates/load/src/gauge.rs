@@ -21,6 +21,12 @@ impl Gauge {
         self.calls.store(calls, Relaxed);
     }
 
+    /// Adds to what is shown; for the one thread that writes.
+    pub fn add(&self, bytes: u64, calls: u64) {
+        let (bytes_before, calls_before) = self.read();
+        self.publish(bytes_before + bytes, calls_before + calls);
+    }
+
     /// The bytes and calls published last; the calls may be one behind or ahead of the bytes.
     pub fn read(&self) -> (u64, u64) {
         (self.bytes.load(Relaxed), self.calls.load(Relaxed))

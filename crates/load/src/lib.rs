@@ -45,6 +45,7 @@ mod sys;
 mod tcp;
 pub mod tcp_info;
 pub mod transport;
+mod watch;
 
 pub use carry::instrument;
 pub use clock::{Clock, NoTsc, Tsc};

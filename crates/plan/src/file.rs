@@ -79,6 +79,7 @@ impl Reader<'_, '_> {
         let port = run
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
+        let interval = run.take("interval");
         run.finish(self.source);
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
@@ -100,6 +101,10 @@ impl Reader<'_, '_> {
                 }
             }
         }
+        let interval = match interval {
+            Some(value) => self.interval(value, duration).map(Some),
+            None => Some(None),
+        };
         let excludes: Vec<Where> =
             excludes.into_iter().filter_map(|section| self.filter(section, &levels)).collect();
         let compare: Vec<Compare> =
@@ -115,6 +120,7 @@ impl Reader<'_, '_> {
             seed: seed?,
             duration_ns: duration,
             warm_up_ns: warm_up,
+            interval_ns: interval?,
             stop: rule?,
             port: u16::try_from(port?).ok()?,
             cpus: None,

@@ -22,7 +22,10 @@ pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
-pub use plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Testbed, Where};
+pub use plan::{
+    Chart, ChartKind, Compare, Figure, INTERVAL_MIN, INTERVALS_MAX, Plan, Presentation, Table,
+    Testbed, Where,
+};
 pub use point::{Direction, Path, Pattern, Point, Transport, Wait};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};

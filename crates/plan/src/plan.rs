@@ -11,6 +11,12 @@ use sha2::{Digest, Sha256};
 use crate::factor::{Factor, Level};
 use crate::point::{Pattern, Point};
 
+/// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
+pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
+
+/// Most intervals of one run: an hour of 100 ms, some 25 MB of its record.
+pub const INTERVALS_MAX: u64 = 36_000;
+
 /// An experiment with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -22,6 +28,9 @@ pub struct Plan {
     pub duration_ns: Nanos,
     /// Length of the warm-up run that each point gets once; 0 for none.
     pub warm_up_ns: Nanos,
+    /// Length of the intervals that a run is recorded in; none are without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<Nanos>,
     /// When a comparison group has been run often enough.
     pub stop: StopRule,
     /// Port that the receiving end binds; 0 lets the kernel choose.
@@ -98,6 +107,14 @@ pub enum Figure {
     RttP99,
     /// 99.9th percentile of a run's round trips; median over runs.
     RttP999,
+    /// Processor time of the sending machine for each KiB; mean over runs.
+    SenderDemand,
+    /// Processor time of the receiving machine for each KiB; mean over runs.
+    ReceiverDemand,
+    /// Processor time of the asking machine for each exchange; mean over runs.
+    AskerDemand,
+    /// Processor time of the answering machine for each exchange; mean over runs.
+    AnswererDemand,
 }
 
 /// A table: a row for each level of one factor, a column for each combination of others.
@@ -145,7 +162,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 8] = [
+    pub const ALL: [(&str, Self); 12] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -154,12 +171,18 @@ impl Figure {
         ("rtt-p50", Self::RttP50),
         ("rtt-p99", Self::RttP99),
         ("rtt-p999", Self::RttP999),
+        ("sender-demand", Self::SenderDemand),
+        ("receiver-demand", Self::ReceiverDemand),
+        ("asker-demand", Self::AskerDemand),
+        ("answerer-demand", Self::AnswererDemand),
     ];
 
     /// The patterns that yield this figure.
     pub fn patterns(self) -> &'static [Pattern] {
         match self {
-            Self::Goodput | Self::PayloadRate => &[Pattern::Stream],
+            Self::Goodput | Self::PayloadRate | Self::SenderDemand | Self::ReceiverDemand => {
+                &[Pattern::Stream]
+            }
             // A response of another length makes half of a round trip mean nothing.
             Self::HalfRtt => &[Pattern::PingPong],
             _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange],

@@ -7,6 +7,7 @@ use fabricmark_units::Nanos;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::plan::{INTERVAL_MIN, INTERVALS_MAX};
 use crate::problem::Source;
 
 /// Longest run: an hour.
@@ -182,5 +183,18 @@ impl Reader<'_, '_> {
             return None;
         }
         Some(duration)
+    }
+
+    /// The interval of runs of this length.
+    pub(crate) fn interval(&mut self, value: &Value<'_>, duration: Nanos) -> Option<Nanos> {
+        let interval: Nanos = self.quantity(value, "an interval such as \"100ms\"")?;
+        let shortest = INTERVAL_MIN.max(Nanos(duration.0.div_ceil(INTERVALS_MAX)));
+        if interval < shortest || interval > duration {
+            let message = format!("an interval of {interval} does not part a run of {duration}");
+            let help = format!("use {shortest} to {duration}");
+            self.source.problem(value.span(), message, help);
+            return None;
+        }
+        Some(interval)
     }
 }

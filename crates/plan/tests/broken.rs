@@ -66,6 +66,30 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ("duration without unit", "\"1s\"", "1", 12, "expected a duration", "400ms"),
     ("duration of wrong unit", "\"1s\"", "\"1 fortnight\"", 12, "is not a duration", "400ms"),
     ("duration 0", "\"1s\"", "\"0s\"", 12, "out of range", "an hour"),
+    (
+        "interval that takes too much",
+        "duration = \"1s\"",
+        "duration = \"1s\"\ninterval = \"100us\"",
+        13,
+        "does not part a run of 1s",
+        "use 1ms to 1s",
+    ),
+    (
+        "interval longer than the run",
+        "duration = \"1s\"",
+        "interval = \"2s\"",
+        12,
+        "an interval of 2s",
+        "to 1s",
+    ),
+    (
+        "too many intervals",
+        "duration = \"1s\"",
+        "duration = \"1h\"\ninterval = \"50ms\"",
+        13,
+        "does not part",
+        "use 100ms",
+    ),
     ("negative seed", "seed = 1", "seed = -1", 2, "`-1`", "a seed"),
     ("confidence as a number", "\"95%\"", "95", 14, "expected a confidence", "95%"),
     ("confidence of 100 %", "\"95%\"", "\"100%\"", 14, "out of range", "below \"100%\""),
@@ -210,6 +234,16 @@ fn a_changed_title_does_not_change_the_digest_but_a_changed_seed_does() {
     let digest = |text: &str| parse("p.toml", text, Size::Full, &["P1 IV"]).unwrap().digest();
     assert_eq!(digest(SOUND), digest(&SOUND.replacen("\"t\"", "\"u\"", 1)));
     assert_ne!(digest(SOUND), digest(&SOUND.replacen("seed = 1", "seed = 2", 1)));
+}
+
+#[test]
+fn an_interval_is_a_part_of_what_is_run() {
+    let text = SOUND.replacen("duration = \"1s\"", "interval = \"100ms\"", 1);
+    let plan = parse("p.toml", &text, Size::Full, &["P1 IV"]).unwrap();
+    assert_eq!(plan.interval_ns, Some(fabricmark_units::Nanos::from_millis(100)));
+    let without = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
+    assert_eq!(without.interval_ns, None);
+    assert_ne!(plan.digest(), without.digest());
 }
 
 proptest::proptest! {

@@ -1,15 +1,18 @@
 //! A coordinator and two workers joined in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::iter::from_fn;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use fabricmark_plan::{Direction, Factor, Where, resolve};
 use fabricmark_proto::{
     Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
     Prepare, Report, Role, Worker,
 };
-use fabricmark_record::Counts;
+use fabricmark_record::{Counts, Interval};
 use fabricmark_units::{Instant, Nanos};
 
 const RUN: u64 = 7;
@@ -38,7 +41,15 @@ fn prepare(role: Role) -> Prepare {
         port: 0,
         device: "lo".to_owned(),
         cpu: None,
+        interval_ns: None,
     }
+}
+
+/// A quarter of the run, from 1.
+fn interval(quarter: u64) -> Interval {
+    let length_ns = DURATION.0 / 4;
+    let (start_ns, end_ns) = ((quarter - 1) * length_ns, quarter * length_ns);
+    Interval { start_ns, end_ns, bytes: 100 * quarter, ..Interval::default() }
 }
 
 /// How an end behaves.
@@ -49,6 +60,8 @@ enum Manner {
     EndsByItself,
     /// The answering end sees its flow's end at once, as one over nothing does.
     EndsAtOnce,
+    /// Both ends tell of an interval whenever a quarter of the run is over.
+    TellsOfIntervals,
     NeverReady,
     NeverFinishes,
     Refuses,
@@ -58,6 +71,7 @@ enum Manner {
 enum Event {
     Order(Role, Order),
     Report(Role, Report),
+    Interval(Role, Box<Interval>),
     Finish(Role),
     Close(Role),
 }
@@ -68,6 +82,8 @@ struct World {
     workers: [Worker; 2],
     manners: [Manner; 2],
     events: VecDeque<(Instant, Event)>,
+    /// Intervals that the coordinator has had.
+    told: Rc<RefCell<Vec<(Role, Interval)>>>,
 }
 
 fn index(role: Role) -> usize {
@@ -83,6 +99,7 @@ impl World {
             workers: [Worker::default(), Worker::default()],
             manners: [start, answer],
             events: VecDeque::new(),
+            told: Rc::default(),
         }
     }
 
@@ -98,6 +115,7 @@ impl World {
             while let Some((role, order)) = self.conversation.poll_output() {
                 self.after(DELAY, Event::Order(role, order));
             }
+            self.told.borrow_mut().extend(from_fn(|| self.conversation.poll_interval()));
             if let Some(outcome) = self.conversation.outcome() {
                 let at = self.now;
                 self.deliver_the_rest();
@@ -133,6 +151,10 @@ impl World {
         match event {
             Event::Order(role, order) => self.order(role, order),
             Event::Report(role, report) => self.conversation.on_message(self.now, role, report),
+            Event::Interval(role, interval) => {
+                self.workers[index(role)].on_interval(*interval);
+                self.say(role);
+            }
             Event::Close(role) => self.conversation.on_closed(role),
             Event::Finish(role) => {
                 let counts = Counts {
@@ -170,6 +192,9 @@ impl World {
                 if self.manners[1] == Manner::EndsByItself {
                     self.after(Nanos::from_millis(1), Event::Finish(Role::Answer));
                 }
+                if manner == Manner::TellsOfIntervals {
+                    self.tell_of_intervals();
+                }
                 if manner != Manner::NeverFinishes {
                     self.after(DURATION, Event::Finish(role));
                 }
@@ -183,6 +208,15 @@ impl World {
             _ => {}
         }
         self.say(role);
+    }
+
+    fn tell_of_intervals(&mut self) {
+        for quarter in 1..=4 {
+            for role in [Role::Answer, Role::Start] {
+                let interval = interval(quarter);
+                self.after(Nanos(interval.end_ns), Event::Interval(role, Box::new(interval)));
+            }
+        }
     }
 
     fn say(&mut self, role: Role) {
@@ -232,7 +266,7 @@ fn a_stream_in_reverse_is_drained_at_the_end_that_opened_it() {
     }
     let sent = Report::Finished { run: RUN, end: counted(640) };
     conversation.on_message(Instant(2), Role::Answer, sent);
-    let drain = std::iter::from_fn(|| conversation.poll_output()).last();
+    let drain = from_fn(|| conversation.poll_output()).last();
     let expected = Order::Drain { run: RUN, bytes: 640, idle_ns: Nanos::from_millis(20) };
     assert_eq!(drain, Some((Role::Start, expected)));
     let received = Report::Finished { run: RUN, end: counted(576) };
@@ -275,7 +309,7 @@ fn a_run_that_is_given_up_is_given_up_at_both_ends() {
     let mut conversation =
         Conversation::new(Instant(0), prepare(Role::Start), prepare(Role::Answer));
     conversation.abort();
-    let orders: Vec<_> = std::iter::from_fn(|| conversation.poll_output()).collect();
+    let orders: Vec<_> = from_fn(|| conversation.poll_output()).collect();
     let abort = Order::Abort { run: RUN };
     assert_eq!(orders, [(Role::Start, abort.clone()), (Role::Answer, abort)]);
 }
@@ -310,4 +344,50 @@ fn another_version_is_answered_with_our_own_and_refused() {
     worker.on_order(Order::Hello { version: PROTOCOL_VERSION + 1 });
     assert_eq!(worker.poll_output(), Some(Report::Hello { version: PROTOCOL_VERSION }));
     assert!(matches!(worker.poll_output(), Some(Report::Failed { .. })));
+}
+
+#[test]
+fn intervals_pass_through_in_their_order_and_disturb_nothing() {
+    let (expected, expected_at, _) = World::new(Manner::Sound, Manner::Sound).drive();
+    let mut world = World::new(Manner::TellsOfIntervals, Manner::Sound);
+    let in_intervals = |role| {
+        let interval_ns = Some(Nanos(DURATION.0 / 4));
+        Prepare { interval_ns, ..prepare(role) }
+    };
+    world.conversation =
+        Conversation::new(world.now, in_intervals(Role::Start), in_intervals(Role::Answer));
+    let told = world.told.clone();
+    let (outcome, at, _) = world.drive();
+    assert_eq!((outcome, at), (expected, expected_at));
+    let told = told.take();
+    for role in [Role::Start, Role::Answer] {
+        let of_role: Vec<Interval> =
+            told.iter().filter(|(from, _)| *from == role).map(|(_, told)| told.clone()).collect();
+        assert_eq!(of_role, (1..=4).map(interval).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn intervals_that_nobody_asked_for_or_of_another_run_are_dropped() {
+    let told_of = |interval_ns: Option<Nanos>, run: u64, count: usize| {
+        let in_intervals = |role| Prepare { interval_ns, ..prepare(role) };
+        let (start, answer) = (in_intervals(Role::Start), in_intervals(Role::Answer));
+        let mut conversation = Conversation::new(Instant(0), start, answer);
+        for _ in 0..count {
+            let report = Report::Interval { run, interval: Box::default() };
+            conversation.on_message(Instant(1), Role::Start, report);
+        }
+        from_fn(|| conversation.poll_interval()).count()
+    };
+    assert_eq!(told_of(None, RUN, 1), 0);
+    assert_eq!(told_of(Some(Nanos::from_millis(100)), RUN - 1, 1), 0);
+    // The run of 0.4 s, 10 ms to open, and twice 10 s for what is late, at each of two ends.
+    assert_eq!(told_of(Some(Nanos::from_millis(100)), RUN, 1_000), 2 * 205);
+}
+
+#[test]
+fn a_worker_without_a_run_tells_of_no_interval() {
+    let mut worker = Worker::default();
+    worker.on_interval(Interval::default());
+    assert_eq!(worker.poll_output(), None);
 }

@@ -51,6 +51,23 @@ pub struct Figures {
     pub rtt_p999_ns: Option<Figure>,
     /// Half the mean round trip; not a one-way delay.
     pub half_rtt_mean_ns: Option<Figure>,
+    /// Service demand of a stream at the sending end as netperf defines it: microseconds in which
+    /// any processor of the machine was busy, for each KiB sent
+    /// ([`crate::service_demand_us_per_kib`]). Where both ends are on one machine, the work of both is
+    /// in it; what an end's process alone used is in its node.
+    #[serde(default)]
+    pub sender_demand_us_per_kib: Option<Figure>,
+    /// The same at the receiving end, for each KiB received.
+    #[serde(default)]
+    pub receiver_demand_us_per_kib: Option<Figure>,
+    /// Service demand of exchanges at the asking end: microseconds in which any processor of the
+    /// machine was busy, for each request with its response
+    /// ([`crate::service_demand_us_per_transaction`]); on one machine again the work of both ends.
+    #[serde(default)]
+    pub asker_demand_us_per_transaction: Option<Figure>,
+    /// The same at the answering end.
+    #[serde(default)]
+    pub answerer_demand_us_per_transaction: Option<Figure>,
 }
 
 /// What the wire allows for this point; empty on a link that has no wire.
@@ -75,6 +92,10 @@ impl Figures {
             plan::Figure::RttP50 => self.rtt_p50_ns,
             plan::Figure::RttP99 => self.rtt_p99_ns,
             plan::Figure::RttP999 => self.rtt_p999_ns,
+            plan::Figure::SenderDemand => self.sender_demand_us_per_kib,
+            plan::Figure::ReceiverDemand => self.receiver_demand_us_per_kib,
+            plan::Figure::AskerDemand => self.asker_demand_us_per_transaction,
+            plan::Figure::AnswererDemand => self.answerer_demand_us_per_transaction,
         }
     }
 }

@@ -4,6 +4,8 @@ use fabricmark_stats::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::series::Series;
+
 /// One flow of a run: what its two ends counted, kept apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
@@ -17,6 +19,12 @@ pub struct Flow {
     pub sent: Counts,
     /// What the other end counted.
     pub received: Counts,
+    /// What the starting end did through time, where the plan asks for intervals.
+    #[serde(default)]
+    pub sent_series: Option<Series>,
+    /// What the other end did through time.
+    #[serde(default)]
+    pub received_series: Option<Series>,
     /// Where datagrams were lost.
     pub drops: Drops,
     /// Datagrams that arrived after one with a higher sequence number; absent where payloads are

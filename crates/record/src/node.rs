@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::KernelCounters;
+use crate::usage::Usage;
+
 /// One end of a run: a carrier, optionally a namespace, and what its sockets are bound to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
@@ -20,6 +23,13 @@ pub struct Node {
     pub device: Option<String>,
     /// What its end of the run knew and counted.
     pub side: Side,
+    /// What was used there of processors and memory, from before the flows were opened to after the
+    /// last byte was acknowledged.
+    #[serde(default)]
+    pub usage: Option<Usage>,
+    /// What the kernel counted there meanwhile.
+    #[serde(default)]
+    pub kernel: Option<KernelCounters>,
     /// The machine it ran on.
     pub host: HostFacts,
 }

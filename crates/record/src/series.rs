@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::tcp_sample::TcpSample;
 
-/// One end of a flow through time: its intervals, without gaps. Their bytes and calls add up to what
-/// the end counted in all.
+/// One end of a flow through time, or of many flows on one thread: its intervals, without gaps. Their
+/// bytes and calls add up to what the end counted in all; only an answer that comes after it was
+/// given up as lost stands here and not there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Length asked for of each interval; the last is shorter, and one whose end was seen late is
@@ -28,7 +29,8 @@ pub struct Interval {
     /// Calls that moved data: writes, reads or datagrams. A call may stand in the interval after
     /// the one that has its bytes.
     pub calls: u64,
-    /// What TCP said at the end of the interval; absent where the flow is not TCP.
+    /// What TCP said of the first flow at the end of the interval; absent where it is not TCP, and
+    /// where each exchange has a connection of its own.
     pub tcp: Option<TcpSample>,
 }
 

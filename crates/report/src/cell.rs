@@ -94,12 +94,8 @@ impl<'a> Cell<'a> {
         let values = runs.values(figure);
         let middle = median(&values, rule.confidence);
         let estimate = match figure {
-            Figure::Goodput
-            | Figure::PayloadRate
-            | Figure::ExchangeRate
-            | Figure::HalfRtt
-            | Figure::Rtt => rule.estimate(&values),
             Figure::RttP50 | Figure::RttP99 | Figure::RttP999 => middle.clone(),
+            _ => rule.estimate(&values),
         };
         let first = runs.counted.first().copied();
         let value = estimate.as_ref().map(|estimate| estimate.value);
@@ -155,9 +151,9 @@ fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
                 |ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()),
             )
         }
-        Figure::PayloadRate | Figure::ExchangeRate => None,
         Figure::HalfRtt => floor(0.5),
-        _ => floor(1.0),
+        Figure::Rtt | Figure::RttP50 | Figure::RttP99 | Figure::RttP999 => floor(1.0),
+        _ => None,
     }
 }
 

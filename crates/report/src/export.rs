@@ -67,6 +67,10 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
         ("rtt_p99_ns", figures.rtt_p99_ns),
         ("rtt_p999_ns", figures.rtt_p999_ns),
         ("half_rtt_mean_ns", figures.half_rtt_mean_ns),
+        ("sender_demand_us_per_kib", figures.sender_demand_us_per_kib),
+        ("receiver_demand_us_per_kib", figures.receiver_demand_us_per_kib),
+        ("asker_demand_us_per_transaction", figures.asker_demand_us_per_transaction),
+        ("answerer_demand_us_per_transaction", figures.answerer_demand_us_per_transaction),
     ] {
         put(name, figure.map(|figure| figure.value.to_string()));
     }
@@ -82,6 +86,7 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     let floor = record.and_then(|record| record.limits.rtt_floor.as_ref());
     put("rtt_floor_ns", floor.map(|floor| floor.time_ns.as_f64().to_string()));
     counts(record, &mut put);
+    usage(record, &mut put);
     let warnings = record.map(|record| {
         record.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     });
@@ -130,6 +135,26 @@ fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     put("tcp_writes_per_segment", has_tcp.then(|| writes.to_string()));
     let merged = tcp.iter().any(|tcp| tcp.is_merged());
     put("tcp_merged", has_tcp.then(|| merged.to_string()));
+}
+
+/// What the two ends of the first flow used; each end counts all that its node did.
+fn usage(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
+    let flow = record.and_then(|record| record.flows.first());
+    for (end, name) in [("from", flow.map(|flow| &flow.from)), ("to", flow.map(|flow| &flow.to))] {
+        let node = name
+            .zip(record)
+            .and_then(|(name, record)| record.nodes.iter().find(|node| node.name == *name));
+        let usage = node.and_then(|node| node.usage.as_ref());
+        let process = usage.map(|usage| usage.process);
+        put(&format!("{end}_process_cpu_ns"), process.map(|process| process.cpu_ns.to_string()));
+        let busy = usage.and_then(|usage| Some(usage.machine.as_ref()?.busy_ns(usage.elapsed_ns)));
+        put(&format!("{end}_machine_busy_ns"), busy.map(|busy_ns| busy_ns.to_string()));
+        let kernel = node.and_then(|node| node.kernel);
+        let resent = kernel.and_then(|kernel| kernel.tcp_retransmitted_segments);
+        put(&format!("{end}_retransmitted_segments"), resent.map(|count| count.to_string()));
+        let squeezed = kernel.and_then(|kernel| kernel.softnet_time_squeezed);
+        put(&format!("{end}_softnet_time_squeezed"), squeezed.map(|count| count.to_string()));
+    }
 }
 
 fn outcome(record: &Record) -> (&'static str, &str) {

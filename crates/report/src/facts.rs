@@ -76,7 +76,9 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             "Figures",
             "Goodput is application bytes that arrived after the first twentieth of a run, over \
              the time since then. Half a round trip is half of the mean round trip, not a one-way \
-             delay. Percentiles are medians over runs with order-statistic intervals."
+             delay. Percentiles are medians over runs with order-statistic intervals. Service demand \
+             is the time in which any processor of the machine was busy, for each KiB or \
+             transaction; of two ends on one machine it has the work of both."
                 .to_owned(),
         ),
         (

@@ -66,6 +66,10 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
         Figure::RttP50 => "median round trip",
         Figure::RttP99 => "99th percentile of the round trip",
         Figure::RttP999 => "99.9th percentile of the round trip",
+        Figure::SenderDemand => "service demand of sending",
+        Figure::ReceiverDemand => "service demand of receiving",
+        Figure::AskerDemand => "service demand of asking",
+        Figure::AnswererDemand => "service demand of answering",
     }
 }
 
@@ -80,6 +84,10 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::RttP50 => "rtt_p50",
         Figure::RttP99 => "rtt_p99",
         Figure::RttP999 => "rtt_p999",
+        Figure::SenderDemand => "sender_demand",
+        Figure::ReceiverDemand => "receiver_demand",
+        Figure::AskerDemand => "asker_demand",
+        Figure::AnswererDemand => "answerer_demand",
     }
 }
 

@@ -20,6 +20,12 @@ impl Unit {
             Figure::PayloadRate | Figure::ExchangeRate => {
                 Self { name: "/s", size: 1.0, key: "per_s" }
             }
+            Figure::SenderDemand | Figure::ReceiverDemand => {
+                Self { name: "µs/KiB", size: 1.0, key: "us_per_kib" }
+            }
+            Figure::AskerDemand | Figure::AnswererDemand => {
+                Self { name: "µs/transaction", size: 1.0, key: "us_per_transaction" }
+            }
             _ => Self { name: "µs", size: 1e3, key: "ns" },
         }
     }

@@ -231,3 +231,17 @@ impl TableView<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_better_of_rates_and_less_of_times_and_costs() {
+        for (name, figure) in Figure::ALL {
+            let is_rate = ["bps", "per_s"].contains(&Unit::of(figure).key);
+            let expected = if is_rate { Better::Higher } else { Better::Lower };
+            assert_eq!(judged_by(figure).0, expected, "{name}");
+        }
+    }
+}

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem::discriminant;
 use std::process::Command;
 
+use fabricmark_plan::Pattern;
 use fabricmark_record::{Outcome, Provenance, Warning};
 use fabricmark_wire::Link;
 
@@ -35,6 +37,7 @@ fn a_plan_ends_with_tables_a_page_charts_and_records() {
         let figure = figures.goodput_bps.or(figures.rtt_mean_ns).unwrap();
         assert_eq!(figure.provenance, expected);
         let is_stream = figures.goodput_bps.is_some();
+        assert_eq!(record.flows[0].sent_series, None, "nobody asked for intervals");
         let has_ceiling = !record.limits.ceilings.is_empty();
         assert_eq!(has_ceiling, is_stream && record.point.link.has_wire());
     }
@@ -158,5 +161,53 @@ fn the_null_transport_can_be_planned_like_any_other() {
     for record in records {
         assert_eq!(record.outcome, Outcome::Completed, "{}", record.point.key());
         assert!(record.figures.goodput_bps.is_none(), "nothing arrives over nothing");
+    }
+}
+
+#[test]
+fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
+    let Some(bench) = bench("usage and intervals") else { return };
+    let plan = PLAN
+        .replace("[\"veth\", \"ethernet:1G\"]", "[\"veth\", \"loopback\"]")
+        .replace("runs = 3", "runs = 2")
+        .replace("duration = \"30ms\"", "duration = \"100ms\"\ninterval = \"10ms\"");
+    bench.plan(&plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let records = bench.records();
+    assert_eq!(records.len(), POINTS * 3);
+    for record in records {
+        let key = record.point.key();
+        for node in &record.nodes {
+            let usage = node.usage.as_ref().unwrap();
+            assert!(usage.process.cpu_ns > 0 && usage.elapsed_ns >= record.duration_ns.0, "{key}");
+            assert!(node.kernel.unwrap().tcp_retransmitted_segments.is_some(), "{key}");
+        }
+        let [flow] = record.flows.as_slice() else { panic!("one group of flows") };
+        let is_tcp = flow.tcp.is_some();
+        let [sent, received] = [&flow.sent_series, &flow.received_series].map(|series| {
+            let series = series.as_ref().unwrap();
+            assert_eq!(series.interval_ns, 10_000_000);
+            assert!(series.intervals.iter().all(|one| one.tcp.is_some() == is_tcp), "{key}");
+            series.bytes()
+        });
+        assert_eq!(received, flow.received.bytes, "{key}");
+        // A datagram's answer that comes late was given up, and is in its interval all the same.
+        let lost = Warning::LostRoundTrips { count: 0 };
+        let is_lost = |warning: &Warning| discriminant(warning) == discriminant(&lost);
+        if !record.warnings.iter().any(is_lost) {
+            assert_eq!(sent, flow.sent.bytes, "{key}");
+        }
+        let figures = &record.figures;
+        let demands = match record.point.pattern {
+            Pattern::Stream => {
+                [figures.sender_demand_us_per_kib, figures.receiver_demand_us_per_kib]
+            }
+            _ => [
+                figures.asker_demand_us_per_transaction,
+                figures.answerer_demand_us_per_transaction,
+            ],
+        };
+        // A warm-up may be over before the kernel's clock has ticked.
+        assert!(record.place.warm_up || demands.iter().all(Option::is_some), "{key}");
     }
 }

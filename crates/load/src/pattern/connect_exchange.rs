@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::exchange::Asked;
 use crate::clock::now_ns;
 use crate::control::Control;
+use crate::gauge::Gauge;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
@@ -19,6 +20,7 @@ pub fn ask<S: Read + Write>(
     request: &[u8],
     response: &mut [u8],
     control: &Control,
+    gauge: &Gauge,
 ) -> io::Result<Asked> {
     let mut asked = Asked::default();
     let began = now_ns();
@@ -33,6 +35,7 @@ pub fn ask<S: Read + Write>(
         drop(stream);
         asked.rtt_ns.record(now_ns() - departed_ns);
         asked.counts.calls += 1;
+        gauge.add(request.len() as u64, 1);
     }
     asked.counts.bytes = asked.counts.calls * request.len() as u64;
     asked.counts.elapsed_ns = now_ns() - began;
@@ -46,6 +49,7 @@ pub fn answer<S: ByteStream>(
     request: &mut [u8],
     response: &[u8],
     control: &Control,
+    gauge: &Gauge,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
     let began = now_ns();
@@ -56,6 +60,7 @@ pub fn answer<S: ByteStream>(
                 stream.write_all(response)?;
                 stream.finish()?;
                 counts.calls += 1;
+                gauge.add(response.len() as u64, 1);
             }
             Err(error) if is_timeout(&error) => {
                 if control.is_drained(0, u64::MAX) {

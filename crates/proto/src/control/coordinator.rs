@@ -8,6 +8,7 @@
 //!       |<- ready --------------------------------------|
 //!       |-- begin, address and port ------------------->|
 //!       |                        |<== open, payloads ==>|
+//!       |<- interval, where asked for, from either end -|
 //!       |<- finished, counts ---------------------------|
 //!       |-- drain, sent count -->|                      |
 //!       |<- finished, counts ----|                      |
@@ -17,6 +18,7 @@
 
 use std::net::SocketAddr;
 
+use fabricmark_record::Interval;
 use fabricmark_units::{Instant, Nanos};
 
 use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
@@ -117,21 +119,30 @@ pub struct Conversation {
     state: State,
     deadline: Option<(Instant, Nanos)>,
     output: std::collections::VecDeque<(Role, Order)>,
+    intervals: std::collections::VecDeque<(Role, Interval)>,
+    /// Intervals that may still come: no more than fit into the time that this waits.
+    intervals_left: u64,
     outcome: Option<Result<Ends, ConversationError>>,
 }
 
 impl Conversation {
     /// Begins a run whose ends are prepared as said.
     pub fn new(now: Instant, start: Prepare, answer: Prepare) -> Self {
+        let opening = Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0);
+        let longest = start.duration_ns + opening + FINISH_WITHIN + FINISH_WITHIN;
+        // Two ends, each with a last interval that is shorter.
+        let intervals = |Nanos(interval)| 2 * (longest.0 / interval.max(1) + 1);
         let mut conversation = Self {
             run: start.run,
             duration: start.duration_ns,
-            opening: Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0),
+            opening,
             answer_address: answer.address,
             active: if start.is_active() { Role::Start } else { Role::Answer },
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             deadline: None,
             output: std::collections::VecDeque::new(),
+            intervals: std::collections::VecDeque::new(),
+            intervals_left: start.interval_ns.map_or(0, intervals),
             outcome: None,
         };
         conversation.output.push_back((Role::Answer, Order::Prepare(Box::new(answer))));
@@ -147,6 +158,9 @@ impl Conversation {
             Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
             Report::Failed { run, failure } if run == self.run => {
                 self.fail(ConversationError::Failed { role: from, failure });
+            }
+            Report::Interval { run, interval } if run == self.run => {
+                self.on_interval(from, *interval);
             }
             // A late word about an earlier run says nothing about this one.
             _ => {}
@@ -185,6 +199,11 @@ impl Conversation {
         self.output.pop_front()
     }
 
+    /// The next interval that an end has told of, and which end.
+    pub fn poll_interval(&mut self) -> Option<(Role, Interval)> {
+        self.intervals.pop_front()
+    }
+
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|(deadline, _)| deadline)
@@ -212,6 +231,14 @@ impl Conversation {
             self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
             self.state = State::Running { passive: passive.take() };
             self.wait(now, self.duration + FINISH_WITHIN + self.opening);
+        }
+    }
+
+    /// Says nothing about how far the run is.
+    fn on_interval(&mut self, from: Role, interval: Interval) {
+        if !matches!(self.state, State::Over) && self.intervals_left > 0 {
+            self.intervals_left -= 1;
+            self.intervals.push_back((from, interval));
         }
     }
 

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_plan::{Direction, Point};
-use fabricmark_record::{Counts, Fairness, Side, TcpCounters};
+use fabricmark_record::{
+    Counts, Fairness, Interval, KernelCounters, Series, Side, TcpCounters, Usage,
+};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -66,6 +68,9 @@ pub struct Prepare {
     pub device: String,
     /// Processor to bind the load thread to.
     pub cpu: Option<u32>,
+    /// Length of the intervals to tell of while the run is under way; none are told of without.
+    #[serde(default)]
+    pub interval_ns: Option<Nanos>,
 }
 
 impl Prepare {
@@ -111,6 +116,14 @@ pub enum Report {
         run: u64,
         /// Port that the answering end is bound to; 0 at the starting end.
         port: u16,
+    },
+    /// An interval of the run has ended at this end; those of one end come in order, and all before
+    /// [`Report::Finished`].
+    Interval {
+        /// The run.
+        run: u64,
+        /// What this end moved in it.
+        interval: Box<Interval>,
     },
     /// The run's end, with everything this end counted.
     Finished {
@@ -176,6 +189,16 @@ pub struct EndReport {
     pub reassembly_failures: u64,
     /// Why the load thread could not be bound to its processor, where it could not.
     pub not_pinned: Option<String>,
+    /// What the kernel counted beside the sockets.
+    #[serde(default)]
+    pub kernel: Option<KernelCounters>,
+    /// What the run used of this machine; absent where nobody read it.
+    #[serde(default)]
+    pub usage: Option<Usage>,
+    /// All intervals, where they were asked for. It is not sent: whoever reads reports has had each
+    /// as a [`Report::Interval`].
+    #[serde(skip)]
+    pub series: Option<Series>,
 }
 
 /// Arrivals by sequence number.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use fabricmark_record::Interval;
 use fabricmark_units::Nanos;
 
 use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
@@ -92,6 +93,13 @@ impl Worker {
         if let State::Preparing(run, role) = self.state {
             self.state = State::Ready(run, role);
             self.output.push_back(Report::Ready { run, port });
+        }
+    }
+
+    /// Takes an interval of the run under way.
+    pub fn on_interval(&mut self, interval: Interval) {
+        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
+            self.output.push_back(Report::Interval { run, interval: Box::new(interval) });
         }
     }
 

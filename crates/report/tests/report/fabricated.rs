@@ -2,8 +2,9 @@
 
 use fabricmark_plan::{Factor, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
-    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Instrument, Limits, Node, Outcome,
-    Place, Provenance, Record, SCHEMA_VERSION, Side, TcpCounters, Warning,
+    Carrier, Counts, CpuShares, CpuUsage, Drops, Figure, Figures, Flow, HostFacts, Instrument,
+    Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record, SCHEMA_VERSION,
+    Side, TcpCounters, Usage, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
@@ -195,11 +196,15 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         }
         _ => Outcome::Completed,
     };
+    let bytes = calls * payload;
+    let us_per_kib = usage().service_demand_us_per_kib(bytes);
+    if let (Pattern::Stream, Some(demand)) = (point.pattern, us_per_kib) {
+        figures.sender_demand_us_per_kib = figure(demand);
+    }
     if outcome != Outcome::Completed {
         figures = Figures::default();
     }
     let elapsed_ns = plan.duration_ns.0;
-    let bytes = calls * payload;
     Record {
         schema: SCHEMA_VERSION,
         program: "0.1.0".to_owned(),
@@ -229,6 +234,8 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 ramp_calls: 1,
                 waiting_bytes: 0,
             },
+            sent_series: None,
+            received_series: None,
             drops,
             reordered: None,
             duplicates: None,
@@ -243,6 +250,18 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     }
 }
 
+/// A quarter of the time of four processors.
+fn usage() -> Usage {
+    let shares = CpuShares { system: 0.25, idle: 0.75, ..CpuShares::default() };
+    let per_cpu = (0..4).map(|cpu| CpuUsage { cpu, shares }).collect();
+    Usage {
+        elapsed_ns: 400_000_000,
+        process: ProcessUsage { cpu_ns: 390_000_000, ..ProcessUsage::default() },
+        machine: Some(MachineUsage { all: shares, per_cpu }),
+        ..Usage::default()
+    }
+}
+
 fn node(name: &str) -> Node {
     Node {
         name: name.to_owned(),
@@ -251,6 +270,8 @@ fn node(name: &str) -> Node {
         address: None,
         device: Some("veth0".to_owned()),
         side: Side { cpu: Some(2), ..Side::default() },
+        usage: Some(usage()),
+        kernel: None,
         host: HostFacts {
             hostname: "bench".to_owned(),
             os: "Debian GNU/Linux 13".to_owned(),

@@ -1,0 +1,114 @@
+//! Watches a run from beside its hot loop: the flows count into a [`Gauge`], and a thread of its own
+//! ends an interval whenever one is over. A run without intervals has neither.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+use std::thread;
+
+use fabricmark_record::Series;
+use fabricmark_units::Nanos;
+use rustix::process::getpid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
+
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::gauge::Gauge;
+use crate::sampler::{Probe, Sampler};
+use crate::transport::{Flow, Message, Moved};
+
+/// Carries something out that counts into a gauge, and meanwhile tells of each interval; `tcp` is the
+/// socket whose TCP_INFO stands in it.
+pub(crate) fn watched<R>(
+    interval: Nanos,
+    tcp: Option<BorrowedFd<'_>>,
+    control: &Control,
+    carry: impl FnOnce(&Gauge) -> R,
+) -> (R, Option<Series>) {
+    let gauge = Gauge::default();
+    let (end, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        let probe = Probe { gauge: &gauge, tcp };
+        let sampler = Sampler::begin(now_ns(), interval.0, vec![probe]);
+        let watcher = scope.spawn(move || {
+            leave_the_processor_of_the_load();
+            sampler.run(&ended, &mut |_, interval| control.tell(interval))
+        });
+        let result = carry(&gauge);
+        drop(end);
+        // Without the thread, which cannot panic, there is no series.
+        (result, watcher.join().ok().and_then(|mut series| series.pop()))
+    })
+}
+
+/// A thread begins on the processor that the one that started it is bound to; the first thread of the
+/// process never is. Where this is refused, the sampler takes its microseconds from the load.
+fn leave_the_processor_of_the_load() {
+    if let Ok(everywhere) = sched_getaffinity(Some(getpid())) {
+        let _ = sched_setaffinity(None, &everywhere);
+    }
+}
+
+/// A flow that shows what it moves: payloads sent or received, and exchanges, at the asking end when
+/// the response is there, at the other when it is sent.
+pub(crate) struct Gauged<'a, F> {
+    flow: &'a mut F,
+    gauge: &'a Gauge,
+    does_ask: bool,
+    /// Length of the request that went out last.
+    request_bytes: u64,
+}
+
+impl<'a, F> Gauged<'a, F> {
+    pub(crate) fn new(flow: &'a mut F, gauge: &'a Gauge, is_active: bool) -> Self {
+        Self { flow, gauge, does_ask: is_active, request_bytes: 0 }
+    }
+}
+
+impl<F: Flow> Flow for Gauged<'_, F> {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        let moved = self.flow.send(payload)?;
+        self.gauge.add(moved.bytes, moved.payloads);
+        Ok(moved)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        let moved = self.flow.receive(buffer)?;
+        self.gauge.add(moved.bytes, moved.payloads);
+        Ok(moved)
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.flow.waiting_bytes()
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.flow.send_message(message, number)?;
+        if self.does_ask {
+            self.request_bytes = message.len() as u64;
+        } else {
+            self.gauge.add(message.len() as u64, 1);
+        }
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        let message = self.flow.receive_message(buffer)?;
+        if self.does_ask && message != Message::End {
+            self.gauge.add(self.request_bytes, 1);
+        }
+        Ok(message)
+    }
+
+    fn has_end(&self) -> bool {
+        self.flow.has_end()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flow.finish()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.flow.fd()
+    }
+}
