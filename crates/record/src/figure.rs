@@ -53,8 +53,8 @@ pub struct Figures {
     pub half_rtt_mean_ns: Option<Figure>,
     /// Service demand of a stream at the sending end as netperf defines it: microseconds in which
     /// any processor of the machine was busy, for each KiB sent
-    /// ([`crate::service_demand_us_per_kib`]). Where both ends are on one machine, the work of both is
-    /// in it; what an end's process alone used is in its node.
+    /// ([`crate::service_demand_us_per_kib`]). Whatever else runs there is in it, and where both ends
+    /// are on one machine, the work of both; what an end's process alone used is in its node.
     #[serde(default)]
     pub sender_demand_us_per_kib: Option<Figure>,
     /// The same at the receiving end, for each KiB received.
