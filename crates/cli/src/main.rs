@@ -16,6 +16,7 @@ mod levels;
 mod options;
 mod output;
 mod progress;
+mod watch;
 
 use std::os::fd::AsFd;
 use std::process::ExitCode;

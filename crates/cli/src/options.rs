@@ -105,6 +105,10 @@ pub struct Measure {
     /// Runs of each setting [default: 1, or 10 with --vs]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
+    /// Tell what each interval moved, while it runs; alone, of 100 ms. On a terminal a single setting is
+    /// told each second unless another time is named
+    #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
+    pub interval: Option<Nanos>,
     /// Levels to lay over the others, such as path=gso; several are run in turn and compared with the
     /// first
     #[arg(long, value_name = "FACTOR=LEVEL,..")]

@@ -76,6 +76,28 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
 }
 
 #[test]
+fn intervals_are_told_while_a_run_lasts() {
+    let line = "stream loopback -t 200ms --interval 20ms";
+    let text = expect(line, 0, &["0.00 to", "payloads/s", "sent again", "srtt", "cwnd", "goodput"]);
+    let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
+    assert!(told.count() >= 5, "{text}");
+    let output = measure(&format!("{line} --json"));
+    let lines: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (last, intervals) = lines.split_last().unwrap();
+    let bytes = |end: &str| -> u64 {
+        let told = intervals.iter().filter(|told| told["end"] == end);
+        told.map(|told| told["interval"]["bytes"].as_u64().unwrap()).sum()
+    };
+    let flow = &last["records"][0]["flows"][0];
+    assert_eq!(bytes("start"), flow["sent"]["bytes"].as_u64().unwrap());
+    assert_eq!(bytes("answer"), flow["received"]["bytes"].as_u64().unwrap());
+    expect("stream loopback -t 1s --interval 1us", 64, &["an interval of 1us is out of range"]);
+}
+
+#[test]
 fn settings_are_run_in_turn_and_judged_against_the_first() {
     let line = "stream loopback --transport udp -t 50ms --runs 4 --warm-up 0s \
                 --vs payload=64 --vs payload=16384";

@@ -96,6 +96,7 @@ pub fn settings(
         seed: 1,
         duration_ns,
         warm_up_ns,
+        interval_ns: None,
         stop,
         port: 0,
         cpus: None,

@@ -1,6 +1,6 @@
 //! The record itself.
 
-use fabricmark_plan::{Point, Testbed};
+use fabricmark_plan::{Point, Testbed, Transport};
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,9 @@ impl Record {
         }
         let deciding = fabricmark_plan::Figure::deciding(self.point.pattern);
         // A null transport delivers nothing, and is judged by what was handed to it.
-        let figure = self.figures.get(deciding).or(self.figures.sent_bps)?;
+        let is_null = self.point.transport == Transport::Null;
+        let sent = self.figures.sent_bps.filter(|_| is_null);
+        let figure = self.figures.get(deciding).or(sent)?;
         Some(figure.value).filter(|value| value.is_finite() && *value > 0.0)
     }
 }

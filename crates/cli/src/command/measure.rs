@@ -2,22 +2,30 @@
 
 use std::env;
 use std::fs;
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use fabricmark_control::{PlanError, run_plan};
-use fabricmark_plan::{Factor, Pattern, Plan, SettingError, Transport, Where, overlay, settings};
+use fabricmark_plan::{
+    Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where, overlay,
+    settings,
+};
 use fabricmark_record::Record;
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
 use fabricmark_stats::StopRule;
+use fabricmark_units::Nanos;
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::Measure;
 use crate::output;
-use crate::progress::Line;
+use crate::watch::{Telling, Watch};
 
 /// Runs of each setting where settings are compared: the fewest that a plan begins to judge by.
 const RUNS_TO_COMPARE: usize = 10;
+
+/// Interval that a person gets without asking, as from iperf3.
+const INTERVAL_TO_WATCH: Nanos = Nanos::from_secs(1);
 
 /// Nominal coverage of intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -53,14 +61,14 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
     let instrument = fabricmark_load::instrument();
     let started = jiff::Timestamp::now().to_string();
-    let mut line = Line::new();
+    let mut watch = Watch::new(telling(options));
     let mut records: Vec<Record> = Vec::new();
     let mut keep = |record: &Record| {
         records.push(record.clone());
         Ok(())
     };
-    let result = run_plan(&plan, &[], &mut keep, &program, &mut line, &interrupted);
-    line.clear();
+    let result = run_plan(&plan, &[], &mut keep, &program, &mut watch, &interrupted);
+    watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));
     let has_results = records.iter().any(|record| !record.place.warm_up);
     match result {
@@ -78,7 +86,9 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         started: &started,
         reproduce: &reproduce,
     };
-    if options.json {
+    if telling(options) == Telling::Json {
+        output::print(&format!("{}\n", measured_json(&measured)))?;
+    } else if options.json {
         output::print(&output::pretty(&measured_json(&measured)))?;
     } else {
         output::print(&measured_text(&measured, output::width()))?;
@@ -132,6 +142,7 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     plan.cpus = options.cpu;
     plan.port = options.port;
     plan.seed = options.seed;
+    plan.interval_ns = interval(options)?;
     Ok(plan)
 }
 
@@ -151,6 +162,39 @@ fn link(target: &str) -> Result<String, Failure> {
     Factor::Link
         .level(wanted)
         .map_err(|error| Failure::new(Code::Input, format!("the target `{target}`: {error}")))
+}
+
+/// Who asks for intervals gets them; a person who watches one setting gets one each second.
+fn telling(options: &Measure) -> Telling {
+    match options.interval {
+        Some(_) if options.json => Telling::Json,
+        Some(_) => Telling::Text,
+        None if watches(options) => Telling::Text,
+        None => Telling::Quiet,
+    }
+}
+
+fn watches(options: &Measure) -> bool {
+    !options.json
+        && options.vs.is_empty()
+        && options.runs.unwrap_or(1) == 1
+        && stdout().is_terminal()
+}
+
+fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
+    let Some(asked) = options.interval else {
+        let each_second = watches(options) && options.duration > INTERVAL_TO_WATCH;
+        return Ok(each_second.then_some(INTERVAL_TO_WATCH));
+    };
+    let count = options.duration.0.div_ceil(asked.0.max(1));
+    if asked < INTERVAL_MIN || count > INTERVALS_MAX {
+        let message = format!(
+            "an interval of {asked} is out of range: use {INTERVAL_MIN} or more, and at most \
+             {INTERVALS_MAX} in a run"
+        );
+        return Err(Failure::new(Code::Input, message));
+    }
+    Ok(Some(asked.min(options.duration)))
 }
 
 /// What is said of each setting on the command line.

@@ -1,0 +1,128 @@
+//! What a person or a program sees of a single setting while it runs: a line for each interval.
+
+use std::io::{Write, stdout};
+
+use fabricmark_control::{Position, Progress, Role};
+use fabricmark_plan::{Direction, Pattern, Point, Step};
+use fabricmark_record::{Interval, Record, TcpSample};
+use serde_json::json;
+
+use crate::progress::Line;
+
+/// How intervals are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Not at all.
+    Quiet,
+    /// A line of text for each.
+    Text,
+    /// A line of JSON for each.
+    Json,
+}
+
+/// A progress line on standard error, and intervals on standard output.
+pub struct Watch {
+    line: Line,
+    telling: Telling,
+    /// What is run, from its begin; nothing during a warm-up.
+    run: Option<Run>,
+}
+
+struct Run {
+    block: u32,
+    pattern: Pattern,
+    /// The end whose intervals count: who receives a stream, or asks.
+    counting: Role,
+    /// The end that sends a stream, or asks.
+    sending: Role,
+    /// What TCP last said at the sending end, and what it had sent again an interval before.
+    tcp: Option<TcpSample>,
+    retransmitted: u64,
+}
+
+impl Watch {
+    /// Tells intervals as said.
+    pub fn new(telling: Telling) -> Self {
+        Self { line: Line::new(), telling, run: None }
+    }
+
+    /// Takes the progress line away.
+    pub fn clear(&self) {
+        self.line.clear();
+    }
+}
+
+impl Progress for Watch {
+    fn begins(&mut self, position: Position, point: &Point, step: &Step) {
+        self.line.begins(position, point, step);
+        let is_reverse = point.direction == Some(Direction::Reverse);
+        let sending = if is_reverse { Role::Answer } else { Role::Start };
+        let counting = if point.pattern == Pattern::Stream { sending.other() } else { sending };
+        self.run = (!step.warm_up).then_some(Run {
+            block: step.block,
+            pattern: point.pattern,
+            counting,
+            sending,
+            tcp: None,
+            retransmitted: 0,
+        });
+    }
+
+    fn interval(&mut self, end: Role, interval: &Interval) {
+        let Some(run) = &mut self.run else { return };
+        if self.telling == Telling::Json {
+            let told = json!({ "run": run.block, "end": end, "interval": interval });
+            say(&told.to_string());
+            return;
+        }
+        if end == run.sending {
+            run.tcp.clone_from(&interval.tcp);
+        }
+        if self.telling == Telling::Quiet || end != run.counting {
+            return;
+        }
+        let text = run.line(interval);
+        self.line.clear();
+        say(&text);
+    }
+
+    fn ends(&mut self, record: &Record) {
+        self.run = None;
+        self.line.ends(record);
+    }
+}
+
+impl Run {
+    /// What moved, and what TCP last said at the sending end.
+    fn line(&mut self, interval: &Interval) -> String {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let (from, to) = (seconds(interval.start_ns), seconds(interval.end_ns));
+        let per_second = interval.calls as f64 / seconds(interval.length_ns().max(1));
+        let mut text = format!("{from:7.2} to {to:6.2} s");
+        match (self.pattern, interval.rate_bps()) {
+            (Pattern::Stream, Some(rate_bps)) => {
+                let mbps = rate_bps / 1e6;
+                text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} payloads/s");
+            }
+            _ => text += &format!("  {per_second:10.0} exchanges/s"),
+        }
+        let Some(tcp) = &self.tcp else { return text };
+        if let Some(all) = tcp.retransmitted_segments {
+            text += &format!("  {} sent again", all.saturating_sub(self.retransmitted));
+            self.retransmitted = all;
+        }
+        if let Some(srtt_ns) = tcp.srtt_ns {
+            text += &format!("  srtt {:.0} us", seconds(srtt_ns) * 1e6);
+        }
+        if let Some(cwnd) = tcp.cwnd_segments {
+            text += &format!("  cwnd {cwnd}");
+        }
+        text
+    }
+}
+
+/// A reader that has closed standard output has seen enough.
+fn say(text: &str) {
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
