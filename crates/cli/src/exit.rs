@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::PlanError;
+use fabricmark_control::{PlanError, TraceFileError};
 use fabricmark_lab::LabError;
 use fabricmark_store::StoreError;
 
@@ -112,6 +112,12 @@ impl From<LabError> for Failure {
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<TraceFileError> for Failure {
+    fn from(error: TraceFileError) -> Self {
+        Self::new(Code::Input, error.to_string())
     }
 }
 

@@ -123,6 +123,10 @@ pub struct Measure {
     #[arg(long, short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
+    /// Payloads or requests depart at this rate: 1G is bits, 1000/s payloads; --pace fixed:RATE
+    #[arg(long, short = 'b', value_name = "RATE", conflicts_with = "pace",
+        value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
+    pub rate: Option<String>,
     /// Processors of the starting and the answering end [default: the first two]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpu: Option<(u32, u32)>,

@@ -31,12 +31,22 @@ fn wrong_input_is_refused_before_anything_runs() {
     fs::write(here.join("bad.toml"), "title = \"t\"\nsead = 1\n").unwrap();
     fs::write(here.join("large.toml"), vec![b'#'; (1 << 20) + 1]).unwrap();
     fs::write(here.join("binary.toml"), [0xff, 0xfe]).unwrap();
+    for (name, trace) in [("lost", "trace:none.txt"), ("broken", "trace:broken.txt")] {
+        let plan = format!(
+            "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 4\n\
+             payload = 64\nlink = 'loopback'\npace = '{trace}'\n"
+        );
+        fs::write(here.join(format!("{name}.toml")), plan).unwrap();
+    }
+    fs::write(here.join("broken.txt"), "0\n5us\n4us\n").unwrap();
     for (words, fragments) in [
         (&["run", "bad.toml"][..], &["bad.toml:2:1", "unknown key `sead`", "seed"][..]),
         (&["run", "none.toml"], &["cannot read none.toml"]),
         (&["run", "large.toml"], &["longer than 1 MiB"]),
         (&["run", "binary.toml"], &["cannot read binary.toml"]),
         (&["run", "."], &["cannot read ."]),
+        (&["run", "lost.toml"], &["cannot read the trace none.txt"]),
+        (&["run", "broken.toml"], &["broken.txt: line 3 of the trace", "4us after one at 5us"]),
         (&["run"], &["PLAN"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),

@@ -4,7 +4,8 @@ use fabricmark_lab::{End, Shaper};
 use fabricmark_plan::{Direction, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Provenance, Warning,
+    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Pacing, Provenance,
+    Warning,
 };
 use fabricmark_units::Bytes;
 use fabricmark_wire::{Link, frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
@@ -43,6 +44,7 @@ pub(crate) fn assemble(
     }
     warnings.extend(above_ceiling(point, &figures, &limits, &passive.counts));
     warnings.extend(backlog(point, &passive.counts));
+    warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
         warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
     }
@@ -72,6 +74,7 @@ pub(crate) fn assemble(
         duplicates: passive.sequence.map(|counts| counts.duplicates),
         fairness: active.fairness,
         rtt_ns: active.rtt_ns.clone(),
+        pacing: active.pacing.clone(),
         tcp: active.tcp.clone(),
     };
     Parts { nodes, flow, figures, limits, warnings }
@@ -96,7 +99,11 @@ fn figures(
     let us_per_transaction = |end: &EndReport| {
         end.usage.as_ref()?.service_demand_us_per_transaction(end.counts.calls).map(figure)
     };
-    match point.pattern {
+    let slip = |q| {
+        let slip_ns = active.pacing.as_ref()?.slip_ns.quantile(q)?;
+        Some(figure(slip_ns as f64))
+    };
+    let figures = match point.pattern {
         Pattern::Stream => Figures {
             goodput_bps: passive.counts.received_bps().map(figure),
             sent_bps: active.counts.sent_bps().map(figure),
@@ -123,7 +130,8 @@ fn figures(
                 ..Figures::default()
             }
         }
-    }
+    };
+    Figures { slip_p50_ns: slip(0.5), slip_p99_ns: slip(0.99), ..figures }
 }
 
 /// The hard bound first, then what holds under a condition. A token bucket passes a message that

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant as Clock;
 
 use fabricmark_lab::{Attachment, End, Lab, LabError, Namespace};
-use fabricmark_plan::{Plan, Point};
+use fabricmark_plan::{Pace, Plan, Point};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Prepare, Role};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Instant, Nanos};
@@ -116,17 +116,18 @@ impl Coordinator {
         }
     }
 
-    /// Carries a point out once.
+    /// Carries a point out once; `seed` is that of what is random in the run.
     pub(crate) fn run(
         &mut self,
         plan: &Plan,
         point: &Point,
         duration: Nanos,
+        seed: u64,
         interrupted: &AtomicBool,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
         self.runs += 1;
-        let (start, answer) = self.prepare(plan, point, duration)?;
+        let (start, answer) = self.prepare(plan, point, duration, seed)?;
         let mut conversation = Conversation::new(self.now(), start, answer);
         let mut intervals = Intervals::default();
         loop {
@@ -179,10 +180,15 @@ impl Coordinator {
         plan: &Plan,
         point: &Point,
         duration: Nanos,
+        seed: u64,
     ) -> Result<(Prepare, Prepare), PlanError> {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| PlanError::system("draw a random token")(error.into()))?;
+        let trace = match &point.pace {
+            Pace::Trace(file) => plan.traces.get(file),
+            _ => None,
+        };
         let side = |role, end, cpu| {
             let attachment = self.attach(end, point);
             Prepare {
@@ -196,6 +202,8 @@ impl Coordinator {
                 device: attachment.device,
                 cpu,
                 interval_ns: plan.interval_ns,
+                seed,
+                trace: trace.cloned(),
             }
         };
         let chosen = plan.cpus.map(|(start, answer)| (Some(start), Some(answer)));

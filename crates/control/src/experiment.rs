@@ -15,7 +15,7 @@ use fabricmark_record::{
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
-use fabricmark_units::Nanos;
+use fabricmark_units::{Nanos, Stream};
 use fabricmark_wire::Link;
 
 use crate::assemble::assemble;
@@ -217,7 +217,9 @@ impl Context<'_> {
             if asks_queues { coordinator.queue_drops(point) } else { Ok(0) }
         };
         let before = queue_drops(coordinator)?;
-        let result = coordinator.run(plan, point, duration, interrupted, progress)?;
+        // What is compared within a block sees the same departures.
+        let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
+        let result = coordinator.run(plan, point, duration, seed, interrupted, progress)?;
         let dropped = queue_drops(coordinator)?.saturating_sub(before);
         let place = Place {
             plan_digest: digest.clone(),

@@ -3,13 +3,16 @@
 //! - [`work`] is the worker's side: a process that carries out orders from a local socket.
 //! - [`run_plan`] is the coordinator's side: it builds the lab, drives the workers through the
 //!   plan's order and keeps a record of each run before it begins the next.
+//! - [`read_traces`] reads the files of departures that a plan names.
 
 mod assemble;
 mod coordinator;
 mod experiment;
 mod node;
+mod traces;
 mod worker;
 
 pub use experiment::{PlanError, Position, Progress, run_plan};
 pub use fabricmark_proto::Role;
+pub use traces::{TraceFileError, read_traces};
 pub use worker::work;

@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
 use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::experiment::PlanError;
 
 /// Time for a worker to start and greet: far beyond what a busy machine needs.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time for a worker to take what fills its socket: it does nothing else meanwhile.
+const TAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time for a worker whose socket has closed to be gone.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -67,10 +71,29 @@ impl Node {
         Err(self.lost("did not greet"))
     }
 
-    /// Sends an order; the worker reads at once, so this does not wait.
+    /// Sends an order. A worker reads at once, so this waits only while an order is longer than the
+    /// socket's buffer (one with a trace is).
     pub(crate) fn send(&mut self, order: &Order) -> Result<(), PlanError> {
-        let sent = self.socket.write_all(&encode(order));
-        sent.map_err(|error| self.lost(&format!("takes no orders ({error})")))
+        let bytes = encode(order);
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            match self.socket.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_room()?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.lost(&format!("takes no orders ({error})"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_room(&mut self) -> Result<(), PlanError> {
+        let timeout = Timespec { tv_sec: TAKE_WITHIN.as_secs() as i64, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&timeout)) {
+            Ok(0) => Err(self.lost("takes no orders")),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(PlanError::system("wait for a worker")(error.into())),
+        }
     }
 
     /// The reports that have arrived; an error when the worker is gone.

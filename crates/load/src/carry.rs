@@ -7,13 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Path, Pattern, Transport, Wait};
+use fabricmark_plan::{Path, Pattern, Point, Transport, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
-use fabricmark_record::{Counts, Fairness, Instrument};
+use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
+use fabricmark_units::Stream;
 
 use crate::control::Control;
+use crate::pacer::{Pacer, Waiting};
 use crate::pattern::exchange::{self, Asked, Asking};
 use crate::pattern::stream::{self, Ramp};
+use crate::pattern::{paced_exchange, paced_stream};
 use crate::sockets::{peer, system};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
@@ -55,22 +58,36 @@ fn carry_plain<F: Flow>(
     if prepare.is_active() {
         begin();
     }
-    match (prepare.point.pattern, prepare.is_active()) {
-        (Pattern::Stream, true) => {
+    // The schedule begins with the run.
+    let paced = if prepare.is_active() { pacer(prepare, control)? } else { None };
+    match (prepare.point.pattern, prepare.is_active(), paced) {
+        (Pattern::Stream, true, Some(pacer)) => {
+            let sent = send_paced(flows, prepare, pacer, control);
+            let (counts, fairness, pacing) = sent.map_err(peer("cannot send the stream"))?;
+            (report.counts, report.fairness, report.pacing) = (counts, fairness, Some(pacing));
+        }
+        (Pattern::Stream, true, None) => {
             let sent = send(flows, prepare, control);
             (report.counts, report.fairness) = sent.map_err(peer("cannot send the stream"))?;
         }
-        (Pattern::Stream, false) => {
+        (Pattern::Stream, false, _) => {
             let received = receive(flows, prepare, control);
             report.counts = received.map_err(peer("cannot receive the stream"))?;
         }
-        (_, true) => {
+        (_, true, Some(pacer)) => {
+            let asked = ask_paced(flows, prepare, pacer, control);
+            let (asked, fairness, pacing) =
+                asked.map_err(peer("the other end stopped answering"))?;
+            note_asked(&mut report, asked);
+            (report.fairness, report.pacing) = (fairness, Some(pacing));
+        }
+        (_, true, None) => {
             let (asked, fairness) =
                 ask(flows, prepare, control).map_err(peer("the other end stopped answering"))?;
             note_asked(&mut report, asked);
             report.fairness = fairness;
         }
-        (_, false) => {
+        (_, false, _) => {
             let answered = answer(flows, prepare, control);
             report.counts = answered.map_err(peer("cannot answer"))?;
         }
@@ -99,6 +116,42 @@ fn send<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::R
     }
     let (counts, of_each) = stream::send_crowd(flows, &mut payload, control)?;
     Ok((counts, Some(Fairness::of(&of_each))))
+}
+
+/// The pacer of a run, which has begun; nothing in a closed loop.
+pub(crate) fn pacer<'a>(
+    prepare: &Prepare,
+    control: &'a Control,
+) -> Result<Option<Pacer<'a>>, Failure> {
+    let Prepare { point, seed, trace, .. } = prepare;
+    let schedule = point
+        .pace
+        .schedule(point.payload, Stream::new(*seed, "pace"), trace.clone())
+        .map_err(|error| Failure::Protocol(format!("the pace {}: {error}", point.pace)))?;
+    let waiting = point.pace_wait.map(Waiting::from).unwrap_or_default();
+    schedule
+        .map(|schedule| Pacer::start(schedule, waiting, &control.stop))
+        .transpose()
+        .map_err(system("set the timer slack"))
+}
+
+type SentPaced = (Counts, Option<Fairness>, Pacing);
+
+fn send_paced<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    pacer: Pacer<'_>,
+    control: &Control,
+) -> io::Result<SentPaced> {
+    let mut payload = vec![0x5a; prepare.point.payload.0 as usize];
+    let polls = prepare.point.wait == Wait::Epoll;
+    let (counts, of_each, pacing) = paced_stream::send(flows, &mut payload, pacer, polls, control)?;
+    Ok((counts, fairness(&of_each), pacing))
+}
+
+/// How evenly flows shared; nothing is shared by a single one.
+fn fairness(of_each: &[u64]) -> Option<Fairness> {
+    (of_each.len() > 1).then(|| Fairness::of(of_each))
 }
 
 fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
@@ -131,10 +184,7 @@ fn ask<F: Flow>(
 ) -> io::Result<(Asked, Option<Fairness>)> {
     let point = &prepare.point;
     let (mut request, mut response) = messages(prepare);
-    let asking = Asking {
-        outstanding: point.outstanding.unwrap_or(1) as usize,
-        is_reliable: point.transport != Transport::Udp,
-    };
+    let asking = asking(point);
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         let blocks = point.wait != Wait::Spin;
         let asked = exchange::ask(flow, &mut request, &mut response, asking, blocks, control)?;
@@ -143,6 +193,28 @@ fn ask<F: Flow>(
     let (asked, of_each) =
         exchange::ask_crowd(flows, &mut request, &mut response, asking, control)?;
     Ok((asked, Some(Fairness::of(&of_each))))
+}
+
+type AskedPaced = (Asked, Option<Fairness>, Pacing);
+
+fn ask_paced<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    pacer: Pacer<'_>,
+    control: &Control,
+) -> io::Result<AskedPaced> {
+    let (mut request, mut response) = messages(prepare);
+    let asking = asking(&prepare.point);
+    let (asked, of_each, pacing) =
+        paced_exchange::ask(flows, &mut request, &mut response, asking, pacer, control)?;
+    Ok((asked, fairness(&of_each), pacing))
+}
+
+fn asking(point: &Point) -> Asking {
+    Asking {
+        outstanding: point.outstanding.unwrap_or(1) as usize,
+        is_reliable: point.transport != Transport::Udp,
+    }
 }
 
 fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {

@@ -92,6 +92,12 @@ impl Clock {
     }
 }
 
+/// The clock of the hot loops and of the pacer, measured once in a process.
+pub fn facts() -> ClockFacts {
+    static FACTS: LazyLock<ClockFacts> = LazyLock::new(|| Clock::Monotonic.describe());
+    FACTS.clone()
+}
+
 /// How far CLOCK_REALTIME, by which the kernel stamps packets, is ahead of this clock. Good until
 /// somebody sets the machine's time; a time service that only slews it moves both clocks alike.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::Control;
 use crate::transport::Flow;
@@ -48,9 +48,27 @@ impl Crowd {
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
     }
 
+    /// As [`Self::wait`], for at most so many nanoseconds, which may be 0. A timer of epoll_wait(2)
+    /// knows milliseconds, that of ppoll(2) nanoseconds; the set of flows is itself a file to wait for.
+    pub(crate) fn wait_for(&mut self, ns: u64) -> io::Result<Vec<usize>> {
+        if ns > 0 {
+            let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as i64 };
+            match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.take(0)
+    }
+
     /// The places of flows that can go on; none when nothing happens for [`Control::LOOK_EVERY`].
     pub(crate) fn wait(&mut self) -> io::Result<Vec<usize>> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: Control::LOOK_EVERY.as_nanos() as i64 };
+        self.take(Control::LOOK_EVERY.as_nanos() as i64)
+    }
+
+    fn take(&mut self, timeout_ns: i64) -> io::Result<Vec<usize>> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout_ns };
         self.events.clear();
         let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
         match epoll::wait(&self.epoll, room, Some(&timeout)) {

@@ -16,7 +16,8 @@ use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
 
-use crate::carry::{carry, messages, note_asked};
+use crate::carry::{carry, messages, note_asked, pacer};
+use crate::clock::{self, now_ns};
 use crate::control::Control;
 use crate::counters::Surroundings;
 use crate::gauge::Gauge;
@@ -125,6 +126,7 @@ impl Endpoint {
         };
         control.check()?;
         before.since(&self.prepare.device, &mut report);
+        report.side.clock = Some(clock::facts());
         if let Err(reason) = pinned {
             report.side.cpu = None;
             report.not_pinned = Some(reason);
@@ -216,10 +218,23 @@ impl Endpoint {
             };
             begin();
             let (asked, series) = self.watched(control, |gauge| {
-                connect_exchange::ask(connect, &request, &mut response, control, gauge)
+                Ok(match pacer(&self.prepare, control)? {
+                    None => {
+                        let now = || (!control.stop.load(Relaxed)).then(now_ns);
+                        (connect_exchange::ask(connect, &request, &mut response, now, gauge), None)
+                    }
+                    Some(mut pacer) => {
+                        let paced = || pacer.wait();
+                        let asked =
+                            connect_exchange::ask(connect, &request, &mut response, paced, gauge);
+                        (asked, Some(pacer.finish()))
+                    }
+                })
             });
+            let (asked, pacing) = asked?;
             note_asked(&mut report, asked.map_err(peer("an exchange failed"))?);
             report.series = series;
+            report.pacing = pacing;
             report.opening_rtt_ns = rtt_ns;
             return Ok(report);
         }

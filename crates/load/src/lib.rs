@@ -1,5 +1,5 @@
-//! The data plane: traffic is pattern x transport x path x stop, combined when a run starts, so that
-//! the hot loops hold no configuration branch.
+//! The data plane: traffic is pattern x transport x path x pace x stop, combined when a run starts, so
+//! that the hot loops hold no configuration branch.
 //!
 //! - [`transport`]: one file each; what moves a payload.
 //! - [`path`]: other ways of moving it than plain calls, one file each.
@@ -35,6 +35,9 @@ pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
     pub mod connect_exchange;
     pub mod exchange;
+    pub mod paced_exchange;
+    mod paced_requests;
+    pub mod paced_stream;
     pub mod stream;
 }
 pub mod sampler;

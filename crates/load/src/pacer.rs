@@ -7,7 +7,7 @@ use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_plan::Schedule;
+use fabricmark_plan::{PaceWait, Schedule};
 use fabricmark_record::Pacing;
 use rustix::thread::set_current_timer_slack;
 
@@ -28,6 +28,16 @@ pub enum Waiting {
     SleepThenSpin,
     /// Spins all the time: 71 ns late, and a processor of its own.
     Spin,
+}
+
+impl From<PaceWait> for Waiting {
+    fn from(wait: PaceWait) -> Self {
+        match wait {
+            PaceWait::Sleep => Self::Sleep,
+            PaceWait::SleepSpin => Self::SleepThenSpin,
+            PaceWait::Spin => Self::Spin,
+        }
+    }
 }
 
 impl Waiting {
@@ -80,14 +90,41 @@ impl<'a> Pacer<'a> {
     /// latency in an open loop counts from here. The payload is to be sent at once. `None` when told
     /// to stop, and when the schedule has ended.
     pub fn wait(&mut self) -> Option<u64> {
-        let departure = self.due_ns.and_then(|due_ns| Some((due_ns, self.wait_until(due_ns)?)));
-        let Some((due_ns, actual_ns)) = departure else {
+        while let Some(due_ns) = self.next_ns() {
+            let now_ns = now_ns();
+            if now_ns >= due_ns {
+                self.depart(now_ns);
+                return Some(due_ns);
+            }
+            match self.sleep_until(now_ns) {
+                Some(wake_ns) => sleep_until(wake_ns),
+                None => spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// The next intended departure; `None` when told to stop, and when the schedule has ended. For
+    /// who waits for other things, too, and then calls [`Self::depart`].
+    pub fn next_ns(&mut self) -> Option<u64> {
+        let next_ns = self.due_ns.filter(|_| !self.stop.load(Relaxed));
+        if next_ns.is_none() {
             self.ended_ns.get_or_insert_with(now_ns);
-            return None;
-        };
-        self.tally.depart(due_ns - self.start_ns, actual_ns - self.start_ns);
-        self.due_ns = self.next_due_ns();
-        Some(due_ns)
+        }
+        next_ns
+    }
+
+    /// Until when to sleep before the next departure; `None` when it is time to spin, or to depart.
+    pub fn sleep_until(&self, now_ns: u64) -> Option<u64> {
+        self.waiting.sleep_until(now_ns, self.due_ns?)
+    }
+
+    /// Takes note that the next departure happens now.
+    pub fn depart(&mut self, now_ns: u64) {
+        if let Some(due_ns) = self.due_ns {
+            self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns);
+            self.due_ns = self.next_due_ns();
+        }
     }
 
     /// What happened until `wait` gave nothing, or until now.
@@ -99,21 +136,6 @@ impl<'a> Pacer<'a> {
 
     fn next_due_ns(&mut self) -> Option<u64> {
         self.start_ns.checked_add(self.schedule.next_departure_ns()?)
-    }
-
-    /// Gives the time at which the wait was over; `None` when told to stop.
-    fn wait_until(&self, due_ns: u64) -> Option<u64> {
-        while !self.stop.load(Relaxed) {
-            let now_ns = now_ns();
-            if now_ns >= due_ns {
-                return Some(now_ns);
-            }
-            match self.waiting.sleep_until(now_ns, due_ns) {
-                Some(wake_ns) => sleep_until(wake_ns),
-                None => spin_loop(),
-            }
-        }
-        None
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fabricmark_plan::{Point, Transport, Wait};
 use fabricmark_proto::{Failure, Prepare, Role};
 use fabricmark_record::Side;
-use fabricmark_units::Bytes;
+use fabricmark_units::{BitRate, Bytes};
 use fabricmark_wire::Family;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
@@ -129,6 +129,10 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     if let Some(mss) = point.mss {
         socket.set_tcp_mss(mss).map_err(system(format!("set a segment size of {mss}")))?;
     }
+    if let Some(BitRate(bps)) = point.pacing_rate {
+        sys::set_pacing_rate(socket.as_fd(), bps / 8)
+            .map_err(system(format!("set a pacing rate of {bps} bit/s")))?;
+    }
     if let Some(dscp) = point.dscp {
         // The upper six bits of the octet (RFC 2474).
         let octet = dscp << 2;
@@ -190,5 +194,7 @@ pub(crate) fn side(socket: &SockRef<'_>, cpu: Option<u32>) -> Side {
         cpu,
         receive_buffer_bytes: socket.recv_buffer_size().ok().map(|bytes| bytes as u64),
         send_buffer_bytes: socket.send_buffer_size().ok().map(|bytes| bytes as u64),
+        pacing_rate_bps: sys::pacing_rate(socket.as_fd()).ok().flatten().map(|bytes| 8 * bytes),
+        clock: None,
     }
 }

@@ -139,12 +139,25 @@ pub(crate) fn set_busy_poll(fd: BorrowedFd<'_>, us: i32) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
 }
 
-/// Sets an integer option.
-pub(crate) fn set(
+/// Lets TCP send at most so many bytes a second (SO_MAX_PACING_RATE, socket(7)). Kernels before 4.20
+/// take 32 bits of it.
+pub(crate) fn set_pacing_rate(fd: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_s)
+}
+
+/// That limit in bytes a second; nothing where there is none, which the kernel says by setting every
+/// bit.
+pub(crate) fn pacing_rate(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    let (rate, _) = get(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX)?;
+    Ok((rate != u64::MAX).then_some(rate))
+}
+
+/// Sets an option that is a plain number.
+pub(crate) fn set<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,
-    value: libc::c_int,
+    value: T,
 ) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let result = unsafe {

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fabricmark_units::Bytes;
+use fabricmark_units::{BitRate, Bytes};
 use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::point::{Direction, Path, Pattern, Point, Transport, Wait};
+use crate::pace::Pace;
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
 
 /// What may vary between points.
 #[derive(
@@ -32,6 +33,10 @@ pub enum Factor {
     Direction,
     /// Flows at once.
     Flows,
+    /// When payloads or requests depart: [`Pace`].
+    Pace,
+    /// How the sender waits for a departure: [`PaceWait`].
+    PaceWait,
     /// A link of the link grammar.
     Link,
     /// How bytes pass between program and kernel: [`Path`].
@@ -44,6 +49,8 @@ pub enum Factor {
     Nodelay,
     /// Largest TCP segment asked for.
     Mss,
+    /// The kernel's own pacing of TCP, in bit/s.
+    PacingRate,
     /// Differentiated services code point.
     Dscp,
     /// Receive buffer asked for.
@@ -67,11 +74,11 @@ const BUFFER_BYTES_MAX: u64 = 1 << 30;
 
 /// Most requests under way in one flow: netperf's bursts end below it, and what is under way is
 /// remembered.
-const OUTSTANDING_MAX: u64 = 65_536;
+pub(crate) const OUTSTANDING_MAX: u32 = 65_536;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -80,12 +87,15 @@ impl Factor {
         Self::Outstanding,
         Self::Direction,
         Self::Flows,
+        Self::Pace,
+        Self::PaceWait,
         Self::Link,
         Self::Path,
         Self::Wait,
         Self::Congestion,
         Self::Nodelay,
         Self::Mss,
+        Self::PacingRate,
         Self::Dscp,
         Self::ReceiveBuffer,
         Self::SendBuffer,
@@ -107,12 +117,15 @@ impl Factor {
             Self::Outstanding => "outstanding",
             Self::Direction => "direction",
             Self::Flows => "flows",
+            Self::Pace => "pace",
+            Self::PaceWait => "pace_wait",
             Self::Link => "link",
             Self::Path => "path",
             Self::Wait => "wait",
             Self::Congestion => "congestion",
             Self::Nodelay => "nodelay",
             Self::Mss => "mss",
+            Self::PacingRate => "pacing_rate",
             Self::Dscp => "dscp",
             Self::ReceiveBuffer => "receive_buffer",
             Self::SendBuffer => "send_buffer",
@@ -131,12 +144,18 @@ impl Factor {
             Self::Outstanding => "requests under way at once in each flow",
             Self::Direction => "which way a stream flows",
             Self::Flows => "flows at once",
+            Self::Pace => {
+                "when payloads or requests depart: closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
+                 trace:FILE"
+            }
+            Self::PaceWait => "how the sender waits for a departure",
             Self::Link => "the link between the two ends",
             Self::Path => "how bytes pass between program and kernel",
             Self::Wait => "what a load thread does while there is nothing to do",
             Self::Congestion => "TCP congestion control",
             Self::Nodelay => "TCP_NODELAY: true or false",
             Self::Mss => "largest TCP segment asked for, in bytes",
+            Self::PacingRate => "the kernel's own pacing of TCP, in bit/s (SO_MAX_PACING_RATE)",
             Self::Dscp => "differentiated services code point, 0 to 63",
             Self::ReceiveBuffer => "receive buffer asked for",
             Self::SendBuffer => "send buffer asked for",
@@ -152,6 +171,7 @@ impl Factor {
             Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
             Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
+            Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
             _ => Vec::new(),
         }
     }
@@ -171,11 +191,17 @@ impl Factor {
             Self::Direction => word(text, Direction::ALL, &[]),
             Self::Path => word(text, Path::ALL, &["io-uring"]),
             Self::Wait => word(text, Wait::ALL, &[]),
+            Self::Pace => text
+                .parse()
+                .map(|pace: Pace| pace.to_string())
+                .map_err(|error| LevelError(error.to_string())),
+            Self::PaceWait => word(text, PaceWait::ALL, &[]),
+            Self::PacingRate => bit_rate(text),
             Self::Family => word(text, &["4", "6"], &[]),
             Self::Nodelay => word(text, &["true", "false"], &[]),
             Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
             Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
-            Self::Outstanding => number(text, 1, OUTSTANDING_MAX),
+            Self::Outstanding => number(text, 1, OUTSTANDING_MAX.into()),
             Self::Flows => number(text, 1, Point::FLOWS_MAX),
             // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
             Self::Mss => number(text, 88, 65_495),
@@ -224,6 +250,15 @@ fn size(text: &str, largest: u64) -> Result<Level, LevelError> {
         )));
     }
     Ok(bytes.to_string())
+}
+
+/// The kernel counts in bytes per second, and takes 0 for no limit.
+fn bit_rate(text: &str) -> Result<Level, LevelError> {
+    let rate: BitRate = text.parse().map_err(|error| LevelError(format!("{error}")))?;
+    if rate.0 < 8 {
+        return Err(LevelError(format!("a rate of {rate} is out of range; use 8 bit/s or more")));
+    }
+    Ok(rate.to_string())
 }
 
 /// The kernel takes at most 15 characters for a congestion control (TCP_CA_NAME_MAX, linux/tcp.h).

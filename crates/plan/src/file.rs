@@ -3,6 +3,7 @@
 //! The TOML tree is walked by hand, so that every fault, semantic ones included, is reported with
 //! its line and with what would be right, and all faults are reported at once.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
@@ -127,6 +128,7 @@ impl Reader<'_, '_> {
             points,
             groups,
             compare,
+            traces: BTreeMap::new(),
             presentation: Presentation { title: title?, about, tables, charts },
         })
     }

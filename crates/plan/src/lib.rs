@@ -26,7 +26,7 @@ pub use plan::{
     Chart, ChartKind, Compare, Figure, INTERVAL_MIN, INTERVALS_MAX, Plan, Presentation, Table,
     Testbed, Where,
 };
-pub use point::{Direction, Path, Pattern, Point, Transport, Wait};
+pub use point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
 pub use settings::{SettingError, overlay, settings};

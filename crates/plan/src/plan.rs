@@ -1,6 +1,6 @@
 //! A resolved plan: nothing left to default, nothing left to check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::factor::{Factor, Level};
+use crate::pace::{Pace, Trace};
 use crate::point::{Pattern, Point};
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
@@ -45,6 +46,10 @@ pub struct Plan {
     pub groups: Vec<Vec<usize>>,
     /// Which levels are compared.
     pub compare: Vec<Compare>,
+    /// What the files of traces list, by the names that paces give them. A plan file does not hold
+    /// them: who runs the plan reads them (see [`Plan::trace_files`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traces: BTreeMap<String, Trace>,
     /// What to show; it does not change what is run.
     #[serde(skip)]
     pub presentation: Presentation,
@@ -115,6 +120,10 @@ pub enum Figure {
     AskerDemand,
     /// Processor time of the answering machine for each exchange; mean over runs.
     AnswererDemand,
+    /// Median of how late payloads or requests of an open loop departed; median over runs.
+    SlipP50,
+    /// 99th percentile of how late they departed; median over runs.
+    SlipP99,
 }
 
 /// A table: a row for each level of one factor, a column for each combination of others.
@@ -162,7 +171,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 12] = [
+    pub const ALL: [(&str, Self); 14] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -175,6 +184,8 @@ impl Figure {
         ("receiver-demand", Self::ReceiverDemand),
         ("asker-demand", Self::AskerDemand),
         ("answerer-demand", Self::AnswererDemand),
+        ("slip-p50", Self::SlipP50),
+        ("slip-p99", Self::SlipP99),
     ];
 
     /// The patterns that yield this figure.
@@ -183,17 +194,20 @@ impl Figure {
             Self::Goodput | Self::PayloadRate | Self::SenderDemand | Self::ReceiverDemand => {
                 &[Pattern::Stream]
             }
+            Self::SlipP50 | Self::SlipP99 => Pattern::ALL,
             // A response of another length makes half of a round trip mean nothing.
             Self::HalfRtt => &[Pattern::PingPong],
             _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange],
         }
     }
 
-    /// The figure that a pattern is judged by where nobody names one.
-    pub fn deciding(pattern: Pattern) -> Self {
-        match pattern {
+    /// The figure that a point is judged by where nobody names one. The rate of an open loop is given,
+    /// so exchanges are judged by their round trips there.
+    pub fn deciding(point: &Point) -> Self {
+        match point.pattern {
             Pattern::Stream => Self::Goodput,
             Pattern::PingPong => Self::Rtt,
+            Pattern::Exchange | Pattern::ConnectExchange if point.pace != Pace::Closed => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,
         }
     }
@@ -205,6 +219,17 @@ impl Plan {
     pub fn digest(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("a plan is plain data");
         Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The files of traces that the points name, each once.
+    pub fn trace_files(&self) -> BTreeSet<&str> {
+        let paces = self.points.iter().map(|point| &point.pace);
+        paces
+            .filter_map(|pace| match pace {
+                Pace::Trace(file) => Some(file.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// A lower bound of the time that all runs take: each group stops as early as its rule allows.

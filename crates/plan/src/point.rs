@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use fabricmark_units::Bytes;
+use fabricmark_units::{BitRate, Bytes};
 use fabricmark_wire::{Family, Link};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::factor::Factor;
+use crate::pace::Pace;
 
 /// A choice of words: an enum whose variants are written the same in plans, flags, JSON and tables.
 macro_rules! words {
@@ -124,6 +125,19 @@ words! {
     }
 }
 
+words! {
+    /// How a sender waits for the next departure of its pace. How late it then is was measured:
+    /// see `Waiting` of the crate `load`.
+    PaceWait {
+        /// It sleeps all the time.
+        Sleep = "sleep",
+        /// It sleeps until shortly before the departure, then spins.
+        SleepSpin = "sleep-spin",
+        /// It spins all the time, on a processor of its own.
+        Spin = "spin",
+    }
+}
+
 impl Transport {
     /// Whether TCP's options apply.
     pub const fn has_tcp(self) -> bool {
@@ -149,13 +163,20 @@ pub struct Point {
     pub payload: Bytes,
     /// Application bytes per response; absent where the pattern has none of its own.
     pub response: Option<Bytes>,
-    /// Requests under way at once in each flow; absent where there are no requests.
+    /// Requests under way at once in each flow, at most so many where their departures follow a pace;
+    /// absent where there are no requests.
     pub outstanding: Option<u32>,
     /// Which way a stream flows; absent where both ways are used in turn.
     pub direction: Option<Direction>,
     /// Flows at once.
     #[serde(default = "one_flow")]
     pub flows: u32,
+    /// When payloads or requests depart; a rate is that of the whole run, whatever its flows.
+    #[serde(default)]
+    pub pace: Pace,
+    /// How the sender waits for a departure; absent in a closed loop.
+    #[serde(default)]
+    pub pace_wait: Option<PaceWait>,
     /// The link between the two ends.
     pub link: Link,
     /// How bytes pass between program and kernel.
@@ -169,6 +190,10 @@ pub struct Point {
     pub nodelay: Option<bool>,
     /// Largest TCP segment asked for in bytes (TCP_MAXSEG); absent where the path decides.
     pub mss: Option<u32>,
+    /// The kernel's own pacing: the most that each connection sends, in bit/s with the headers of TCP
+    /// and IP (SO_MAX_PACING_RATE, socket(7)); absent where the congestion control decides.
+    #[serde(default)]
+    pub pacing_rate: Option<BitRate>,
     /// Differentiated services code point; absent for the default of 0.
     pub dscp: Option<u32>,
     /// Receive buffer asked for in bytes; absent where the kernel tunes it (TCP by default).
@@ -209,12 +234,15 @@ impl Point {
             Factor::Outstanding => number(self.outstanding),
             Factor::Direction => self.direction.map(|direction| direction.to_string()),
             Factor::Flows => number(Some(self.flows)),
+            Factor::Pace => Some(self.pace.to_string()),
+            Factor::PaceWait => self.pace_wait.map(|wait| wait.to_string()),
             Factor::Link => Some(self.link.to_string()),
             Factor::Path => Some(self.path.to_string()),
             Factor::Wait => Some(self.wait.to_string()),
             Factor::Congestion => self.congestion.clone(),
             Factor::Nodelay => self.nodelay.map(|is_set| is_set.to_string()),
             Factor::Mss => number(self.mss),
+            Factor::PacingRate => self.pacing_rate.map(|rate| rate.to_string()),
             Factor::Dscp => number(self.dscp),
             Factor::ReceiveBuffer => bytes(self.receive_buffer),
             Factor::SendBuffer => bytes(self.send_buffer),

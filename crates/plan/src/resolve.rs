@@ -5,9 +5,10 @@ use std::str::FromStr;
 use fabricmark_units::Bytes;
 use fabricmark_wire::{Family, Link};
 
-use crate::factor::Factor;
+use crate::factor::{Factor, OUTSTANDING_MAX};
+use crate::pace::Pace;
 use crate::plan::Where;
-use crate::point::{Direction, Path, Pattern, Point, Transport, Wait};
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
 
 /// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
 /// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
@@ -41,6 +42,10 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let has_response = matches!(pattern, Pattern::Exchange | Pattern::ConnectExchange);
     let flows = levels.parsed(Factor::Flows).unwrap_or(1);
     let wait = levels.word(Factor::Wait, Wait::named);
+    let pace: Pace = levels.parsed(Factor::Pace).unwrap_or_default();
+    let is_open = pace != Pace::Closed;
+    // A slow answer does not hold up an open loop.
+    let under_way = if is_open { OUTSTANDING_MAX } else { 1 };
     let point = Point {
         pattern,
         transport,
@@ -48,17 +53,21 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         payload,
         response: has_response.then(|| levels.parsed(Factor::Response).unwrap_or(payload)),
         outstanding: (pattern == Pattern::Exchange)
-            .then(|| levels.parsed(Factor::Outstanding).unwrap_or(1)),
+            .then(|| levels.parsed(Factor::Outstanding).unwrap_or(under_way)),
         direction: is_stream.then(|| {
             levels.word(Factor::Direction, Direction::named).unwrap_or(Direction::Forward)
         }),
         flows,
+        pace,
+        pace_wait: is_open
+            .then(|| levels.word(Factor::PaceWait, PaceWait::named).unwrap_or(PaceWait::SleepSpin)),
         link,
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
         wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
         congestion: levels.parsed(Factor::Congestion).filter(|_| has_tcp),
         nodelay: has_tcp.then(|| levels.parsed(Factor::Nodelay).unwrap_or(!is_stream)),
         mss: levels.parsed(Factor::Mss).filter(|_| has_tcp),
+        pacing_rate: levels.parsed(Factor::PacingRate).filter(|_| transport == Transport::Tcp),
         dscp: levels.parsed(Factor::Dscp),
         receive_buffer: levels
             .parsed(Factor::ReceiveBuffer)
@@ -158,6 +167,10 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let words: Vec<&str> = carriers.iter().map(|carrier| carrier.word()).collect();
         let message = format!("the path {path} is none of {transport}");
         return refuse(message, format!("use transport {}, or path copy", words.join(" or ")));
+    }
+    if matches!(path, Path::Mmsg | Path::Gso) && point.pace != Pace::Closed {
+        let message = format!("the path {path} moves many datagrams a call, not one a departure");
+        return refuse(message, "use path copy, or pace closed".to_owned());
     }
     if pattern != Pattern::Stream {
         let message = format!("the path {path} carries streams, not {pattern}");

@@ -103,6 +103,7 @@ pub fn settings(
         groups: vec![(0..points.len()).collect()],
         points,
         compare: Vec::new(),
+        traces: std::collections::BTreeMap::new(),
         presentation: Presentation::default(),
     })
 }

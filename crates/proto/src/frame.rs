@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Longest line, its newline included. A full histogram takes at most 300 KB (`stats`), in base64
-/// 400 KB.
-const FRAME_BYTES_MAX: usize = 1 << 20;
+/// 400 KB; a trace at most 2.1 MB (`plan`).
+const FRAME_BYTES_MAX: usize = 4 << 20;
 
 /// Why bytes are not a frame.
 #[derive(Debug, thiserror::Error)]

@@ -42,6 +42,8 @@ fn prepare(role: Role) -> Prepare {
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,
+        seed: 1,
+        trace: None,
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Figures {
     pub payloads_per_s: Option<Figure>,
     /// Exchanges each second.
     pub exchanges_per_s: Option<Figure>,
-    /// Mean round trip.
+    /// Mean round trip; of an open loop from the intended departure, so that a late one counts.
     pub rtt_mean_ns: Option<Figure>,
     /// Median round trip.
     pub rtt_p50_ns: Option<Figure>,
@@ -68,6 +68,12 @@ pub struct Figures {
     /// The same at the answering end.
     #[serde(default)]
     pub answerer_demand_us_per_transaction: Option<Figure>,
+    /// Median of how much later than intended payloads or requests departed; absent in a closed loop.
+    #[serde(default)]
+    pub slip_p50_ns: Option<Figure>,
+    /// 99th percentile of it.
+    #[serde(default)]
+    pub slip_p99_ns: Option<Figure>,
 }
 
 /// What the wire allows for this point; empty on a link that has no wire.
@@ -96,6 +102,8 @@ impl Figures {
             plan::Figure::ReceiverDemand => self.receiver_demand_us_per_kib,
             plan::Figure::AskerDemand => self.asker_demand_us_per_transaction,
             plan::Figure::AnswererDemand => self.answerer_demand_us_per_transaction,
+            plan::Figure::SlipP50 => self.slip_p50_ns,
+            plan::Figure::SlipP99 => self.slip_p99_ns,
         }
     }
 }

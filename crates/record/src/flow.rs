@@ -4,6 +4,7 @@ use fabricmark_stats::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::pacing::Pacing;
 use crate::series::Series;
 
 /// One flow of a run: what its two ends counted, kept apart.
@@ -35,8 +36,11 @@ pub struct Flow {
     /// How evenly many flows shared.
     #[serde(default)]
     pub fairness: Option<Fairness>,
-    /// From request to response in nanoseconds.
+    /// From request to response in nanoseconds; of an open loop from the intended departure.
     pub rtt_ns: Option<Histogram>,
+    /// How the starting end kept to its pace; absent in a closed loop.
+    #[serde(default)]
+    pub pacing: Option<Pacing>,
     /// What TCP counted at the starting end.
     pub tcp: Option<TcpCounters>,
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::ClockFacts;
 use crate::kernel::KernelCounters;
 use crate::usage::Usage;
 
@@ -43,7 +44,7 @@ pub enum Carrier {
 }
 
 /// Circumstances at one end of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// The processor that the load thread was bound to.
     pub cpu: Option<u32>,
@@ -52,6 +53,12 @@ pub struct Side {
     pub receive_buffer_bytes: Option<u64>,
     /// Send buffer that the kernel granted, in bytes.
     pub send_buffer_bytes: Option<u64>,
+    /// The kernel's own pacing as granted, in bit/s; absent where nobody asked for it.
+    #[serde(default)]
+    pub pacing_rate_bps: Option<u64>,
+    /// The clock that paces and round trips were read from.
+    #[serde(default)]
+    pub clock: Option<ClockFacts>,
 }
 
 /// What is known of a machine.

@@ -4,6 +4,8 @@ use fabricmark_stats::{Histogram, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::warning::Warning;
+
 /// The departures of an open loop, set against the intended ones.
 ///
 /// A sender that is behind sends at once and skips nothing, so that a rate that it cannot hold shows
@@ -42,6 +44,12 @@ impl Pacing {
         missing_ns as f64 / self.elapsed_ns.max(1) as f64
     }
 
+    /// A warning where the intended rate was not held.
+    pub fn warning(&self) -> Option<Warning> {
+        let (offered_per_s, achieved_per_s) = (self.intended_per_s(), self.achieved_per_s()?);
+        (!self.is_held()).then_some(Warning::RateNotHeld { offered_per_s, achieved_per_s })
+    }
+
     /// Whether the intended rate was reached, within the band in which two rates count as the same.
     pub fn is_held(&self) -> bool {
         self.shortfall() <= THROUGHPUT_TIE
@@ -68,6 +76,13 @@ mod tests {
         assert_eq!(pacing.achieved_per_s(), Some(750.0));
         assert_eq!(pacing.shortfall(), 0.25);
         assert!(!pacing.is_held());
+        assert_eq!(
+            pacing.warning().map(|warning| warning.to_string()).as_deref(),
+            Some(
+                "the pace asks for 1000.0 departures a second and the sender reached 750.0: the \
+                 figures are those of the lower rate"
+            )
+        );
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Record {
         if self.outcome != Outcome::Completed {
             return None;
         }
-        let deciding = fabricmark_plan::Figure::deciding(self.point.pattern);
+        let deciding = fabricmark_plan::Figure::deciding(&self.point);
         // A null transport delivers nothing, and is judged by what was handed to it.
         let is_null = self.point.transport == Transport::Null;
         let sent = self.figures.sent_bps.filter(|_| is_null);

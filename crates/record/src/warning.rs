@@ -31,6 +31,14 @@ pub enum Warning {
         /// Correlation of each run with the one before.
         lag1: f64,
     },
+    /// The sender did not hold the rate of its pace.
+    RateNotHeld {
+        /// Departures each second that the pace intended; absent where the sender did not come to
+        /// the end of the first burst.
+        offered_per_s: Option<f64>,
+        /// Departures each second that there were.
+        achieved_per_s: f64,
+    },
     /// Both ends shared one processor.
     SharedCpu,
     /// The load thread could not be bound to a processor.
@@ -75,6 +83,15 @@ impl fmt::Display for Warning {
                 "each run resembles the one before (correlation {lag1:.2}): the true interval is \
                  wider than the printed one"
             ),
+            Self::RateNotHeld { offered_per_s, achieved_per_s } => {
+                let offered =
+                    offered_per_s.map_or("more".to_owned(), |offered| format!("{offered:.1}"));
+                write!(
+                    f,
+                    "the pace asks for {offered} departures a second and the sender reached \
+                     {achieved_per_s:.1}: the figures are those of the lower rate"
+                )
+            }
             Self::SharedCpu => write!(f, "both ends ran on one processor"),
             Self::NotPinned { node, reason } => {
                 write!(f, "node {node} was not bound to a processor: {reason}")

@@ -94,7 +94,11 @@ impl<'a> Cell<'a> {
         let values = runs.values(figure);
         let middle = median(&values, rule.confidence);
         let estimate = match figure {
-            Figure::RttP50 | Figure::RttP99 | Figure::RttP999 => middle.clone(),
+            Figure::RttP50
+            | Figure::RttP99
+            | Figure::RttP999
+            | Figure::SlipP50
+            | Figure::SlipP99 => middle.clone(),
             _ => rule.estimate(&values),
         };
         let first = runs.counted.first().copied();

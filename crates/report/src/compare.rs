@@ -110,7 +110,7 @@ fn first_place(runs: &ByPoint<'_>, key: &str) -> Option<u32> {
 fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedPoint {
     let first: Option<&Point> =
         a.counted.iter().chain(&a.failed).next().map(|record| &record.point);
-    let figure = first.map_or(Figure::Goodput, |point| Figure::deciding(point.pattern));
+    let figure = first.map_or(Figure::Goodput, Figure::deciding);
     let mut provenance: Vec<Provenance> = Vec::new();
     for record in a.counted.iter().chain(&b.counted) {
         let origin = record.figures.get(figure).map(|figure| figure.provenance);

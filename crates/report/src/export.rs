@@ -46,11 +46,13 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     for factor in Factor::ALL {
         let name = match factor {
             Factor::Payload | Factor::ReceiveBuffer => format!("{factor}_bytes"),
+            Factor::PacingRate => format!("{factor}_bps"),
             _ => factor.to_string(),
         };
         let level = |point: &Point| match factor {
             Factor::Payload => Some(point.payload.0.to_string()),
             Factor::ReceiveBuffer => point.receive_buffer.map(|bytes| bytes.0.to_string()),
+            Factor::PacingRate => point.pacing_rate.map(|rate| rate.0.to_string()),
             _ => Some(point.level(factor)),
         };
         put(&name, record.and_then(|record| level(&record.point)));
@@ -71,6 +73,8 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
         ("receiver_demand_us_per_kib", figures.receiver_demand_us_per_kib),
         ("asker_demand_us_per_transaction", figures.asker_demand_us_per_transaction),
         ("answerer_demand_us_per_transaction", figures.answerer_demand_us_per_transaction),
+        ("slip_p50_ns", figures.slip_p50_ns),
+        ("slip_p99_ns", figures.slip_p99_ns),
     ] {
         put(name, figure.map(|figure| figure.value.to_string()));
     }

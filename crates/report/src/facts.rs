@@ -78,7 +78,9 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
              the time since then. Half a round trip is half of the mean round trip, not a one-way \
              delay. Percentiles are medians over runs with order-statistic intervals. Service demand \
              is the time in which any processor of the machine was busy, for each KiB or \
-             transaction; of two ends on one machine it has the work of both."
+             transaction; of two ends on one machine it has the work of both. In an open loop \
+             round trips count from the intended departure; its slip is how much later payloads or \
+             requests departed."
                 .to_owned(),
         ),
         (
@@ -193,7 +195,9 @@ fn certainty(e: &Experiment<'_>) -> String {
 }
 
 pub(crate) fn digest(e: &Experiment<'_>) -> String {
-    let mut digest = e.plan.digest();
+    // That of the plan as it was run, with the traces that its file only names.
+    let kept = e.records.first().map(|record| record.place.plan_digest.clone());
+    let mut digest = kept.unwrap_or_else(|| e.plan.digest());
     digest.truncate(DIGEST_DIGITS);
     digest
 }

@@ -21,6 +21,9 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::Mss => format!("MSS {level} B"),
         Factor::Dscp => format!("DSCP {level}"),
         Factor::ReceiveBuffer => format!("receive buffer {} B", row(factor, level)),
+        Factor::Pace => format!("pace {level}"),
+        Factor::PaceWait => format!("departures by {level}"),
+        Factor::PacingRate => format!("pacing rate {level}"),
         Factor::Nodelay => format!("nodelay {level}"),
         Factor::Label => format!("label {level}"),
         _ => level.to_owned(),
@@ -70,6 +73,8 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
         Figure::ReceiverDemand => "service demand of receiving",
         Figure::AskerDemand => "service demand of asking",
         Figure::AnswererDemand => "service demand of answering",
+        Figure::SlipP50 => "median slip of departures",
+        Figure::SlipP99 => "99th percentile of the slip of departures",
     }
 }
 
@@ -88,6 +93,8 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::ReceiverDemand => "receiver_demand",
         Figure::AskerDemand => "asker_demand",
         Figure::AnswererDemand => "answerer_demand",
+        Figure::SlipP50 => "slip_p50",
+        Figure::SlipP99 => "slip_p99",
     }
 }
 

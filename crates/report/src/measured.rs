@@ -41,7 +41,7 @@ struct Setting<'a> {
 impl<'a> Measured<'a> {
     /// The figure that decides: that of the first setting's pattern.
     fn figure(&self) -> Figure {
-        self.plan.points.first().map_or(Figure::Goodput, |p| Figure::deciding(p.pattern))
+        self.plan.points.first().map_or(Figure::Goodput, Figure::deciding)
     }
 
     fn settings(&self, runs: &ByPoint<'a>) -> Vec<Setting<'a>> {

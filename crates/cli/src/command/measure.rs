@@ -3,9 +3,10 @@
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{PlanError, run_plan};
+use fabricmark_control::{PlanError, read_traces, run_plan};
 use fabricmark_plan::{
     Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where, overlay,
     settings,
@@ -50,7 +51,8 @@ impl From<SettingError> for Failure {
 
 /// Measures and prints.
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
-    let plan = plan(options)?;
+    let mut plan = plan(options)?;
+    read_traces(&mut plan, Path::new(""))?;
     let needs_lab = plan.points.iter().any(|point| point.link != fabricmark_wire::Link::Loopback);
     if needs_lab {
         // The user namespace must be entered before the first thread starts.
@@ -116,6 +118,9 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     put(Factor::Family, "4");
     if options.reverse {
         put(Factor::Direction, "reverse");
+    }
+    if let Some(rate) = &options.rate {
+        put(Factor::Pace, rate);
     }
     if let Some(window) = &options.window {
         put(Factor::ReceiveBuffer, window);

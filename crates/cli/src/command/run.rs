@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{PlanError, run_plan};
+use fabricmark_control::{PlanError, read_traces, run_plan};
 use fabricmark_plan::{Plan, Size};
 use fabricmark_record::Record;
 use fabricmark_store::{Experiment, NewExperiment, Store};
@@ -23,7 +23,8 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     let text = read_plan(&options.plan)?;
     let size = if options.quick { Size::Quick } else { Size::Full };
-    let plan = read(&options.plan, &text, size)?;
+    let mut plan = read(&options.plan, &text, size)?;
+    read_traces(&mut plan, options.plan.parent().unwrap_or(Path::new("")))?;
     if options.check {
         println!("{}", summary(&options.plan, &plan));
         return Ok(ExitCode::SUCCESS);

@@ -8,6 +8,7 @@
 mod aa;
 mod hostile;
 mod main_job;
+mod pace;
 mod page;
 mod resume;
 mod support;

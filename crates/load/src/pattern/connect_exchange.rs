@@ -3,7 +3,6 @@
 //! 3.6.1).
 
 use std::io::{self, Read, Write};
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::exchange::Asked;
 use crate::clock::now_ns;
@@ -13,19 +12,19 @@ use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
 
-/// Makes exchanges, each over a connection of its own, until told to stop. The time of one is from
-/// before the connection is asked for to the other end's close.
+/// Makes exchanges, each over a connection of its own, as long as `departure` gives times: of an open
+/// loop the intended ones, each when it has come. The time of an exchange is from there to the other
+/// end's close.
 pub fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
-    control: &Control,
+    mut departure: impl FnMut() -> Option<u64>,
     gauge: &Gauge,
 ) -> io::Result<Asked> {
     let mut asked = Asked::default();
     let began = now_ns();
-    while !control.stop.load(Relaxed) {
-        let departed_ns = now_ns();
+    while let Some(departed_ns) = departure() {
         let mut stream = connect()?;
         stream.write_all(request)?;
         stream.read_exact(response)?;

@@ -15,13 +15,13 @@ use crate::transport::{Flow, Message, is_timeout};
 
 /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
 /// (`docs/measured.md`).
-const LOST_AFTER_NS: u64 = 200_000_000;
+pub(super) const LOST_AFTER_NS: u64 = 200_000_000;
 
 /// Silence after which the other end counts as gone.
-const SILENT_MAX_NS: u64 = 5_000_000_000;
+pub(super) const SILENT_MAX_NS: u64 = 5_000_000_000;
 
 /// How often a crowd is searched for flows whose answer is lost.
-const SEARCH_EVERY_NS: u64 = 50_000_000;
+pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 
 /// Looks of a flow that does not block between two readings of the clock: 64 empty receive calls take
 /// some 10 us.
@@ -207,7 +207,7 @@ pub fn ask_crowd(
     Ok((finish(asked, request, last_ns - began), of_each))
 }
 
-fn finish(mut asked: Asked, request: &[u8], elapsed_ns: u64) -> Asked {
+pub(super) fn finish(mut asked: Asked, request: &[u8], elapsed_ns: u64) -> Asked {
     asked.counts.bytes = asked.counts.calls * request.len() as u64;
     asked.counts.elapsed_ns = elapsed_ns;
     asked

@@ -57,7 +57,7 @@ pub fn send_crowd(
     Ok((counts, of_each))
 }
 
-fn add(counts: &mut Counts, moved: Moved) {
+pub(super) fn add(counts: &mut Counts, moved: Moved) {
     counts.calls += moved.payloads;
     counts.bytes += moved.bytes;
 }

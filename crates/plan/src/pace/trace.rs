@@ -1,12 +1,14 @@
 //! Departures listed one by one.
 
 use fabricmark_units::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Departures as a text lists them: one a line, counted from the start of the run, in nanoseconds or
 /// with a unit (`1500`, `1.5us`, `20ms`), each no earlier than the one before.
 ///
 /// Empty lines and lines that begin with `#` say nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u64>")]
 pub struct Trace(Vec<u64>);
 
 /// Why a text is no trace.
@@ -46,8 +48,9 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Most departures of a trace: a million a second for 10 s; 80 MB of memory.
-    pub const DEPARTURES_MAX: usize = 10_000_000;
+    /// Most departures of a trace: 10,000 a second for 10 s. As JSON it takes at most 2.1 MB, which a
+    /// control message still holds.
+    pub const DEPARTURES_MAX: usize = 100_000;
 
     /// Reads the text of a trace.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
@@ -57,6 +60,23 @@ impl Trace {
     /// The departures in nanoseconds since the start; at least one, in their order.
     pub fn departures_ns(&self) -> &[u64] {
         &self.0
+    }
+}
+
+impl TryFrom<Vec<u64>> for Trace {
+    type Error = TraceError;
+
+    /// Takes the departures themselves, one a line.
+    fn try_from(departures: Vec<u64>) -> Result<Self, TraceError> {
+        let max = Self::DEPARTURES_MAX;
+        if departures.len() > max {
+            return Err(TraceError::TooLong { line: max + 1, max });
+        }
+        if let Some(place) = departures.windows(2).position(|pair| pair[1] < pair[0]) {
+            let (before, at) = (Nanos(departures[place]), Nanos(departures[place + 1]));
+            return Err(TraceError::Backwards { line: place + 2, at, before });
+        }
+        if departures.is_empty() { Err(TraceError::Empty) } else { Ok(Self(departures)) }
     }
 }
 
@@ -117,6 +137,16 @@ mod tests {
     fn a_trace_that_is_too_long_is_refused_at_the_first_line_too_many() {
         assert!(parse("1\n2\n", 2).is_ok());
         assert_eq!(parse("1\n2\n#\n3\n4\n", 2), Err(TraceError::TooLong { line: 4, max: 2 }));
+    }
+
+    #[test]
+    fn a_trace_travels_as_its_departures_and_is_checked_on_arrival() {
+        let trace = Trace::parse("0\n5us\n").unwrap();
+        assert_eq!(serde_json::to_string(&trace).unwrap(), "[0,5000]");
+        assert_eq!(serde_json::from_str::<Trace>("[0,5000]").unwrap(), trace);
+        let refused = |json| serde_json::from_str::<Trace>(json).unwrap_err().to_string();
+        assert!(refused("[1,3,2]").contains("line 3"), "{}", refused("[1,3,2]"));
+        assert!(refused("[]").contains("no departure"), "{}", refused("[]"));
     }
 
     proptest! {

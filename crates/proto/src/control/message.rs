@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use fabricmark_plan::{Direction, Point};
+use fabricmark_plan::{Direction, Point, Trace};
 use fabricmark_record::{
-    Counts, Fairness, Interval, KernelCounters, Series, Side, TcpCounters, Usage,
+    Counts, Fairness, Interval, KernelCounters, Pacing, Series, Side, TcpCounters, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
@@ -71,6 +71,10 @@ pub struct Prepare {
     /// Length of the intervals to tell of while the run is under way; none are told of without.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,
+    /// Seed of what is random in the run: the departures of a Poisson pace.
+    pub seed: u64,
+    /// Departures of the point's trace; other paces have none.
+    pub trace: Option<Trace>,
 }
 
 impl Prepare {
@@ -177,6 +181,8 @@ pub struct EndReport {
     pub rtt_ns: Option<Histogram>,
     /// Round trips that got no answer in time.
     pub lost_round_trips: u64,
+    /// How the active end kept to its pace, in an open loop.
+    pub pacing: Option<Pacing>,
     /// TCP's counters, at the end that is active.
     pub tcp: Option<TcpCounters>,
     /// What sequence numbers say, at the receiving end of datagrams.

@@ -1,0 +1,155 @@
+//! The open loop of the exchange: each request departs when the pace says so, whether or not those
+//! before it are answered.
+//!
+//! Latency counts from the intended departure: what a request waits at the sender, because it or the
+//! other end is behind, is time that whoever asked would have waited.
+
+use std::io;
+
+use fabricmark_record::Pacing;
+
+use super::exchange::{Asked, Asking, LOST_AFTER_NS, SEARCH_EVERY_NS, SILENT_MAX_NS, finish};
+use super::paced_requests::Requests;
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::crowd::{Crowd, Interest};
+use crate::pacer::Pacer;
+use crate::transport::{Flow, Message, is_timeout};
+
+/// One flow's requests, and what of them is to be sent.
+struct Asker {
+    requests: Requests,
+    /// Whether a request has been handed over in part.
+    is_sending: bool,
+    answered: u64,
+}
+
+impl Asker {
+    fn has_room(&self) -> bool {
+        !self.is_sending && self.requests.has_room()
+    }
+
+    /// Sends a request whose departure was intended at `due_ns`.
+    fn depart(
+        &mut self,
+        flow: &mut impl Flow,
+        request: &mut [u8],
+        due_ns: u64,
+        now_ns: u64,
+    ) -> io::Result<()> {
+        self.requests.depart(due_ns, now_ns);
+        self.is_sending = true;
+        self.push(flow, request)
+    }
+
+    /// Goes on with a request that was not handed over whole.
+    fn push(&mut self, flow: &mut impl Flow, request: &mut [u8]) -> io::Result<()> {
+        if self.is_sending {
+            match flow.send_message(request, self.requests.last()) {
+                Ok(()) => self.is_sending = false,
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes answers until there are no more.
+    fn hear(
+        &mut self,
+        flow: &mut impl Flow,
+        response: &mut [u8],
+        asked: &mut Asked,
+    ) -> io::Result<()> {
+        while !self.requests.is_empty() {
+            let number = match flow.receive_message(response) {
+                Ok(Message::Next) => None,
+                Ok(Message::Numbered(number)) => Some(number),
+                Ok(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if is_timeout(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if let Some(latency_ns) = self.requests.answer(number, now_ns()) {
+                asked.rtt_ns.record(latency_ns);
+                asked.counts.calls += 1;
+                self.answered += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes exchanges by one schedule for all flows, whose requests they take in turn; gives each flow's
+/// exchanges. At most [`Asking::outstanding`] requests of a flow are under way: when every flow has
+/// as many, the next departure slips until an answer comes.
+///
+/// The flows' calls do not wait, whatever the point says of them: the pacer does.
+pub fn ask(
+    flows: &mut [impl Flow],
+    request: &mut [u8],
+    response: &mut [u8],
+    asking: Asking,
+    mut pacer: Pacer<'_>,
+    control: &Control,
+) -> io::Result<(Asked, Vec<u64>, Pacing)> {
+    let look_every_ns = Control::LOOK_EVERY.as_nanos() as u64;
+    for flow in flows.iter() {
+        if let Some(fd) = flow.fd() {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+    }
+    let mut crowd = Crowd::of(flows, Interest::Change)?;
+    let lost_after_ns = if asking.is_reliable { u64::MAX } else { LOST_AFTER_NS };
+    let requests = || Requests::new(asking.outstanding, lost_after_ns);
+    let asker = || Asker { requests: requests(), is_sending: false, answered: 0 };
+    let mut askers: Vec<Asker> = flows.iter().map(|_| asker()).collect();
+    let (mut asked, mut turn) = (Asked::default(), 0);
+    let began = now_ns();
+    let (mut now, mut search_ns) = (began, began + SEARCH_EVERY_NS);
+    loop {
+        let next_ns = pacer.next_ns();
+        if next_ns.is_none() && askers.iter().all(|asker| asker.requests.is_empty()) {
+            break;
+        }
+        let place = next_ns.and_then(|_| in_turn(&askers, turn));
+        let mut wait_ns = look_every_ns;
+        if let (Some(due_ns), Some(place)) = (next_ns, place) {
+            if due_ns <= now {
+                pacer.depart(now);
+                let (flow, asker) = (&mut flows[place], &mut askers[place]);
+                asker.depart(flow, request, due_ns, now)?;
+                if flow.fd().is_none() {
+                    asker.hear(flow, response, &mut asked)?;
+                }
+                turn = place + 1;
+                wait_ns = 0;
+            } else {
+                wait_ns = pacer.sleep_until(now).map_or(0, |wake_ns| wake_ns - now);
+            }
+        }
+        for ready in crowd.wait_for(wait_ns)? {
+            askers[ready].push(&mut flows[ready], request)?;
+            askers[ready].hear(&mut flows[ready], response, &mut asked)?;
+        }
+        now = now_ns();
+        if now >= search_ns {
+            search_ns = now + SEARCH_EVERY_NS;
+            control.check().map_err(io::Error::other)?;
+            for asker in &mut askers {
+                asked.lost += asker.requests.expire(now);
+                if asker.requests.silence_ns(now) > SILENT_MAX_NS {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+                }
+            }
+        }
+    }
+    let last_ns = askers.iter().map(|asker| asker.requests.heard_ns()).max().unwrap_or(0);
+    let of_each = askers.iter().map(|asker| asker.answered).collect();
+    Ok((finish(asked, request, last_ns.saturating_sub(began)), of_each, pacer.finish()))
+}
+
+/// The flow whose turn it is, or the next one that has room.
+fn in_turn(askers: &[Asker], turn: usize) -> Option<usize> {
+    let places = (turn..askers.len()).chain(0..turn.min(askers.len()));
+    places.into_iter().find(|&place| askers[place].has_room())
+}

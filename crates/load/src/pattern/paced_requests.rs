@@ -1,0 +1,159 @@
+//! The requests of one flow of an open loop: when they were to depart, when they did, and which have
+//! their answer. It reads no clock.
+
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+struct Request {
+    number: u64,
+    /// The intended departure.
+    due_ns: u64,
+    departed_ns: u64,
+}
+
+/// Requests without an answer, oldest first.
+#[derive(Debug)]
+pub(super) struct Requests {
+    under_way: VecDeque<Request>,
+    most: usize,
+    lost_after_ns: u64,
+    next: u64,
+    heard_ns: u64,
+}
+
+impl Requests {
+    /// At most `most` under way; one that is for longer than `lost_after_ns` is given up.
+    pub(super) fn new(most: usize, lost_after_ns: u64) -> Self {
+        Self { under_way: VecDeque::new(), most, lost_after_ns, next: 0, heard_ns: 0 }
+    }
+
+    /// Whether another one may depart.
+    pub(super) fn has_room(&self) -> bool {
+        self.under_way.len() < self.most
+    }
+
+    /// Whether every one has its answer, or is given up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// The number of the request that departed last.
+    pub(super) fn last(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
+    /// When the last answer came; 0 before the first.
+    pub(super) fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
+
+    /// The next request departs at `now_ns`, where `due_ns` was intended.
+    pub(super) fn depart(&mut self, due_ns: u64, now_ns: u64) {
+        self.under_way.push_back(Request { number: self.next, due_ns, departed_ns: now_ns });
+        self.next += 1;
+    }
+
+    /// An answer has come, to the request of this number or to the oldest one: gives the time since
+    /// its intended departure, and nothing for a request that was given up.
+    pub(super) fn answer(&mut self, number: Option<u64>, now_ns: u64) -> Option<u64> {
+        self.heard_ns = now_ns;
+        let place = match number {
+            Some(number) => self.under_way.iter().position(|asked| asked.number == number)?,
+            None => 0,
+        };
+        let answered = self.under_way.remove(place)?;
+        Some(now_ns.saturating_sub(answered.due_ns))
+    }
+
+    /// Gives requests up that are under way for too long, and says how many.
+    pub(super) fn expire(&mut self, now_ns: u64) -> u64 {
+        let lost = self
+            .under_way
+            .iter()
+            .take_while(|asked| now_ns.saturating_sub(asked.departed_ns) > self.lost_after_ns)
+            .count();
+        self.under_way.drain(..lost);
+        lost as u64
+    }
+
+    /// For how long the other end has owed an answer and said nothing.
+    pub(super) fn silence_ns(&self, now_ns: u64) -> u64 {
+        let since = |asked: &Request| now_ns.saturating_sub(asked.departed_ns.max(self.heard_ns));
+        self.under_way.front().map_or(0, since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn latency_counts_from_the_intended_departure() {
+        let mut requests = Requests::new(8, u64::MAX);
+        // Meant for 10 ms, departed at 13 ms, answered at 14 ms: whoever asked has waited 4 ms.
+        requests.depart(10 * MS, 13 * MS);
+        assert_eq!(requests.answer(None, 14 * MS), Some(4 * MS));
+        assert_eq!(requests.heard_ns(), 14 * MS);
+    }
+
+    #[test]
+    fn a_server_that_stalls_is_seen_in_every_request_of_its_stall() {
+        // One request a millisecond, one under way at most, and an answer that takes 100 ms where the
+        // others take 0.1 ms: a closed loop would have seen a single slow one in a thousand.
+        let mut requests = Requests::new(1, u64::MAX);
+        let mut free_ns = 0;
+        let latencies: Vec<u64> = (0..1_000)
+            .map(|k| {
+                let due_ns = k * MS;
+                let departed_ns = due_ns.max(free_ns);
+                requests.depart(due_ns, departed_ns);
+                assert!(!requests.has_room());
+                free_ns = departed_ns + if k == 500 { 100 * MS } else { MS / 10 };
+                requests.answer(Some(k), free_ns).unwrap()
+            })
+            .collect();
+        let slow = latencies.iter().filter(|&&ns| ns > MS).count();
+        // The stall of 100 ms leaves 99 departures behind it, which are caught up with at 0.9 ms each.
+        assert_eq!(slow, 110);
+        assert_eq!(latencies[500], 100 * MS);
+        assert_eq!(latencies[501], 99 * MS + MS / 10);
+        assert_eq!(latencies[999], MS / 10);
+    }
+
+    #[test]
+    fn answers_find_their_requests_in_any_order() {
+        let mut requests = Requests::new(3, u64::MAX);
+        for k in 0..3 {
+            requests.depart(k, k);
+        }
+        assert!(!requests.has_room());
+        assert_eq!(requests.last(), 2);
+        assert_eq!(requests.answer(Some(2), 12), Some(10));
+        assert_eq!(requests.answer(None, 10), Some(10));
+        assert_eq!(requests.answer(Some(7), 20), None);
+        assert_eq!(requests.answer(Some(1), 11), Some(10));
+        assert!(requests.is_empty());
+    }
+
+    #[test]
+    fn a_request_is_lost_by_the_time_since_it_departed_not_since_it_was_due() {
+        let mut requests = Requests::new(8, 200 * MS);
+        requests.depart(0, 300 * MS);
+        requests.depart(MS, 400 * MS);
+        assert_eq!(requests.expire(500 * MS), 0);
+        assert_eq!(requests.expire(501 * MS), 1);
+        assert_eq!(requests.answer(None, 510 * MS), Some(509 * MS));
+    }
+
+    #[test]
+    fn a_pause_of_the_schedule_is_no_silence_of_the_other_end() {
+        let mut requests = Requests::new(8, u64::MAX);
+        requests.depart(0, 0);
+        requests.answer(None, MS);
+        assert_eq!(requests.silence_ns(9_000 * MS), 0);
+        requests.depart(9_000 * MS, 9_000 * MS);
+        assert_eq!(requests.silence_ns(9_003 * MS), 3 * MS);
+    }
+}
