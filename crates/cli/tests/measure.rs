@@ -64,11 +64,11 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
         ("ping-pong loopback --transport unix", "rtt_mean_ns"),
         ("exchange loopback --flows 20", "exchanges_per_s"),
     ] {
-        let answer = json(&format!("{line} -t 100ms --warm-up 0s"));
+        let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
         let records = answer["records"].as_array().unwrap();
         assert_eq!(records.len(), 1, "{line}");
         let value = records[0]["figures"][figure]["value"].as_f64();
-        assert!(value.is_some_and(|value| value > 0.0), "{line}: {}", records[0]["figures"]);
+        assert!(value.is_some_and(|value| value > 0.0), "{line}: {}", records[0]["outcome"]);
         let faults: Vec<String> =
             validator.iter_errors(&records[0]).map(|fault| fault.to_string()).collect();
         assert!(faults.is_empty(), "{line}: {faults:?}");
