@@ -150,6 +150,15 @@ fn limits(point: &Point) -> Limits {
         .into_iter()
         .flatten()
         .collect(),
+        // Records only add to what TCP carries, so that its bounds on a stream hold. What holds for
+        // writes that leave alone does not: a record is longer than its payload.
+        (Pattern::Stream, Transport::Tls) => [
+            tcp_stream_goodput(link, family, 0),
+            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         _ => Vec::new(),
     };
     Limits { ceilings, rtt_floor: None }

@@ -30,6 +30,7 @@ use crate::sockets::{allow_files, bound, peer, side, system};
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
+use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
 use crate::watch::watched;
 use crate::{sys, tcp};
@@ -111,8 +112,15 @@ impl Endpoint {
             (Transport::Unix, Pattern::ConnectExchange, Some(socket)) => {
                 self.connect_exchange::<UnixStream>(socket, peer_at, control, begin)?
             }
+            (Transport::Tls, Pattern::ConnectExchange, Some(socket)) => {
+                self.connect_exchange::<TlsStream>(socket, peer_at, control, begin)?
+            }
             (_, Pattern::ConnectExchange, Some(socket)) => {
                 self.connect_exchange::<TcpStream>(socket, peer_at, control, begin)?
+            }
+            (Transport::Tls, _, Some(socket)) => {
+                let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
+                self.bytes(streams, rtt_ns, control, begin, |tls| Some(tls.tcp()))?
             }
             (Transport::Unix, _, Some(socket)) => {
                 let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
@@ -243,7 +251,11 @@ impl Endpoint {
         if let Some(first) = first.first() {
             report.side = side(&SockRef::from(first), self.prepare.cpu);
         }
-        let accept = || listener.accept();
+        let accept = || {
+            let mut connection = listener.accept()?;
+            connection.shake_hands(&self.prepare.point)?;
+            Ok(connection)
+        };
         let (counts, series) = self.watched(control, |gauge| {
             connect_exchange::answer(accept, &mut request, &response, control, gauge)
         });

@@ -27,16 +27,35 @@ pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {
 }
 
 /// Connections of one transport.
-pub(crate) trait Connection: ByteStream + From<Socket> {
+pub(crate) trait Connection: ByteStream + Sized {
     /// What accepts them.
-    type Listener: From<Socket> + AsFd;
+    type Listener: AsFd;
+
+    /// From a socket that listens.
+    fn listen(socket: Socket) -> Result<Self::Listener, Failure>;
+
+    /// From a socket that is connected.
+    fn connected(socket: Socket) -> Result<Self, Failure>;
 
     /// Accepts one.
     fn accept(listener: &Self::Listener) -> io::Result<Self>;
+
+    /// Agrees on keys with the other end, where the transport has any.
+    fn shake_hands(&mut self, _: &Point) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Connection for TcpStream {
     type Listener = TcpListener;
+
+    fn listen(socket: Socket) -> Result<TcpListener, Failure> {
+        Ok(socket.into())
+    }
+
+    fn connected(socket: Socket) -> Result<Self, Failure> {
+        Ok(socket.into())
+    }
 
     fn accept(listener: &TcpListener) -> io::Result<Self> {
         Ok(listener.accept()?.0)
@@ -45,6 +64,14 @@ impl Connection for TcpStream {
 
 impl Connection for UnixStream {
     type Listener = UnixListener;
+
+    fn listen(socket: Socket) -> Result<UnixListener, Failure> {
+        Ok(socket.into())
+    }
+
+    fn connected(socket: Socket) -> Result<Self, Failure> {
+        Ok(socket.into())
+    }
 
     fn accept(listener: &UnixListener) -> io::Result<Self> {
         Ok(listener.accept()?.0)
@@ -63,7 +90,7 @@ impl<C: Connection> Listener<C> {
     pub(crate) fn new(socket: Socket, transport: Transport) -> Result<Self, Failure> {
         socket.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
         let polls = transport == Transport::Mptcp;
-        Ok(Self { listener: C::Listener::from(socket), polls })
+        Ok(Self { listener: C::listen(socket)?, polls })
     }
 
     /// Accepts a connection; [`io::ErrorKind::WouldBlock`] when nobody connects.
@@ -79,7 +106,7 @@ impl<C: Connection> Listener<C> {
     }
 }
 
-/// Connects a socket to the other end.
+/// Connects a socket to the other end, and agrees with it on keys.
 pub(crate) fn connect<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
@@ -93,7 +120,9 @@ pub(crate) fn connect<C: Connection>(
             .connect_timeout(&peer_at.into(), PEER_WITHIN)
             .map_err(peer(format!("cannot connect to {peer_at}")))?;
     }
-    Ok(C::from(socket))
+    let mut connection = C::connected(socket)?;
+    connection.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
+    Ok(connection)
 }
 
 /// Opens every flow of a run; gives the time that the first opening took.
@@ -143,6 +172,7 @@ pub(crate) fn accept_all<C: Connection>(
             }
         };
         set_stream(&stream, &prepare.point)?;
+        stream.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
         let opening = opening(prepare, flow);
         read_opening(&mut stream, opening)?;
         stream.write_all(&opening.acceptance().emit()).map_err(peer("cannot accept the flow"))?;

@@ -2,6 +2,8 @@
 
 pub mod bytes;
 pub mod null;
+mod security;
+pub mod tls;
 pub mod udp;
 
 use std::io;

@@ -9,6 +9,7 @@ use fabricmark_plan::{Factor, Point, Trace, Where, resolve};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Family;
+use proptest::prelude::*;
 
 /// An end of a run of these levels over loopback; what is not named has its default.
 fn prepare(role: Role, levels: &str) -> Prepare {
@@ -89,7 +90,7 @@ fn run(levels: &str) -> (EndReport, EndReport) {
     }
 }
 
-const RELIABLE: [&str; 3] = ["tcp", "mptcp", "unix"];
+const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
 const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
 
 #[test]
@@ -167,7 +168,7 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
 #[test]
 fn each_round_trip_is_recorded_once() {
     for pattern in ["ping-pong", "exchange"] {
-        for transport in ["tcp", "udp", "mptcp", "unix"] {
+        for transport in ["tcp", "udp", "mptcp", "tls", "unix"] {
             for (payload, wait) in [(1, "block"), (64, "spin"), (512, "epoll"), (3, "busy-poll")] {
                 let levels = format!(
                     "pattern={pattern} transport={transport} payload={payload} wait={wait}"
@@ -187,7 +188,7 @@ fn each_round_trip_is_recorded_once() {
 
 #[test]
 fn several_requests_may_be_under_way_and_differ_from_their_responses() {
-    for transport in ["tcp", "udp", "unix"] {
+    for transport in ["tcp", "udp", "tls", "unix"] {
         for wait in ["block", "epoll", "spin"] {
             for (payload, response) in [(1, 1000), (1000, 1), (5, 5)] {
                 let levels = format!(
@@ -209,8 +210,10 @@ fn many_flows_share_a_thread() {
         ("stream", "tcp", 20),
         ("stream", "unix", 20),
         ("stream", "udp", 20),
+        ("stream", "tls", 20),
         ("exchange", "tcp", 200),
         ("exchange", "udp", 50),
+        ("exchange", "tls", 50),
         ("ping-pong", "unix", 50),
     ] {
         for direction in ["forward", "reverse"] {
@@ -232,7 +235,7 @@ fn many_flows_share_a_thread() {
 
 #[test]
 fn each_connect_exchange_has_a_connection_of_its_own() {
-    for transport in ["tcp", "mptcp", "unix"] {
+    for transport in ["tcp", "mptcp", "tls", "unix"] {
         let levels = format!("pattern=connect-exchange transport={transport} payload=1 response=9");
         let (start, answer) = run(&levels);
         assert!(start.counts.calls > 0, "{levels}");
@@ -420,12 +423,30 @@ fn a_transport_that_the_kernel_lacks_is_named() {
 
 #[test]
 fn a_flow_with_a_wrong_token_does_not_open() {
-    let start = prepare(Role::Start, "pattern=stream transport=tcp");
-    let answer =
-        Prepare { token: [8; 16], ..prepare(Role::Answer, "pattern=stream transport=tcp") };
-    let (start, answer) = both(start, answer);
-    assert!(matches!(start, Err(Failure::Peer(_))), "{start:?}");
-    assert!(matches!(answer, Err(Failure::Peer(_) | Failure::Aborted)), "{answer:?}");
+    for transport in ["tcp", "tls"] {
+        let levels = format!("pattern=stream transport={transport}");
+        let start = prepare(Role::Start, &levels);
+        let answer = Prepare { token: [8; 16], ..prepare(Role::Answer, &levels) };
+        let (start, answer) = both(start, answer);
+        assert!(matches!(start, Err(Failure::Peer(_))), "{start:?}");
+        assert!(matches!(answer, Err(Failure::Peer(_) | Failure::Aborted)), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_tls_handshake_with_an_end_that_speaks_no_tls_is_named() {
+    let message = |end: Result<EndReport, Failure>| match end {
+        Err(Failure::Peer(message)) => message,
+        end => panic!("{end:?}"),
+    };
+    let tls = prepare(Role::Start, "pattern=stream transport=tls");
+    let (start, _) = both(tls, prepare(Role::Answer, "pattern=stream transport=tcp"));
+    let said = message(start);
+    assert!(said.starts_with("the flow did not open: the TLS handshake failed: "), "{said}");
+    let tls = prepare(Role::Answer, "pattern=stream transport=tls");
+    let (_, answer) = both(prepare(Role::Start, "pattern=stream transport=tcp"), tls);
+    let said = message(answer);
+    assert!(said.starts_with("the flow did not open: the TLS handshake failed: "), "{said}");
 }
 
 #[test]
@@ -447,9 +468,30 @@ fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
     assert!(error.contains("nonesuch") && error.contains("reno"), "{error}");
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn a_reliable_pair_of_transport_and_pattern_loses_no_byte_of_any_payload(
+        payload in 1u64..200 << 10,
+        wait in prop::sample::select(&WAITS[..]),
+    ) {
+        for transport in RELIABLE {
+            for pattern in ["stream", "exchange", "ping-pong"] {
+                let levels = format!(
+                    "pattern={pattern} transport={transport} wait={wait} payload={payload}"
+                );
+                let (start, answer) = run(&levels);
+                prop_assert!(start.counts.bytes > 0, "{}", levels);
+                prop_assert_eq!(start.counts.bytes, answer.counts.bytes, "{}", levels);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
-    for transport in ["tcp", "udp", "unix"] {
+    for transport in ["tcp", "udp", "tls", "unix"] {
         let levels = format!("pattern=stream label=given-up transport={transport}");
         let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
         let control = Control::default();

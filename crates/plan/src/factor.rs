@@ -186,7 +186,7 @@ impl Factor {
         match self {
             Self::Pattern => word(text, Pattern::ALL, &[]),
             Self::Transport => {
-                word(text, Transport::ALL, &["quic", "tls", "rsocket", "rc", "uc", "ud", "smc"])
+                word(text, Transport::ALL, &["quic", "rsocket", "rc", "uc", "ud", "smc"])
             }
             Self::Direction => word(text, Direction::ALL, &[]),
             Self::Path => word(text, Path::ALL, &["io-uring"]),

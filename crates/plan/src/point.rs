@@ -74,6 +74,8 @@ words! {
         Unix = "unix",
         /// SCTP, one stream (RFC 9260).
         Sctp = "sctp",
+        /// TLS 1.3 over TCP (RFC 8446).
+        Tls = "tls",
         /// Nothing: shows what the instrument itself costs.
         Null = "null",
     }
@@ -141,7 +143,7 @@ words! {
 impl Transport {
     /// Whether TCP's options apply.
     pub const fn has_tcp(self) -> bool {
-        matches!(self, Self::Tcp | Self::Mptcp)
+        matches!(self, Self::Tcp | Self::Mptcp | Self::Tls)
     }
 
     /// Whether every byte arrives, in order.

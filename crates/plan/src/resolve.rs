@@ -133,9 +133,9 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Transport, message, "use link = \"loopback\"");
     }
     if pattern == Pattern::ConnectExchange {
-        if !matches!(transport, Transport::Tcp | Transport::Mptcp | Transport::Unix) {
+        if !transport.has_tcp() && transport != Transport::Unix {
             let message = format!("{transport} has no connection for each exchange");
-            return refuse(Factor::Pattern, message, "use tcp, mptcp or unix");
+            return refuse(Factor::Pattern, message, "use tcp, mptcp, tls or unix");
         }
         if flows > 1 || wait != Wait::Block {
             let message = "connect-exchange is carried by one flow that blocks".to_owned();

@@ -1,0 +1,217 @@
+//! TLS 1.3 over TCP, by rustls: the bytes of a connection in records of at most 16 KiB (RFC 8446,
+//! section 5.1).
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use fabricmark_plan::Point;
+use fabricmark_proto::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, ServerConfig, ServerConnection};
+use socket2::Socket;
+
+use super::bytes::ByteStream;
+use super::{is_timeout, security};
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::opening::Connection;
+use crate::sockets::{PEER_WITHIN, system};
+
+/// What one call reads from TCP: four records. rustls itself asks for 4 KiB at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// A TCP connection with TLS on top.
+pub struct TlsStream {
+    tcp: BufReader<TcpStream>,
+    tls: rustls::Connection,
+    /// Decrypted and not read yet, in bytes.
+    unread: usize,
+    /// Whether TCP had no room for all records.
+    is_behind: bool,
+}
+
+impl TlsStream {
+    fn new(tcp: TcpStream, tls: rustls::Connection) -> Self {
+        Self { tcp: BufReader::with_capacity(READ_BYTES, tcp), tls, unread: 0, is_behind: false }
+    }
+
+    /// The TCP connection below.
+    pub fn tcp(&self) -> &TcpStream {
+        self.tcp.get_ref()
+    }
+
+    /// Hands the records that are ready to TCP.
+    fn send_records(&mut self) -> io::Result<()> {
+        self.is_behind = true;
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.tcp.get_ref())?;
+        }
+        self.is_behind = false;
+        Ok(())
+    }
+
+    /// Takes records from TCP, and decrypts those that are whole; false at the end of the connection.
+    fn take_records(&mut self) -> io::Result<bool> {
+        let bytes = self.tls.read_tls(&mut self.tcp)?;
+        let state = self.tls.process_new_packets().map_err(|error| {
+            // The alert says why to the other end, which may be gone.
+            let _ = self.tls.write_tls(&mut self.tcp.get_ref());
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        })?;
+        self.unread = state.plaintext_bytes_to_read();
+        Ok(bytes > 0)
+    }
+
+    /// A starting end's last message is left to leave with its first payload: alone it would make that
+    /// wait for an acknowledgement (Nagle's algorithm, RFC 9293, section 3.7.4).
+    fn agree_on_keys(&mut self) -> io::Result<()> {
+        while self.tls.is_handshaking() {
+            if self.tls.wants_write() {
+                self.send_records()?;
+            } else if !self.take_records()? {
+                return Err(io::Error::other("the other end closed the connection"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows close_notify: the end of the TCP connection, and nothing else. An end that closed
+    /// before it would be the first to close, and keep the port (RFC 9293, section 3.6.1).
+    fn read_end(&mut self) -> io::Result<usize> {
+        match self.tcp.read(&mut [0])? {
+            0 => Ok(0),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "bytes behind the end of TLS")),
+        }
+    }
+}
+
+/// A listening socket with the certificate of the run.
+pub(crate) struct TlsListener {
+    tcp: TcpListener,
+    settings: Arc<ServerConfig>,
+}
+
+impl AsFd for TlsListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+}
+
+impl Connection for TlsStream {
+    type Listener = TlsListener;
+
+    fn listen(socket: Socket) -> Result<TlsListener, Failure> {
+        Ok(TlsListener { tcp: socket.into(), settings: security::answering()? })
+    }
+
+    fn connected(socket: Socket) -> Result<Self, Failure> {
+        let name = ServerName::try_from(security::NAME).map_err(io::Error::other);
+        let tls = name.and_then(|name| {
+            let settings = security::starting().map_err(io::Error::other)?;
+            ClientConnection::new(settings, name).map_err(io::Error::other)
+        });
+        Ok(Self::new(socket.into(), tls.map_err(system("begin TLS"))?.into()))
+    }
+
+    fn accept(listener: &TlsListener) -> io::Result<Self> {
+        let (tcp, _) = listener.tcp.accept()?;
+        let tls =
+            ServerConnection::new(Arc::clone(&listener.settings)).map_err(io::Error::other)?;
+        Ok(Self::new(tcp, tls.into()))
+    }
+
+    fn shake_hands(&mut self, point: &Point) -> io::Result<()> {
+        let tcp = self.tcp();
+        tcp.set_nodelay(point.nodelay.unwrap_or_default())?;
+        tcp.set_read_timeout(Some(PEER_WITHIN))?;
+        tcp.set_write_timeout(Some(PEER_WITHIN))?;
+        self.agree_on_keys().map_err(|error| match is_timeout(&error) {
+            true => io::Error::other("no end of the TLS handshake within 5 s"),
+            false => io::Error::other(format!("the TLS handshake failed: {error}")),
+        })
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(buffer) {
+                Ok(0) if !buffer.is_empty() => return self.read_end(),
+                Ok(bytes) => {
+                    self.unread = self.unread.saturating_sub(bytes);
+                    return Ok(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            // The other end may wait for the rest of a record before it says anything.
+            match self.send_records() {
+                Err(error) if !is_timeout(&error) => return Err(error),
+                _ => {}
+            }
+            self.take_records()?;
+        }
+    }
+}
+
+impl Write for TlsStream {
+    /// Takes as much of the payload as fits into TCP, and at most one part more: what is taken is
+    /// encrypted and counts as written, and leaves with the next call or with the end.
+    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
+        if self.is_behind {
+            self.send_records()?;
+        }
+        let mut written = 0;
+        while written < payload.len() {
+            written += self.tls.writer().write(&payload[written..])?;
+            match self.send_records() {
+                Err(error) if is_timeout(&error) => break,
+                sent => sent?,
+            }
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send_records()
+    }
+}
+
+impl AsFd for TlsStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp().as_fd()
+    }
+}
+
+impl ByteStream for TlsStream {
+    /// Ciphertext and plaintext; the part of a record that rustls holds until the rest arrives, less
+    /// than 16 KiB, is unknown here.
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        Ok(self.tcp().waiting_bytes()? + (self.tcp.buffer().len() + self.unread) as u64)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.tls.send_close_notify();
+        let until = now_ns() + PEER_WITHIN.as_nanos() as u64;
+        loop {
+            match self.send_records() {
+                Ok(()) => return self.tcp().shutdown(Shutdown::Write),
+                Err(error) if is_timeout(&error) && now_ns() < until => {
+                    let mut asked = [PollFd::new(self.tcp(), PollFlags::OUT)];
+                    let nanos = Control::LOOK_EVERY.as_nanos() as i64;
+                    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos }))?;
+                }
+                // The other end closed first: TCP alone would say so here.
+                Err(error) if is_closed(&error) => return Err(io::ErrorKind::NotConnected.into()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
