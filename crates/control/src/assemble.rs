@@ -8,7 +8,9 @@ use fabricmark_record::{
     Warning,
 };
 use fabricmark_units::Bytes;
-use fabricmark_wire::{Link, frame, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+use fabricmark_wire::{
+    Link, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
+};
 
 use crate::coordinator::Coordinator;
 
@@ -159,6 +161,7 @@ fn limits(point: &Point) -> Limits {
         .into_iter()
         .flatten()
         .collect(),
+        (Pattern::Stream, Transport::Quic) => quic_goodput(link, family).into_iter().collect(),
         _ => Vec::new(),
     };
     Limits { ceilings, rtt_floor: None }

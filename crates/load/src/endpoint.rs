@@ -1,5 +1,7 @@
 //! One end of a run: sockets made ready, flows opened, the pattern carried out, everything counted.
 
+mod quic;
+
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -57,7 +59,7 @@ impl Endpoint {
             let wanted = if prepare.role == Role::Answer { prepare.port } else { 0 };
             let ready = bound(&prepare, wanted)?;
             if prepare.role == Role::Answer {
-                if prepare.point.transport.is_reliable() {
+                if !prepare.point.transport.has_udp() {
                     let waiting = prepare.point.flows.min(LISTEN_MAX).cast_signed();
                     ready.listen(waiting).map_err(system("listen"))?;
                 }
@@ -109,6 +111,7 @@ impl Endpoint {
         let Prepare { point, .. } = &self.prepare;
         let mut report = match (point.transport, point.pattern, self.socket.take()) {
             (Transport::Udp, _, Some(socket)) => self.udp(socket, peer_at, control, begin)?,
+            (Transport::Quic, _, Some(socket)) => self.quic(socket, peer_at, control, begin)?,
             (Transport::Unix, Pattern::ConnectExchange, Some(socket)) => {
                 self.connect_exchange::<UnixStream>(socket, peer_at, control, begin)?
             }

@@ -1,6 +1,6 @@
 //! The opening of flows: each proves that its starting end was told about it.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -143,12 +143,9 @@ pub(crate) fn open_all<C: Connection>(
         };
         let mut stream: C = connect(socket, peer_at, prepare)?;
         set_stream(&stream, &prepare.point)?;
-        let sent = now_ns();
-        let opening = opening(prepare, flow);
-        stream.write_all(&opening.emit()).map_err(peer("cannot open the flow"))?;
-        read_opening(&mut stream, opening.acceptance())?;
+        let took_ns = open(&mut stream, prepare, flow)?;
         if flow == 0 {
-            opening_rtt_ns = now_ns() - sent;
+            opening_rtt_ns = took_ns;
         }
         set_wait(&SockRef::from(&stream), &prepare.point)?;
         streams.push(stream);
@@ -173,9 +170,7 @@ pub(crate) fn accept_all<C: Connection>(
         };
         set_stream(&stream, &prepare.point)?;
         stream.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
-        let opening = opening(prepare, flow);
-        read_opening(&mut stream, opening)?;
-        stream.write_all(&opening.acceptance().emit()).map_err(peer("cannot accept the flow"))?;
+        admit(&mut stream, prepare, flow)?;
         set_wait(&SockRef::from(&stream), &prepare.point)?;
         streams.push(stream);
     }
@@ -192,6 +187,30 @@ fn set_stream(stream: &impl ByteStream, point: &Point) -> Result<(), Failure> {
         .and_then(|()| socket.set_read_timeout(Some(PEER_WITHIN)))
         .and_then(|()| socket.set_write_timeout(Some(PEER_WITHIN)))
         .map_err(system("set options of a connection"))
+}
+
+/// Opens a flow over a connection; gives the time that it took.
+pub(crate) fn open(
+    stream: &mut (impl Read + Write),
+    prepare: &Prepare,
+    flow: u32,
+) -> Result<u64, Failure> {
+    let opening = opening(prepare, flow);
+    let sent = now_ns();
+    stream.write_all(&opening.emit()).map_err(peer("cannot open the flow"))?;
+    read_opening(stream, opening.acceptance())?;
+    Ok(now_ns() - sent)
+}
+
+/// Waits for a flow to open over a connection.
+pub(crate) fn admit(
+    stream: &mut (impl Read + Write),
+    prepare: &Prepare,
+    flow: u32,
+) -> Result<(), Failure> {
+    let opening = opening(prepare, flow);
+    read_opening(stream, opening)?;
+    stream.write_all(&opening.acceptance().emit()).map_err(peer("cannot accept the flow"))
 }
 
 fn read_opening(stream: &mut impl Read, expected: Opening) -> Result<(), Failure> {

@@ -70,7 +70,9 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     let at = SocketAddr::new(*address, port);
     let (domain, kind, protocol) = match point.transport {
         Transport::Unix => (Domain::UNIX, Type::STREAM, None),
-        Transport::Udp => (Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP)),
+        Transport::Udp | Transport::Quic => {
+            (Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))
+        }
         Transport::Mptcp => (Domain::for_address(at), Type::STREAM, Some(Protocol::MPTCP)),
         Transport::Sctp => (Domain::for_address(at), Type::STREAM, Some(Protocol::SCTP)),
         _ => (Domain::for_address(at), Type::STREAM, Some(Protocol::TCP)),
@@ -96,7 +98,7 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
         return Ok(socket);
     }
     let shares_port = point.transport == Transport::Udp && point.flows > 1;
-    if point.transport.is_reliable() || shares_port {
+    if !point.transport.has_udp() || shares_port {
         // A run's connection lingers in TIME_WAIT, and the next run may use the same port; the
         // flows of a datagram run share their port.
         socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
@@ -118,7 +120,7 @@ pub(crate) fn unix_address(prepare: &Prepare) -> Result<SockAddr, Failure> {
 }
 
 fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
-    if let Some(name) = &point.congestion {
+    if let Some(name) = point.congestion.as_ref().filter(|_| point.transport.has_tcp()) {
         socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
             Failure::System(format!(
                 "cannot use congestion control {name}: {error}; this kernel has {}",

@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod null;
+pub mod quic;
 mod security;
 pub mod tls;
 pub mod udp;

@@ -91,6 +91,8 @@ fn run(levels: &str) -> (EndReport, EndReport) {
 }
 
 const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
+/// How QUIC may wait.
+const QUIC_WAITS: [&str; 2] = ["block", "spin"];
 const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
 
 #[test]
@@ -114,6 +116,36 @@ fn every_reliable_stream_delivers_every_byte_that_was_sent() {
             }
         }
     }
+}
+
+#[test]
+fn a_quic_stream_delivers_every_byte_under_each_of_its_congestion_controls() {
+    for congestion in ["cubic", "reno", "bbr"] {
+        for wait in QUIC_WAITS {
+            for (direction, family) in [("forward", 4), ("reverse", 6)] {
+                let levels = format!(
+                    "pattern=stream transport=quic congestion={congestion} wait={wait} \
+                     direction={direction} family={family}"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.bytes > 0, "{levels}");
+                assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
+                assert_eq!((start.tcp, answer.tcp), (None, None), "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_quic_handshake_that_nobody_answers_is_named() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = closed.local_addr().unwrap();
+    drop(closed);
+    let start = prepare(Role::Start, "pattern=stream transport=quic");
+    let ended = Endpoint::prepare(start).unwrap().run(Some(nobody), &Control::default());
+    let Err(Failure::Peer(said)) = ended else { panic!("{ended:?}") };
+    assert!(said.starts_with(&format!("cannot connect to {nobody}: ")), "{said}");
+    assert!(said.ends_with("nobody is there (connection refused)"), "{said}");
 }
 
 #[test]
@@ -168,8 +200,11 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
 #[test]
 fn each_round_trip_is_recorded_once() {
     for pattern in ["ping-pong", "exchange"] {
-        for transport in ["tcp", "udp", "mptcp", "tls", "unix"] {
+        for transport in ["tcp", "udp", "mptcp", "tls", "quic", "unix"] {
             for (payload, wait) in [(1, "block"), (64, "spin"), (512, "epoll"), (3, "busy-poll")] {
+                if transport == "quic" && !QUIC_WAITS.contains(&wait) {
+                    continue;
+                }
                 let levels = format!(
                     "pattern={pattern} transport={transport} payload={payload} wait={wait}"
                 );
@@ -188,8 +223,11 @@ fn each_round_trip_is_recorded_once() {
 
 #[test]
 fn several_requests_may_be_under_way_and_differ_from_their_responses() {
-    for transport in ["tcp", "udp", "tls", "unix"] {
+    for transport in ["tcp", "udp", "tls", "quic", "unix"] {
         for wait in ["block", "epoll", "spin"] {
+            if transport == "quic" && !QUIC_WAITS.contains(&wait) {
+                continue;
+            }
             for (payload, response) in [(1, 1000), (1000, 1), (5, 5)] {
                 let levels = format!(
                     "pattern=exchange transport={transport} wait={wait} payload={payload} \
@@ -213,7 +251,7 @@ fn many_flows_share_a_thread() {
         ("stream", "tls", 20),
         ("exchange", "tcp", 200),
         ("exchange", "udp", 50),
-        ("exchange", "tls", 50),
+        ("exchange", "tls", 10),
         ("ping-pong", "unix", 50),
     ] {
         for direction in ["forward", "reverse"] {
@@ -235,7 +273,7 @@ fn many_flows_share_a_thread() {
 
 #[test]
 fn each_connect_exchange_has_a_connection_of_its_own() {
-    for transport in ["tcp", "mptcp", "tls", "unix"] {
+    for transport in ["tcp", "mptcp", "tls", "quic", "unix"] {
         let levels = format!("pattern=connect-exchange transport={transport} payload=1 response=9");
         let (start, answer) = run(&levels);
         assert!(start.counts.calls > 0, "{levels}");
@@ -423,7 +461,7 @@ fn a_transport_that_the_kernel_lacks_is_named() {
 
 #[test]
 fn a_flow_with_a_wrong_token_does_not_open() {
-    for transport in ["tcp", "tls"] {
+    for transport in ["tcp", "tls", "quic"] {
         let levels = format!("pattern=stream transport={transport}");
         let start = prepare(Role::Start, &levels);
         let answer = Prepare { token: [8; 16], ..prepare(Role::Answer, &levels) };
@@ -447,6 +485,21 @@ fn a_tls_handshake_with_an_end_that_speaks_no_tls_is_named() {
     let (_, answer) = both(prepare(Role::Start, "pattern=stream transport=tcp"), tls);
     let said = message(answer);
     assert!(said.starts_with("the flow did not open: the TLS handshake failed: "), "{said}");
+}
+
+#[test]
+fn an_end_that_leaves_during_a_run_is_named_by_the_other() {
+    for transport in ["tcp", "tls", "quic"] {
+        let levels = format!("pattern=exchange transport={transport} payload=1 response=9999");
+        let start =
+            Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(Role::Start, &levels) };
+        // It sends for 50 ms, listens to nothing, and leaves.
+        let leaving = format!("pattern=stream direction=reverse transport={transport}");
+        let answer = Prepare { token: start.token, ..prepare(Role::Answer, &leaving) };
+        let (start, _) = both(start, answer);
+        let Err(Failure::Peer(said)) = start else { panic!("{transport}: {start:?}") };
+        assert!(said.starts_with("the other end stopped answering: "), "{said}");
+    }
 }
 
 #[test]
@@ -476,7 +529,8 @@ proptest! {
         payload in 1u64..200 << 10,
         wait in prop::sample::select(&WAITS[..]),
     ) {
-        for transport in RELIABLE {
+        for transport in RELIABLE.into_iter().chain(["quic"]) {
+            let wait = if transport == "quic" && wait != "spin" { "block" } else { wait };
             for pattern in ["stream", "exchange", "ping-pong"] {
                 let levels = format!(
                     "pattern={pattern} transport={transport} wait={wait} payload={payload}"
@@ -491,7 +545,7 @@ proptest! {
 
 #[test]
 fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
-    for transport in ["tcp", "udp", "tls", "unix"] {
+    for transport in ["tcp", "udp", "tls", "quic", "unix"] {
         let levels = format!("pattern=stream label=given-up transport={transport}");
         let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
         let control = Control::default();

@@ -43,7 +43,7 @@ pub enum Factor {
     Path,
     /// What a load thread does while there is nothing to do: [`Wait`].
     Wait,
-    /// TCP congestion control.
+    /// Congestion control, of TCP or of QUIC.
     Congestion,
     /// TCP_NODELAY: true, false.
     Nodelay,
@@ -185,9 +185,7 @@ impl Factor {
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
         match self {
             Self::Pattern => word(text, Pattern::ALL, &[]),
-            Self::Transport => {
-                word(text, Transport::ALL, &["quic", "rsocket", "rc", "uc", "ud", "smc"])
-            }
+            Self::Transport => word(text, Transport::ALL, &["rsocket", "rc", "uc", "ud", "smc"]),
             Self::Direction => word(text, Direction::ALL, &[]),
             Self::Path => word(text, Path::ALL, &["io-uring"]),
             Self::Wait => word(text, Wait::ALL, &[]),

@@ -76,6 +76,8 @@ words! {
         Sctp = "sctp",
         /// TLS 1.3 over TCP (RFC 8446).
         Tls = "tls",
+        /// QUIC, one stream in a connection (RFC 9000).
+        Quic = "quic",
         /// Nothing: shows what the instrument itself costs.
         Null = "null",
     }
@@ -146,6 +148,11 @@ impl Transport {
         matches!(self, Self::Tcp | Self::Mptcp | Self::Tls)
     }
 
+    /// Whether it travels in the kernel's UDP.
+    pub const fn has_udp(self) -> bool {
+        matches!(self, Self::Udp | Self::Quic)
+    }
+
     /// Whether every byte arrives, in order.
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp | Self::Null)
@@ -186,7 +193,7 @@ pub struct Point {
     /// What a load thread does while there is nothing to do.
     #[serde(default = "block")]
     pub wait: Wait,
-    /// TCP congestion control, set on each socket; absent where there is no TCP.
+    /// Congestion control, of TCP or of QUIC; absent where there is none.
     pub congestion: Option<String>,
     /// TCP_NODELAY; absent where there is no TCP.
     pub nodelay: Option<bool>,

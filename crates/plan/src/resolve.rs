@@ -14,6 +14,9 @@ use crate::point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
 /// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
 const UDP_RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
 
+/// What QUIC may be congestion-controlled by, in the kernel's words: `reno` is New Reno (RFC 9002).
+const QUIC_CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
+
 /// Why levels do not make a point together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
@@ -64,14 +67,19 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         link,
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
         wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
-        congestion: levels.parsed(Factor::Congestion).filter(|_| has_tcp),
+        congestion: match transport {
+            Transport::Quic => {
+                Some(levels.parsed(Factor::Congestion).unwrap_or_else(|| "cubic".to_owned()))
+            }
+            _ => levels.parsed(Factor::Congestion).filter(|_| has_tcp),
+        },
         nodelay: has_tcp.then(|| levels.parsed(Factor::Nodelay).unwrap_or(!is_stream)),
         mss: levels.parsed(Factor::Mss).filter(|_| has_tcp),
         pacing_rate: levels.parsed(Factor::PacingRate).filter(|_| transport == Transport::Tcp),
         dscp: levels.parsed(Factor::Dscp),
         receive_buffer: levels
             .parsed(Factor::ReceiveBuffer)
-            .or((transport == Transport::Udp).then_some(UDP_RECEIVE_BUFFER)),
+            .or(transport.has_udp().then_some(UDP_RECEIVE_BUFFER)),
         send_buffer: levels.parsed(Factor::SendBuffer),
         label: levels.parsed(Factor::Label),
     };
@@ -133,9 +141,9 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Transport, message, "use link = \"loopback\"");
     }
     if pattern == Pattern::ConnectExchange {
-        if !transport.has_tcp() && transport != Transport::Unix {
+        if !transport.has_tcp() && !matches!(transport, Transport::Unix | Transport::Quic) {
             let message = format!("{transport} has no connection for each exchange");
-            return refuse(Factor::Pattern, message, "use tcp, mptcp, tls or unix");
+            return refuse(Factor::Pattern, message, "use tcp, mptcp, tls, quic or unix");
         }
         if flows > 1 || wait != Wait::Block {
             let message = "connect-exchange is carried by one flow that blocks".to_owned();
@@ -150,7 +158,37 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
         return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
     }
+    check_quic(point)?;
     check_path(point)
+}
+
+/// QUIC's connection is driven by the calls of its one flow, and it sets the octet of the DSCP itself,
+/// for ECN.
+fn check_quic(point: &Point) -> Result<(), Contradiction> {
+    let Point { transport, flows, wait, .. } = *point;
+    if transport != Transport::Quic {
+        return Ok(());
+    }
+    let refuse = |factor, message, help: String| Err(contradiction(factor, message, help));
+    if flows > 1 {
+        let message = format!("quic is carried by one flow, not by {flows}");
+        return refuse(Factor::Flows, message, "use flows 1, or another transport".to_owned());
+    }
+    if !matches!(wait, Wait::Block | Wait::Spin) {
+        let message = format!("quic cannot wait by `{wait}`");
+        return refuse(Factor::Wait, message, "use wait block or spin".to_owned());
+    }
+    if let Some(name) = &point.congestion
+        && !QUIC_CONGESTION.contains(&name.as_str())
+    {
+        let message = format!("quic has no congestion control {name}");
+        return refuse(Factor::Congestion, message, format!("use {}", QUIC_CONGESTION.join(", ")));
+    }
+    if point.dscp.is_some() {
+        let message = "quic sets no DSCP".to_owned();
+        return refuse(Factor::Dscp, message, "leave it out, or use another transport".to_owned());
+    }
+    Ok(())
 }
 
 /// A path other than plain calls is one of few transports, and of streams.

@@ -55,7 +55,7 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ("factor missing", "family = [4, 6]\n", "", 3, "which family", "family = [...]"),
     ("empty factor", "[4, 1024]", "[]", 7, "no levels", "at least one level"),
     ("level twice", "[4, 1024]", "[4, 4]", 7, "4 twice", "once"),
-    ("unknown transport", "\"udp\"]", "\"quic\"]", 5, "not a level", "not carried by this version"),
+    ("unknown transport", "\"udp\"]", "\"smc\"]", 5, "not a level", "not carried by this version"),
     ("unknown pattern", "[\"stream\"]", "[\"steam\"]", 4, "not a level", "stream, exchange"),
     ("family 5", "[4, 6]", "[4, 5]", 6, "not a level", "4, 6"),
     ("bad size", "[4, 1024]", "[4, \"1 furlong\"]", 7, "not a level", "64KiB"),
@@ -157,6 +157,19 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         4,
         "udp has no connection",
         "tcp",
+    ),
+    ("quic over flows", "[\"tcp\", \"udp\"]", "[\"quic\"]\nflows = [2]", 6, "one flow", "flows 1"),
+    ("quic by epoll", "[\"tcp\", \"udp\"]", "[\"quic\"]\nwait = [\"epoll\"]", 6, "`epoll`", "spin"),
+    ("quic with a DSCP", "[\"tcp\", \"udp\"]", "[\"quic\"]\ndscp = [46]", 6, "no DSCP", "leave it"),
+    (
+        "congestion control that quic lacks",
+        "[\"tcp\", \"udp\"]\nfamily = [4, 6]\npayload = [4, 1024]\nlink = [\"ethernet:1G\"]\n\
+         [settings]\ncongestion = \"cubic\"",
+        "[\"quic\"]\nfamily = [4, 6]\npayload = [4, 1024]\nlink = [\"ethernet:1G\"]\n\
+         [settings]\ncongestion = \"vegas\"",
+        10,
+        "no congestion control vegas",
+        "cubic, reno, bbr",
     ),
     ("too many flows", "[settings]", "flows = [10001]\n[settings]", 9, "not a level", "1 to 10000"),
     ("quick level unknown", "payload = [4]", "payload = [5]", 17, "[quick] names 5", "a part of"),

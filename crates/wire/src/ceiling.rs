@@ -21,6 +21,11 @@ pub struct Ceiling {
     pub inputs: Inputs,
 }
 
+/// The least that QUIC adds to a stream's bytes in a datagram: a short header of 1 byte and a packet
+/// number of 1 (RFC 9000, section 17.3.1), a STREAM frame's type and number of 1 each (section 19.8),
+/// and the 16 bytes that authenticate the packet (RFC 9001, section 5.3).
+const QUIC_OVERHEAD: u64 = 20;
+
 /// The ceiling of UDP with `payload` bytes in each datagram: a bound.
 ///
 /// Assumes fragments cut by the greedy rule of [`fragments`](crate::fragments). `None` where there
@@ -47,6 +52,31 @@ pub fn tcp_stream_goodput(link: Link, family: Family, option_bytes: u8) -> Optio
             ("family", u64::from(u8::from(family)).into()),
             ("option_bytes", u64::from(option_bytes).into()),
             ("mss_bytes", mss_bytes.into()),
+            ("wire_bytes", wire_bytes.into()),
+        ]),
+    })
+}
+
+/// The ceiling of a QUIC stream in datagrams that fill the MTU: a bound, whatever the implementation,
+/// as it sends no larger ones (RFC 9000, section 14) and no packet has less than [`QUIC_OVERHEAD`].
+///
+/// `None` where there is no wire.
+pub fn quic_goodput(link: Link, family: Family) -> Option<Ceiling> {
+    let wire = link.wire()?;
+    // TCP's header without options is 12 bytes longer than that of UDP (RFC 9293, RFC 768).
+    let datagram_bytes = mss(wire, family, 0) + 12;
+    let payload_bytes = datagram_bytes.checked_sub(QUIC_OVERHEAD)?;
+    let wire_bytes = ethernet_wire_bytes(u64::from(wire.mtu), wire.vlan);
+    Some(Ceiling {
+        kind: Kind::Bound,
+        goodput_bps: share(wire.rate_bps, payload_bytes, wire_bytes)?,
+        formula: "rate_bps * (datagram_bytes - overhead_bytes) / wire_bytes".to_owned(),
+        inputs: inputs([
+            ("link", link.to_string().into()),
+            ("rate_bps", wire.rate_bps.into()),
+            ("family", u64::from(u8::from(family)).into()),
+            ("datagram_bytes", datagram_bytes.into()),
+            ("overhead_bytes", QUIC_OVERHEAD.into()),
             ("wire_bytes", wire_bytes.into()),
         ]),
     })
@@ -166,6 +196,21 @@ mod tests {
                 assert_prints(mbps(ceiling), expected, decimals, text);
             }
         }
+    }
+
+    #[test]
+    fn a_quic_stream_stays_below_its_datagrams_by_20_bytes_each() {
+        for (text, family, expected) in [
+            // 1,452 of 1,538 bytes, 1,432 of 1,538, 8,952 of 9,038.
+            ("ethernet:1G", Family::V4, 944.0832),
+            ("ethernet:1G", Family::V6, 931.0793),
+            ("ethernet:10G,mtu=9000", Family::V4, 9904.8462),
+        ] {
+            let ceiling = quic_goodput(link(text), family);
+            assert_eq!(ceiling.as_ref().map(|ceiling| ceiling.kind), Some(Kind::Bound));
+            assert_prints(mbps(ceiling), expected, 4, text);
+        }
+        assert_eq!(quic_goodput(link("veth"), Family::V4), None);
     }
 
     #[test]

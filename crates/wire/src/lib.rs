@@ -15,7 +15,9 @@ pub mod frame;
 mod link;
 mod violation;
 
-pub use ceiling::{Ceiling, packet_rate, tcp_message_goodput, tcp_stream_goodput, udp_goodput};
+pub use ceiling::{
+    Ceiling, packet_rate, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
+};
 pub use exact::{Exact, Input, Inputs, Kind};
 pub use family::{Family, UnknownFamily};
 pub use floor::{Floor, Path, Switching, one_way_floor, rtt_floor};

@@ -1,0 +1,260 @@
+//! QUIC (RFC 9000), by quinn-proto: a connection with one stream in both directions, driven by the load
+//! thread itself in its calls. What is written leaves at once, as far as the window allows.
+
+mod opening;
+mod port;
+mod settings;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use fabricmark_plan::{Point, Wait};
+use quinn_proto::{
+    Connection, ConnectionHandle, Dir, EndpointEvent, Event, ReadError, Side, StreamEvent,
+    StreamId, VarInt, WriteError,
+};
+
+pub(crate) use self::opening::{QuicListener, connect};
+use self::port::Port;
+use super::bytes::ByteStream;
+use super::is_timeout;
+use crate::control::Control;
+use crate::sockets::PEER_WITHIN;
+use crate::sys;
+
+/// A connection's only stream.
+pub struct QuicStream {
+    socket: Rc<UdpSocket>,
+    port: Rc<RefCell<Port>>,
+    handle: ConnectionHandle,
+    connection: Connection,
+    id: StreamId,
+    /// How long a call waits; not at all where it is to spin.
+    patience: Option<Duration>,
+    /// In order, and not read yet.
+    arrived: VecDeque<Bytes>,
+    /// Whether the other end has finished, and nothing follows what has arrived.
+    has_ended: bool,
+    /// Whether the other end has acknowledged everything, and the end of it.
+    is_acknowledged: bool,
+    /// Why there is no connection any more.
+    lost: Option<String>,
+}
+
+fn failed(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("the QUIC connection failed: {error}"))
+}
+
+impl QuicStream {
+    fn new(
+        socket: &Rc<UdpSocket>,
+        port: &Rc<RefCell<Port>>,
+        handle: ConnectionHandle,
+        connection: Connection,
+    ) -> Self {
+        Self {
+            socket: Rc::clone(socket),
+            port: Rc::clone(port),
+            handle,
+            // The first one that the starting end opens.
+            id: StreamId::new(Side::Client, Dir::Bi, 0),
+            connection,
+            patience: Some(PEER_WITHIN),
+            arrived: VecDeque::new(),
+            has_ended: false,
+            is_acknowledged: false,
+            lost: None,
+        }
+    }
+
+    /// Waits from now on as the point says.
+    pub(crate) fn set_wait(&mut self, point: &Point) {
+        self.patience = (point.wait != Wait::Spin).then_some(Control::LOOK_EVERY);
+    }
+
+    /// Tries again until there is a result; [`io::ErrorKind::WouldBlock`] when patience is over.
+    fn until<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
+        let mut ends = None;
+        loop {
+            if let Some(value) = attempt(self)? {
+                return Ok(value);
+            }
+            if let Some(reason) = &self.lost {
+                return Err(failed(reason));
+            }
+            let has_moved = self.turn()?;
+            let now = Instant::now();
+            let ends = *ends.get_or_insert(now + self.patience.unwrap_or_default());
+            match (has_moved, self.patience) {
+                (true, None) => {}
+                (false, None) => return Err(io::ErrorKind::WouldBlock.into()),
+                (_, Some(_)) if now >= ends => return Err(io::ErrorKind::WouldBlock.into()),
+                (true, Some(_)) => {}
+                (false, Some(_)) => {
+                    let due = self.connection.poll_timeout().map_or(ends, |due| due.min(ends));
+                    self.port.borrow().wait(due.saturating_duration_since(now))?;
+                }
+            }
+        }
+    }
+
+    /// Sends what is to be sent, takes what has arrived, lets timers expire; says whether there was
+    /// anything to take or to expire.
+    fn turn(&mut self) -> io::Result<bool> {
+        let port = &mut *self.port.borrow_mut();
+        let (connection, handle) = (&mut self.connection, self.handle);
+        let now = Instant::now();
+        port.send(connection, now)?;
+        let mut has_moved = port.receive(now, |whose, event| {
+            if whose == handle {
+                connection.handle_event(event);
+            }
+        })?;
+        // The last datagrams of an end that has left may still be in the socket.
+        if !has_moved && port.is_refused && self.lost.is_none() {
+            self.lost = Some("nobody is there (connection refused)".to_owned());
+        }
+        if connection.poll_timeout().is_some_and(|due| due <= now) {
+            connection.handle_timeout(now);
+            has_moved = true;
+        }
+        if !has_moved {
+            return Ok(false);
+        }
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = port.endpoint.handle_event(handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        port.send(connection, now)?;
+        while let Some(event) = connection.poll() {
+            match event {
+                Event::ConnectionLost { reason } => self.lost = Some(reason.to_string()),
+                Event::Stream(StreamEvent::Finished { .. }) => self.is_acknowledged = true,
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Fills a buffer from what has arrived; 0 at the end.
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.arrived.is_empty() && !self.has_ended {
+            self.fetch()?;
+        }
+        let mut filled = 0;
+        while filled < buffer.len()
+            && let Some(bytes) = self.arrived.front_mut()
+        {
+            let part = bytes.len().min(buffer.len() - filled);
+            bytes.copy_to_slice(&mut buffer[filled..filled + part]);
+            filled += part;
+            if bytes.is_empty() {
+                self.arrived.pop_front();
+            }
+        }
+        Ok((filled > 0 || self.has_ended).then_some(filled))
+    }
+
+    /// Takes everything that is there in order; the window that this opens is told with the next turn.
+    fn fetch(&mut self) -> io::Result<()> {
+        let mut stream = self.connection.recv_stream(self.id);
+        let mut chunks = stream.read(true).map_err(failed)?;
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => self.arrived.push_back(chunk.bytes),
+                Ok(None) => {
+                    self.has_ended = true;
+                    break;
+                }
+                Err(ReadError::Blocked) => break,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let _ = chunks.finalize();
+        Ok(())
+    }
+}
+
+impl Read for QuicStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.until(|stream| stream.take(buffer))
+    }
+}
+
+impl Write for QuicStream {
+    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
+        let written =
+            self.until(|stream| match stream.connection.send_stream(stream.id).write(payload) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(WriteError::Blocked) => Ok(None),
+                Err(error) => Err(failed(error)),
+            })?;
+        self.turn()?;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for QuicStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl ByteStream for QuicStream {
+    /// What the stream gave and nobody has read, and the memory of datagrams in the socket.
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        let arrived: usize = self.arrived.iter().map(Bytes::len).sum();
+        Ok(arrived as u64 + sys::waiting_bytes(self.as_fd())?)
+    }
+
+    /// Waits until the other end has acknowledged everything, has closed, or is silent, since nobody
+    /// else would send again what is lost. A silent end is for those to tell who wait for its bytes.
+    fn finish(&mut self) -> io::Result<()> {
+        // A stream that the other end has closed cannot end once more.
+        let _ = self.connection.send_stream(self.id).finish();
+        self.patience = Some(PEER_WITHIN);
+        loop {
+            let heard = self.connection.stats().udp_rx.datagrams;
+            let ended = self.until(|stream| {
+                Ok((stream.is_acknowledged || stream.lost.is_some()).then_some(()))
+            });
+            let is_heard = self.connection.stats().udp_rx.datagrams > heard;
+            match ended {
+                Err(error) if is_timeout(&error) && is_heard => {}
+                Err(error) if !is_timeout(&error) => return Err(error),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Drop for QuicStream {
+    /// Closes the connection, so that the other end need not wait; it asks for nothing that is lost.
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let port = &mut *self.port.borrow_mut();
+        self.connection.close(now, VarInt::from_u32(0), Bytes::new());
+        // The other end may be gone already.
+        let _ = port.send(&mut self.connection, now);
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            let _ = port.endpoint.handle_event(self.handle, event);
+        }
+        if !self.connection.is_drained() {
+            let _ = port.endpoint.handle_event(self.handle, EndpointEvent::drained());
+        }
+    }
+}
