@@ -27,6 +27,7 @@ use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
+use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::pattern::connect_exchange;
 use crate::sockets::{allow_files, bound, peer, side, system};
 use crate::transport::Flow;
@@ -192,14 +193,31 @@ impl Endpoint {
         begin: &dyn Fn(),
         tcp: fn(&S) -> Option<&TcpStream>,
     ) -> Result<EndReport, Failure> {
-        let mut flows: Vec<ByteFlow<S>> = streams.into_iter().map(ByteFlow::new).collect();
+        let Prepare { point, .. } = &self.prepare;
+        if !point.path.is_uring() {
+            let flows = streams.into_iter().map(ByteFlow::new).collect();
+            return self.flows(flows, opening_rtt_ns, control, begin, |f| tcp(f.stream()));
+        }
+        let lay = |stream| UringBytes::new(stream, point, send_bytes(&self.prepare));
+        let flows: Result<Vec<_>, Failure> = streams.into_iter().map(lay).collect();
+        self.flows(flows?, opening_rtt_ns, control, begin, |f| tcp(f.stream()))
+    }
+
+    fn flows<F: Flow>(
+        &self,
+        mut flows: Vec<F>,
+        opening_rtt_ns: u64,
+        control: &Control,
+        begin: &dyn Fn(),
+        tcp: impl Fn(&F) -> Option<&TcpStream>,
+    ) -> Result<EndReport, Failure> {
         let mut report = carry(&mut flows, &self.prepare, control, begin)?;
         report.opening_rtt_ns = opening_rtt_ns;
-        if let Some(first) = flows.first() {
-            report.side = side(&SockRef::from(first.stream()), self.prepare.cpu);
+        if let Some(first) = flows.first().and_then(F::fd) {
+            report.side = side(&SockRef::from(&first), self.prepare.cpu);
         }
         if self.prepare.is_active() {
-            let sockets: Vec<&TcpStream> = flows.iter().filter_map(|f| tcp(f.stream())).collect();
+            let sockets: Vec<&TcpStream> = flows.iter().filter_map(tcp).collect();
             if !sockets.is_empty() {
                 let bytes = self.prepare.point.payload.0;
                 report.tcp = tcp::counters(sockets.into_iter(), bytes, &report.counts)?;
@@ -313,6 +331,11 @@ impl Endpoint {
                 let flows = flows.map(UdpFlow::truncating).collect();
                 self.datagrams(flows, control, begin, |udp| udp)?
             }
+            Path::Uring | Path::UringZeroCopy => {
+                let lay = |udp| UringDatagrams::new(udp, point, send_bytes(&self.prepare));
+                let flows: Result<Vec<_>, Failure> = flows.map(lay).collect();
+                self.datagrams(flows?, control, begin, UringDatagrams::udp)?
+            }
             _ => self.datagrams(flows.collect(), control, begin, |udp| udp)?,
         };
         report.opening_rtt_ns = opening_rtt_ns;
@@ -359,7 +382,21 @@ fn check(point: &Point) -> Result<(), Failure> {
         let message = format!("{} flows are not 1 to {}", point.flows, Point::FLOWS_MAX);
         return Err(Failure::Protocol(message));
     }
+    if point.path.is_uring() {
+        uring::check(point.path)?;
+    }
     Ok(())
+}
+
+/// Bytes of each payload that this end sends; the receiver of a stream sends none.
+fn send_bytes(prepare: &Prepare) -> usize {
+    let point = &prepare.point;
+    let Bytes(bytes) = match (point.pattern, prepare.is_active()) {
+        (_, true) => point.payload,
+        (Pattern::Stream, false) => Bytes(1),
+        (_, false) => point.response.unwrap_or(point.payload),
+    };
+    bytes as usize
 }
 
 fn pin(cpu: Option<u32>) -> Result<(), String> {

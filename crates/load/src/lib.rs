@@ -29,6 +29,7 @@ pub mod path {
     pub mod pages;
     #[expect(unsafe_code, reason = "calls that no safe crate offers")]
     mod sys;
+    pub mod uring;
 }
 mod pacer;
 pub mod pattern {

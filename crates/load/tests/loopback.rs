@@ -160,7 +160,7 @@ fn tcp_counts_its_segments_under_the_congestion_control_that_was_asked_for() {
 
 #[test]
 fn every_path_of_tcp_delivers_every_byte_that_was_sent() {
-    for path in ["copy", "trunc", "zerocopy", "sendfile", "splice"] {
+    for path in ["copy", "trunc", "zerocopy", "sendfile", "splice", "io-uring", "io-uring-zc"] {
         for payload in [1, 1000, 100_000] {
             for wait in ["block", "spin"] {
                 let levels = format!(
@@ -175,8 +175,51 @@ fn every_path_of_tcp_delivers_every_byte_that_was_sent() {
 }
 
 #[test]
+fn every_reliable_stream_passes_through_a_ring_in_both_directions() {
+    for transport in RELIABLE {
+        for direction in ["forward", "reverse"] {
+            // The send buffer is smaller than what is sent at once.
+            for payload in [1, 1000, 300_000] {
+                let levels = format!(
+                    "pattern=stream transport={transport} path=io-uring payload={payload} \
+                     direction={direction} send_buffer=65536"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.bytes > 0, "{levels}");
+                assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn round_trips_pass_through_a_ring() {
+    for transport in ["tcp", "udp", "mptcp", "unix"] {
+        for wait in ["block", "spin"] {
+            for (payload, response, outstanding) in [(1, 1, 1), (1000, 30_000, 1), (300, 7, 100)] {
+                let levels = format!(
+                    "pattern=exchange transport={transport} path=io-uring wait={wait} \
+                     payload={payload} response={response} outstanding={outstanding}"
+                );
+                let (start, answer) = run(&levels);
+                assert!(start.counts.calls > 0, "{levels}");
+                assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
+                assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
+                assert_eq!(start.lost_round_trips, 0, "{levels}");
+            }
+        }
+        let payload = if transport == "udp" { 20_000 } else { 200_000 };
+        let (start, answer) = run(&format!(
+            "pattern=ping-pong transport={transport} path=io-uring payload={payload}"
+        ));
+        assert!(start.counts.calls > 0, "{transport}");
+        assert_eq!(answer.counts.calls, start.counts.calls, "{transport}");
+    }
+}
+
+#[test]
 fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
-    for path in ["copy", "trunc", "mmsg", "gso"] {
+    for path in ["copy", "trunc", "mmsg", "gso", "io-uring", "io-uring-zc"] {
         for (family, payload) in [(4, 16), (6, 512), (4, 8000)] {
             for wait in ["block", "spin"] {
                 let levels = format!(

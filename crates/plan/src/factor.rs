@@ -187,7 +187,7 @@ impl Factor {
             Self::Pattern => word(text, Pattern::ALL, &[]),
             Self::Transport => word(text, Transport::ALL, &["rsocket", "rc", "uc", "ud", "smc"]),
             Self::Direction => word(text, Direction::ALL, &[]),
-            Self::Path => word(text, Path::ALL, &["io-uring"]),
+            Self::Path => word(text, Path::ALL, &[]),
             Self::Wait => word(text, Wait::ALL, &[]),
             Self::Pace => text
                 .parse()

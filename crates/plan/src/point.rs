@@ -112,6 +112,10 @@ words! {
         SendFile = "sendfile",
         /// Through a pipe by splice(2), at both ends.
         Splice = "splice",
+        /// Through io_uring(7): a chain of sends a call, and one receive request for all arrivals.
+        Uring = "io-uring",
+        /// As `io-uring`, but the kernel sends from the program's registered pages.
+        UringZeroCopy = "io-uring-zc",
     }
 }
 
@@ -139,6 +143,13 @@ words! {
         SleepSpin = "sleep-spin",
         /// It spins all the time, on a processor of its own.
         Spin = "spin",
+    }
+}
+
+impl Path {
+    /// Whether it passes through io_uring.
+    pub const fn is_uring(self) -> bool {
+        matches!(self, Self::Uring | Self::UringZeroCopy)
     }
 }
 

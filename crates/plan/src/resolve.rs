@@ -199,6 +199,9 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         Path::Mmsg | Path::Gso => &[Transport::Udp],
         Path::Trunc => &[Transport::Tcp, Transport::Udp],
         Path::ZeroCopy | Path::SendFile | Path::Splice => &[Transport::Tcp],
+        Path::Uring => &[Transport::Tcp, Transport::Mptcp, Transport::Unix, Transport::Udp],
+        // The kernel sends without a copy where the protocol says that it can (SOCK_SUPPORT_ZC).
+        Path::UringZeroCopy => &[Transport::Tcp, Transport::Udp],
     };
     let refuse = |message, help: String| Err(contradiction(Factor::Path, message, help));
     if !carriers.contains(&transport) {
@@ -210,9 +213,24 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let message = format!("the path {path} moves many datagrams a call, not one a departure");
         return refuse(message, "use path copy, or pace closed".to_owned());
     }
-    if pattern != Pattern::Stream {
-        let message = format!("the path {path} carries streams, not {pattern}");
+    let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
+    if is_many && point.pace != Pace::Closed {
+        let message = format!("the path {path} moves many payloads a call, not one a departure");
+        return refuse(message, "use path copy, or pace closed".to_owned());
+    }
+    let (patterns, carried): (&[Pattern], _) = match path {
+        Path::Uring => {
+            (&[Pattern::Stream, Pattern::Exchange, Pattern::PingPong], "streams and exchanges")
+        }
+        _ => (&[Pattern::Stream], "streams"),
+    };
+    if !patterns.contains(&pattern) {
+        let message = format!("the path {path} carries {carried}, not {pattern}");
         return refuse(message, "use path copy".to_owned());
+    }
+    if path.is_uring() && (flows > 1 || !matches!(wait, Wait::Block | Wait::Spin)) {
+        let message = format!("the path {path} is carried by one flow that waits for its ring");
+        return refuse(message, "use flows 1 and wait block or spin".to_owned());
     }
     if flows > 1 || wait == Wait::Epoll {
         let message = format!("the path {path} is carried by one flow without epoll");

@@ -116,6 +116,22 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "path copy",
     ),
     (
+        "a ring for many flows",
+        "[settings]",
+        "path = [\"io-uring\"]\nflows = [10]\n[settings]",
+        9,
+        "its ring",
+        "flows 1",
+    ),
+    (
+        "zero copy of another transport",
+        "[\"tcp\", \"udp\"]",
+        "[\"mptcp\"]\npath = [\"io-uring-zc\"]",
+        6,
+        "none of mptcp",
+        "tcp or udp",
+    ),
+    (
         "flows that block",
         "[settings]",
         "flows = [10]\nwait = [\"block\"]\n[settings]",

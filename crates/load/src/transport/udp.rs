@@ -85,6 +85,29 @@ impl UdpFlow {
         true
     }
 
+    /// Writes its number into a message that is about to be sent.
+    pub(crate) fn number(&mut self, message: &mut [u8], number: u64) {
+        if self.is_numbered {
+            DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
+        }
+        self.next = number;
+    }
+
+    /// The message of so many bytes that a datagram is; nothing for one that is none.
+    pub(crate) fn read_message(&mut self, datagram: &[u8], bytes: usize) -> Option<Message> {
+        if datagram.len() < bytes || self.is_opening(datagram) {
+            return None;
+        }
+        Some(match DatagramHeader::parse(datagram) {
+            Some(header) if self.is_numbered => {
+                // A short message carries 32 bits; the number is the last one sent, or before.
+                let behind = (self.next as u32).wrapping_sub(header.sequence as u32);
+                Message::Numbered(self.next.wrapping_sub(u64::from(behind)))
+            }
+            _ => Message::Next,
+        })
+    }
+
     /// Whether a datagram is the opening again, whose acceptance was lost; it is answered.
     fn is_opening(&self, datagram: &[u8]) -> bool {
         let is_opening = Opening::parse(datagram) == Some(self.opening);
@@ -119,28 +142,17 @@ impl Flow for UdpFlow {
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
-        if self.is_numbered {
-            DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
-        }
+        self.number(message, number);
         self.socket.send(message)?;
-        self.next = number;
         Ok(())
     }
 
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         loop {
             let bytes = self.socket.recv(buffer)?;
-            if bytes < buffer.len() || self.is_opening(&buffer[..bytes]) {
-                continue;
+            if let Some(message) = self.read_message(&buffer[..bytes], buffer.len()) {
+                return Ok(message);
             }
-            return Ok(match DatagramHeader::parse(buffer) {
-                Some(header) if self.is_numbered => {
-                    // A short message carries 32 bits; the number is the last one sent, or before.
-                    let behind = (self.next as u32).wrapping_sub(header.sequence as u32);
-                    Message::Numbered(self.next.wrapping_sub(u64::from(behind)))
-                }
-                _ => Message::Next,
-            });
         }
     }
 

@@ -1,0 +1,107 @@
+//! UDP over io_uring.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabricmark_plan::Point;
+use fabricmark_proto::Failure;
+
+use super::Channel;
+use crate::transport::udp::UdpFlow;
+use crate::transport::{Flow, Message, Moved};
+
+/// A datagram socket whose datagrams pass through a ring. It belongs to the thread that made it.
+pub struct UringDatagrams {
+    /// Goes first, since its requests use the socket.
+    channel: Channel,
+    udp: UdpFlow,
+}
+
+impl UringDatagrams {
+    /// A flow that sends datagrams of `send_bytes` bytes.
+    pub fn new(udp: UdpFlow, point: &Point, send_bytes: usize) -> Result<Self, Failure> {
+        let largest = point.response.map_or(point.payload, |r| r.max(point.payload));
+        // One byte more than a datagram has, so that a longer one is not mistaken for it.
+        let receive_bytes = largest.0 as usize + 1;
+        let channel = Channel::new(udp.socket().as_fd(), point, send_bytes, receive_bytes)?;
+        Ok(Self { channel, udp })
+    }
+
+    /// The flow without its path.
+    pub fn udp(&self) -> &UdpFlow {
+        &self.udp
+    }
+}
+
+impl Flow for UringDatagrams {
+    fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        // A header must not change under a send.
+        if self.channel.out.unfreed > 0 {
+            self.channel.turn(1)?;
+        }
+        if self.channel.out.unfreed > 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        while let Some(slot) = self.channel.slot() {
+            self.udp.next_header().emit(slot);
+            self.channel.fill();
+        }
+        self.channel.send_all()
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        loop {
+            self.channel.await_arrival()?;
+            self.channel.is_over = false;
+            let mut moved = Moved::default();
+            while let Some(arrival) = self.channel.arrived.pop_front() {
+                let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);
+                if self.udp.note(datagram) {
+                    moved.payloads += 1;
+                    moved.bytes += datagram.len() as u64;
+                }
+                self.channel.ring.give_back(arrival.place);
+            }
+            if moved.payloads > 0 {
+                return Ok(moved);
+            }
+        }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.udp.waiting_bytes()
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.udp.number(message, number);
+        self.channel.queue(message)
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        loop {
+            self.channel.await_arrival()?;
+            // An empty datagram is no end.
+            self.channel.is_over = false;
+            let Some(arrival) = self.channel.arrived.pop_front() else { continue };
+            let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);
+            let message = self.udp.read_message(datagram, buffer.len());
+            self.channel.ring.give_back(arrival.place);
+            if let Some(message) = message {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn has_end(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.channel.end()?;
+        self.udp.finish()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.udp.fd()
+    }
+}

@@ -1,0 +1,341 @@
+//! One ring of io_uring for one socket: requests and completions in memory shared with the kernel,
+//! and the buffers that both use.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU16, Ordering::Release};
+use std::time::Duration;
+
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+
+/// Completions that fit into the ring: more than all requests and buffers together can cause, with
+/// the notifications of [`UNFREED_MAX`] sends.
+const COMPLETIONS: u32 = 4096;
+
+/// Zero-copy sends whose pages may still be in use before the next ones have to wait.
+pub(super) const UNFREED_MAX: usize = 1024;
+
+/// The ring's only group of receive buffers.
+const GROUP: u16 = 0;
+
+const SEND: u64 = 1;
+const RECEIVE: u64 = 2;
+
+/// Looks for the last completions of cancelled requests, 1 ms apart.
+const LAST_LOOKS: u32 = 1000;
+
+/// What the kernel says about a request.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// The oldest send under way is over: with so many bytes, or an error.
+    Sent {
+        /// Bytes taken, or the error.
+        result: io::Result<usize>,
+        /// Whether [`Done::Freed`] follows.
+        holds_pages: bool,
+    },
+    /// The pages of a zero-copy send are free again.
+    Freed,
+    /// Bytes are in the receive buffer of this place.
+    Arrived {
+        /// Place of the buffer.
+        place: u16,
+        /// Bytes in it.
+        bytes: usize,
+        /// Whether the receive request goes on.
+        goes_on: bool,
+    },
+    /// The receive request is over without bytes: at the end of the stream, or by an error.
+    Over(io::Result<()>),
+}
+
+/// A ring, its socket, and the memory that requests point into.
+pub(super) struct Ring {
+    ring: IoUring,
+    socket: RawFd,
+    /// Sent from by the kernel.
+    outgoing: Box<[u8]>,
+    is_zero_copy: bool,
+    incoming: Buffers,
+    /// Requests and notifications whose last completion has not been seen.
+    open: u32,
+}
+
+/// Sets a ring up for one thread, whose completions are prepared when it asks for them: the kernel's
+/// advice for new programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). Needs Linux 6.1.
+fn set_up(entries: u32) -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .setup_cqsize(COMPLETIONS)
+        .build(entries)
+}
+
+/// Operations by name that are used and that this kernel lacks; fails where it gives no ring.
+pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
+    let ring = set_up(2)?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let mut used = vec![("send", opcode::Send::CODE), ("receive", opcode::Recv::CODE)];
+    if is_zero_copy {
+        used.push(("zero-copy send", opcode::SendZc::CODE));
+    }
+    Ok(used
+        .into_iter()
+        .filter(|&(_, code)| !probe.is_supported(code))
+        .map(|(name, _)| name)
+        .collect())
+}
+
+impl Ring {
+    /// A ring that takes `requests` requests at once and sends from `outgoing`; it receives into
+    /// `places` buffers, a power of two, of `place_bytes` bytes each. The socket must stay open as long
+    /// as the ring.
+    pub(super) fn new(
+        socket: BorrowedFd<'_>,
+        requests: u32,
+        outgoing: Box<[u8]>,
+        is_zero_copy: bool,
+        (places, place_bytes): (u16, usize),
+    ) -> io::Result<Self> {
+        let ring = set_up(requests)?;
+        let mut incoming = Buffers::new(places, place_bytes);
+        // SAFETY: the entries are page-aligned memory for `places` entries, which lives as long as
+        // the ring does.
+        unsafe {
+            let at = incoming.entries.as_ptr() as u64;
+            ring.submitter().register_buf_ring_with_flags(at, places, GROUP, 0)?;
+        }
+        for place in 0..places {
+            incoming.give(place);
+        }
+        if is_zero_copy {
+            let all = libc::iovec {
+                iov_base: outgoing.as_ptr().cast_mut().cast(),
+                iov_len: outgoing.len(),
+            };
+            // SAFETY: the vector describes `outgoing`, which lives as long as the ring does.
+            unsafe { ring.submitter().register_buffers(&[all])? };
+        }
+        let socket = socket.as_raw_fd();
+        Ok(Self { ring, socket, outgoing, is_zero_copy, incoming, open: 0 })
+    }
+
+    /// What is sent. The kernel may be reading it: a byte changed under a send is sent in one of its
+    /// two forms.
+    pub(super) fn outgoing(&mut self) -> &mut [u8] {
+        &mut self.outgoing
+    }
+
+    /// Prepares a send of this part of `outgoing`; one that is linked to the next holds that back until
+    /// it is over, and cancels it when it falls short. False when the ring is full.
+    pub(super) fn send(&mut self, part: Range<usize>, is_linked: bool) -> bool {
+        let bytes = &self.outgoing[part];
+        let (at, length) = (bytes.as_ptr(), bytes.len() as u32);
+        // Without MSG_WAITALL a short send would not break the chain, and the next payload would
+        // follow half of this one.
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let entry = if self.is_zero_copy {
+            let send = opcode::SendZc::new(Fd(self.socket), at, length).flags(flags);
+            send.buf_index(Some(0)).build()
+        } else {
+            opcode::Send::new(Fd(self.socket), at, length).flags(flags).build()
+        };
+        let link = if is_linked { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
+        self.push(&entry.flags(link).user_data(SEND))
+    }
+
+    /// Prepares a receive that fills one buffer after the other. False when the ring is full.
+    pub(super) fn receive(&mut self) -> bool {
+        let entry = opcode::RecvMulti::new(Fd(self.socket), GROUP).build();
+        self.push(&entry.user_data(RECEIVE))
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: the entry points into `outgoing` or names the group of `incoming`; neither moves, and
+        // both outlive the request, since `drop` waits for its end. The socket outlives the ring.
+        let is_pushed = unsafe { self.ring.submission().push(entry).is_ok() };
+        self.open += u32::from(is_pushed);
+        is_pushed
+    }
+
+    /// Hands requests to the kernel and waits until so many completions are there, or the time is over;
+    /// without any wanted, does no more than is due.
+    pub(super) fn enter(&mut self, wanted: usize, within: Duration) -> io::Result<()> {
+        let result = if wanted == 0 {
+            let submission = self.ring.submission();
+            if submission.is_empty() && !submission.taskrun() && !submission.cq_overflow() {
+                return Ok(());
+            }
+            drop(submission); // publishes what was pushed
+            self.ring.submit()
+        } else {
+            let within = Timespec::from(within);
+            self.ring.submitter().submit_with_args(wanted, &SubmitArgs::new().timespec(&within))
+        };
+        match result {
+            Err(error)
+                if !matches!(
+                    error.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                ) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next completion.
+    pub(super) fn next(&mut self) -> Option<Done> {
+        let entry = self.ring.completion().next()?;
+        let (flags, goes_on) = (entry.flags(), cqueue::more(entry.flags()));
+        if !goes_on {
+            self.open -= 1;
+        }
+        if cqueue::notif(flags) {
+            return Some(Done::Freed);
+        }
+        let result = usize::try_from(entry.result())
+            .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
+        if entry.user_data() == SEND {
+            return Some(Done::Sent { result, holds_pages: goes_on });
+        }
+        match (result, cqueue::buffer_select(flags)) {
+            (Ok(bytes), Some(place)) if bytes > 0 => Some(Done::Arrived { place, bytes, goes_on }),
+            (result, place) => {
+                if let Some(place) = place {
+                    self.incoming.give(place);
+                }
+                Some(Done::Over(result.map(|_| ())))
+            }
+        }
+    }
+
+    /// The first bytes of a receive buffer that has not been given back.
+    pub(super) fn arrived(&self, place: u16, bytes: usize) -> &[u8] {
+        self.incoming.read(place, bytes)
+    }
+
+    /// Lets the kernel fill a receive buffer again.
+    pub(super) fn give_back(&mut self, place: u16) {
+        self.incoming.give(place);
+    }
+
+    /// Ends every request early; their completions say how far they came.
+    pub(super) fn cancel(&self) -> io::Result<()> {
+        match self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // What was not handed over never begins.
+        self.open = self.open.saturating_sub(self.ring.submission().len() as u32);
+        let _ = self.cancel();
+        for _ in 0..LAST_LOOKS {
+            while self.next().is_some() {}
+            if self.open == 0 {
+                return;
+            }
+            let _ = self.enter(1, Duration::from_millis(1));
+        }
+        // The kernel may still use this memory.
+        mem::forget(mem::take(&mut self.outgoing));
+        self.incoming.is_lost = true;
+    }
+}
+
+/// Receive buffers and the ring through which the kernel is given them (io_uring_register(2),
+/// IORING_REGISTER_PBUF_RING).
+struct Buffers {
+    /// Page-aligned, one for each place.
+    entries: NonNull<BufRingEntry>,
+    memory: NonNull<u8>,
+    places: u16,
+    place_bytes: usize,
+    /// Number of buffers given so far, modulo 2^16.
+    given: u16,
+    /// Whether the kernel may write even after the end.
+    is_lost: bool,
+}
+
+/// io_uring_register(2) asks for page alignment.
+const PAGE: usize = 4096;
+
+impl Buffers {
+    fn new(places: u16, place_bytes: usize) -> Self {
+        assert!(places.is_power_of_two() && place_bytes > 0, "the kernel wants a power of two");
+        let (entries, memory) = Self::layouts(places, place_bytes);
+        // SAFETY: neither layout is empty.
+        let (entries, memory) = unsafe { (allocate(entries).cast(), allocate(memory)) };
+        Self { entries, memory, places, place_bytes, given: 0, is_lost: false }
+    }
+
+    fn layouts(places: u16, place_bytes: usize) -> (Layout, Layout) {
+        let of = |bytes| Layout::from_size_align(bytes, PAGE).unwrap_or(Layout::new::<u8>());
+        (of(usize::from(places) * size_of::<BufRingEntry>()), of(usize::from(places) * place_bytes))
+    }
+
+    fn at(&self, place: u16) -> *mut u8 {
+        assert!(place < self.places, "no such buffer");
+        // SAFETY: the place is within the memory.
+        unsafe { self.memory.as_ptr().add(usize::from(place) * self.place_bytes) }
+    }
+
+    fn read(&self, place: u16, bytes: usize) -> &[u8] {
+        let at = self.at(place);
+        // SAFETY: the buffer has `place_bytes` initialised bytes, and the kernel does not write into it
+        // until it is given back, which needs `self` to be borrowed anew.
+        unsafe { slice::from_raw_parts(at, bytes.min(self.place_bytes)) }
+    }
+
+    fn give(&mut self, place: u16) {
+        let at = self.at(place);
+        let index = usize::from(self.given & (self.places - 1));
+        self.given = self.given.wrapping_add(1);
+        // SAFETY: the index is within the entries; the kernel reads an entry after it has seen the
+        // tail behind it, which lies in the part of the first entry that no setter touches.
+        unsafe {
+            let entry = &mut *self.entries.as_ptr().add(index);
+            entry.set_addr(at as u64);
+            entry.set_len(self.place_bytes as u32);
+            entry.set_bid(place);
+            let tail = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.given, Release);
+        }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        if self.is_lost {
+            return;
+        }
+        let (entries, memory) = Self::layouts(self.places, self.place_bytes);
+        // SAFETY: both were allocated with these layouts, and no request is left that uses them.
+        unsafe {
+            dealloc(self.entries.as_ptr().cast(), entries);
+            dealloc(self.memory.as_ptr(), memory);
+        }
+    }
+}
+
+/// Zeroed memory.
+///
+/// # Safety
+/// The layout is not empty.
+unsafe fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: as the caller promises.
+    NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
