@@ -1,5 +1,6 @@
 //! One end of a run: sockets made ready, flows opened, the pattern carried out, everything counted.
 
+mod connections;
 mod quic;
 
 use std::io;
@@ -13,29 +14,26 @@ use std::time::Duration;
 
 use fabricmark_plan::{INTERVAL_MIN, Path, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
-use fabricmark_record::Series;
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
 
-use crate::carry::{carry, messages, note_asked, pacer};
-use crate::clock::{self, now_ns};
+use crate::carry::carry;
+use crate::clock;
 use crate::control::Control;
 use crate::counters::Surroundings;
-use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
+use crate::options::{self, QuickAck};
 use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
-use crate::pattern::connect_exchange;
-use crate::sockets::{allow_files, bound, peer, side, system};
+use crate::sockets::{allow_files, bound, side, system};
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
-use crate::watch::watched;
 use crate::{sys, tcp};
 
 /// A run's end whose sockets are ready.
@@ -171,6 +169,11 @@ impl Endpoint {
     ) -> Result<EndReport, Failure> {
         let Prepare { point, .. } = &self.prepare;
         let (is_active, bytes) = (self.prepare.is_active(), point.payload.0 as usize);
+        if let Some(is_set) = point.quickack {
+            let quick = |stream| QuickAck::new(stream, is_set).map_err(system("set TCP_QUICKACK"));
+            let streams: Result<Vec<_>, Failure> = streams.into_iter().map(quick).collect();
+            return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+        }
         let way: fn(TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
             (Path::ZeroCopy, true) => |stream, _| Pages::zerocopy(stream),
             (Path::SendFile, true) => Pages::sendfile,
@@ -226,77 +229,6 @@ impl Endpoint {
         Ok(report)
     }
 
-    fn connect_exchange<C: Connection>(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let (mut request, mut response) = messages(&self.prepare);
-        let mut report = EndReport::default();
-        if let (Role::Start, Some(peer_at)) = (self.prepare.role, peer_at) {
-            // The first connection proves the token; those that follow are as bare as other tools'.
-            let (first, rtt_ns) = open_all::<C>(socket, peer_at, &self.prepare, control)?;
-            if let Some(first) = first.first() {
-                report.side = side(&SockRef::from(first), self.prepare.cpu);
-            }
-            let connect = || {
-                let socket = bound(&self.prepare, 0).map_err(io::Error::other)?;
-                opening::connect::<C>(socket, peer_at, &self.prepare).map_err(io::Error::other)
-            };
-            begin();
-            let (asked, series) = self.watched(control, |gauge| {
-                Ok(match pacer(&self.prepare, control)? {
-                    None => {
-                        let now = || (!control.stop.load(Relaxed)).then(now_ns);
-                        (connect_exchange::ask(connect, &request, &mut response, now, gauge), None)
-                    }
-                    Some(mut pacer) => {
-                        let paced = || pacer.wait();
-                        let asked =
-                            connect_exchange::ask(connect, &request, &mut response, paced, gauge);
-                        (asked, Some(pacer.finish()))
-                    }
-                })
-            });
-            let (asked, pacing) = asked?;
-            note_asked(&mut report, asked.map_err(peer("an exchange failed"))?);
-            report.series = series;
-            report.pacing = pacing;
-            report.opening_rtt_ns = rtt_ns;
-            return Ok(report);
-        }
-        let listener = Listener::<C>::new(socket, self.prepare.point.transport)?;
-        let first = accept_all(&listener, &self.prepare, control)?;
-        if let Some(first) = first.first() {
-            report.side = side(&SockRef::from(first), self.prepare.cpu);
-        }
-        let accept = || {
-            let mut connection = listener.accept()?;
-            connection.shake_hands(&self.prepare.point)?;
-            Ok(connection)
-        };
-        let (counts, series) = self.watched(control, |gauge| {
-            connect_exchange::answer(accept, &mut request, &response, control, gauge)
-        });
-        report.counts = counts.map_err(peer("cannot answer"))?;
-        report.series = series;
-        Ok(report)
-    }
-
-    /// In intervals where they are asked for; no one connection stands for all, so without TCP_INFO.
-    fn watched<R>(
-        &self,
-        control: &Control,
-        carry: impl FnOnce(&Gauge) -> R,
-    ) -> (R, Option<Series>) {
-        match self.prepare.interval_ns {
-            Some(interval) => watched(interval, None, control, carry),
-            None => (carry(&Gauge::default()), None),
-        }
-    }
-
     fn udp(
         &self,
         socket: Socket,
@@ -349,7 +281,17 @@ impl Endpoint {
         begin: &dyn Fn(),
         udp: fn(&F) -> &UdpFlow,
     ) -> Result<EndReport, Failure> {
-        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        let check_mtu = |flows: &[F]| match flows.first() {
+            Some(first) => {
+                let socket = udp(first).socket().as_fd();
+                options::check_mtu(socket, &self.prepare.point, send_bytes(&self.prepare))
+            }
+            None => Ok(()),
+        };
+        check_mtu(&flows)?;
+        let carried = carry(&mut flows, &self.prepare, control, begin);
+        // A smaller MTU may have become known on the way.
+        let mut report = carried.or_else(|failure| check_mtu(&flows).and(Err(failure)))?;
         if let Some(first) = flows.first() {
             report.side = side(&SockRef::from(udp(first).socket()), self.prepare.cpu);
         }

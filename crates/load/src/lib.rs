@@ -22,6 +22,7 @@ mod endpoint;
 pub mod gauge;
 pub mod kernel;
 mod opening;
+mod options;
 pub mod path {
     //! Ways of moving bytes between program and kernel other than one plain call a payload.
     pub mod gso;

@@ -13,6 +13,7 @@ use socket2::{SockRef, Socket};
 
 use crate::clock::now_ns;
 use crate::control::Control;
+use crate::options::labelled;
 use crate::sockets::{PEER_WITHIN, bound, peer, set_wait, system, unix_address};
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
@@ -116,13 +117,32 @@ pub(crate) fn connect<C: Connection>(
         let at = unix_address(prepare)?;
         socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;
     } else {
+        let within = prepare.point.connect_timeout.map_or(PEER_WITHIN, Duration::from);
         socket
-            .connect_timeout(&peer_at.into(), PEER_WITHIN)
-            .map_err(peer(format!("cannot connect to {peer_at}")))?;
+            .connect_timeout(&labelled(peer_at, &prepare.point).into(), within)
+            .map_err(unconnected(peer_at, within))?;
     }
     let mut connection = C::connected(socket)?;
     connection.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
     Ok(connection)
+}
+
+/// Why a connection was not made, and what to look at.
+fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
+    move |error| {
+        let help = match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                "nobody listens there; a filter may also refuse: see `nft list ruleset`".to_owned()
+            }
+            io::ErrorKind::TimedOut => {
+                format!(
+                    "no answer within {within:?}; a filter may drop packets, or raise connect_timeout"
+                )
+            }
+            _ => format!("see `ip route get {}`", at.ip()),
+        };
+        Failure::Peer(format!("cannot connect to {at}: {error}: {help}"))
+    }
 }
 
 /// Opens every flow of a run; gives the time that the first opening took.
@@ -240,6 +260,7 @@ pub(crate) fn open_all_udp(
             None => bound(prepare, 0)?,
         };
         let socket = UdpSocket::from(socket);
+        let peer_at = labelled(peer_at, &prepare.point);
         let took_ns = open_udp(&socket, peer_at, opening(prepare, flow))?;
         if flow == 0 {
             opening_rtt_ns = took_ns;

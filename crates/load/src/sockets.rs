@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::control::Control;
+use crate::options;
 use crate::sys::{self, Direction};
 
 /// Time for the other end to open a flow, or to answer over a reliable one.
@@ -66,8 +66,8 @@ pub(crate) fn allow_files(flows: u32) -> Result<(), Failure> {
 
 /// A socket bound to its address, with the options that the point asks for.
 pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
-    let Prepare { point, address, .. } = prepare;
-    let at = SocketAddr::new(*address, port);
+    let point = &prepare.point;
+    let at = options::local(prepare, port);
     let (domain, kind, protocol) = match point.transport {
         Transport::Unix => (Domain::UNIX, Type::STREAM, None),
         Transport::Udp | Transport::Quic => {
@@ -81,7 +81,12 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
         let transport = point.transport;
         match error.raw_os_error() {
             Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => {
-                Failure::Missing(format!("this kernel has no {transport}: {error}"))
+                let help = match transport {
+                    Transport::Sctp => "run `modprobe sctp`, or leave sctp out",
+                    Transport::Mptcp => "use a kernel with CONFIG_MPTCP, or leave mptcp out",
+                    _ => "leave it out",
+                };
+                Failure::Missing(format!("this kernel has no {transport} ({error}): {help}"))
             }
             Some(libc::ENOPROTOOPT) => Failure::Missing(format!(
                 "{transport} is switched off here: run `sysctl net.mptcp.enabled=1`"
@@ -90,6 +95,7 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
         }
     })?;
     set_options(&socket, point)?;
+    options::set(&socket, prepare)?;
     if point.transport == Transport::Unix {
         if prepare.role == Role::Answer {
             let at = unix_address(prepare)?;
@@ -153,7 +159,8 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     if point.wait == Wait::BusyPoll {
         sys::set_busy_poll(socket.as_fd(), BUSY_POLL_US).map_err(|error| {
             Failure::Missing(format!(
-                "busy polling is refused ({error}): run as root, or raise net.core.busy_poll"
+                "busy polling is refused ({error}): run as root, or run \
+                 `sysctl net.core.busy_read={BUSY_POLL_US}`"
             ))
         })?;
     }

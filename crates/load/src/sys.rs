@@ -112,6 +112,15 @@ pub(crate) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(memory(fd)?[SK_MEMINFO_DROPS]))
 }
 
+/// The MTU of a connected socket's path in bytes, as far as it is known (IP_MTU, ip(7)).
+pub(crate) fn path_mtu(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<usize> {
+    let (level, option) = match is_v6 {
+        false => (libc::IPPROTO_IP, libc::IP_MTU),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    Ok(usize::try_from(get::<libc::c_int>(fd, level, option, 0)?.0).unwrap_or(0))
+}
+
 /// A socket's buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {

@@ -31,6 +31,9 @@ fn prepare(role: Role, levels: &str) -> Prepare {
         port: 0,
         device: "lo".to_owned(),
         cpu: None,
+        interval_ns: None,
+        seed: 1,
+        trace: None,
     }
 }
 

@@ -193,6 +193,43 @@ fn every_reliable_stream_passes_through_a_ring_in_both_directions() {
 }
 
 #[test]
+fn socket_options_let_every_byte_pass() {
+    for (transport, family, options) in [
+        ("tcp", 4, "cork=true"),
+        ("mptcp", 4, "cork=true nodelay=false"),
+        ("tcp", 4, "quickack=true"),
+        ("tcp", 4, "quickack=false wait=epoll flows=3"),
+        ("tcp", 6, "dont_fragment=true flow_label=74565"),
+        ("udp", 6, "dont_fragment=false flow_label=1"),
+        ("tcp", 4, "source=127.0.0.2 connect_timeout=1s"),
+        ("udp", 4, "source=127.0.0.3 dont_fragment=true"),
+        ("tcp", 4, "device=lo"),
+        ("udp", 6, "device=lo"),
+    ] {
+        for pattern in ["stream", "exchange"] {
+            let levels =
+                format!("pattern={pattern} transport={transport} family={family} {options}");
+            let (start, answer) = run(&levels);
+            assert!(start.counts.calls > 0, "{levels}");
+            if pattern == "stream" && transport != "udp" {
+                assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flow_is_opened_from_the_port_that_was_asked_for() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let start = prepare(Role::Start, &format!("pattern=stream transport=udp source_port={port}"));
+    let error = Endpoint::prepare(start).unwrap_err().to_string();
+    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    drop(taken);
+    run(&format!("pattern=ping-pong transport=udp source_port={port}"));
+}
+
+#[test]
 fn round_trips_pass_through_a_ring() {
     for transport in ["tcp", "udp", "mptcp", "unix"] {
         for wait in ["block", "spin"] {

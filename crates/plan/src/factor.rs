@@ -1,9 +1,10 @@
 //! Factors and their levels: the columns of the matrix.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use fabricmark_units::{BitRate, Bytes};
+use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,24 @@ pub enum Factor {
     ReceiveBuffer,
     /// Send buffer asked for.
     SendBuffer,
+    /// TCP_CORK: true, false.
+    Cork,
+    /// TCP_QUICKACK: true, false.
+    QuickAck,
+    /// Whether packets may be fragmented: true for never.
+    DontFragment,
+    /// IPv6 flow label of the end that opens the flow.
+    FlowLabel,
+    /// Mark that routing and filters of this host see (SO_MARK).
+    Mark,
+    /// Address that flows are opened from.
+    Source,
+    /// Port that the flow is opened from.
+    SourcePort,
+    /// Network device that flows are opened through.
+    Device,
+    /// Longest time for a connection to be made.
+    ConnectTimeout,
     /// A name without an effect.
     Label,
 }
@@ -76,9 +95,12 @@ const BUFFER_BYTES_MAX: u64 = 1 << 30;
 /// remembered.
 pub(crate) const OUTSTANDING_MAX: u32 = 65_536;
 
+/// Longest time for a connection: Linux gives up after two minutes by itself (tcp_syn_retries).
+const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
+
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 30] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -99,6 +121,15 @@ impl Factor {
         Self::Dscp,
         Self::ReceiveBuffer,
         Self::SendBuffer,
+        Self::Cork,
+        Self::QuickAck,
+        Self::DontFragment,
+        Self::FlowLabel,
+        Self::Mark,
+        Self::Source,
+        Self::SourcePort,
+        Self::Device,
+        Self::ConnectTimeout,
         Self::Label,
     ];
 
@@ -129,6 +160,15 @@ impl Factor {
             Self::Dscp => "dscp",
             Self::ReceiveBuffer => "receive_buffer",
             Self::SendBuffer => "send_buffer",
+            Self::Cork => "cork",
+            Self::QuickAck => "quickack",
+            Self::DontFragment => "dont_fragment",
+            Self::FlowLabel => "flow_label",
+            Self::Mark => "mark",
+            Self::Source => "source",
+            Self::SourcePort => "source_port",
+            Self::Device => "device",
+            Self::ConnectTimeout => "connect_timeout",
             Self::Label => "label",
         }
     }
@@ -159,6 +199,15 @@ impl Factor {
             Self::Dscp => "differentiated services code point, 0 to 63",
             Self::ReceiveBuffer => "receive buffer asked for",
             Self::SendBuffer => "send buffer asked for",
+            Self::Cork => "TCP_CORK: true or false",
+            Self::QuickAck => "TCP_QUICKACK: true or false",
+            Self::DontFragment => "forbid or allow fragments: true or false",
+            Self::FlowLabel => "IPv6 flow label",
+            Self::Mark => "SO_MARK of both ends' packets",
+            Self::Source => "address that flows are opened from",
+            Self::SourcePort => "port that the flow is opened from",
+            Self::Device => "network device that flows are opened through",
+            Self::ConnectTimeout => "longest time for a connection to be made",
             Self::Label => "a name without an effect, to compare a setting with itself",
         }
     }
@@ -196,7 +245,9 @@ impl Factor {
             Self::PaceWait => word(text, PaceWait::ALL, &[]),
             Self::PacingRate => bit_rate(text),
             Self::Family => word(text, &["4", "6"], &[]),
-            Self::Nodelay => word(text, &["true", "false"], &[]),
+            Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {
+                word(text, &["true", "false"], &[])
+            }
             Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
             Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
             Self::Outstanding => number(text, 1, OUTSTANDING_MAX.into()),
@@ -208,7 +259,23 @@ impl Factor {
             Self::Link => Link::from_str(text)
                 .map(|link| link.to_string())
                 .map_err(|error| LevelError(error.to_string())),
-            Self::Congestion | Self::Label => name(text),
+            // RFC 8200: 20 bits; 0 is no label.
+            Self::FlowLabel => number(text, 1, (1 << 20) - 1),
+            Self::Mark => number(text, 1, u32::MAX.into()),
+            Self::SourcePort => number(text, 1, u16::MAX.into()),
+            Self::Source => {
+                text.parse::<IpAddr>().map(|address| address.to_string()).map_err(|_| {
+                    LevelError(format!("`{text}` is not an address such as 10.0.0.1 or fd00::1"))
+                })
+            }
+            Self::ConnectTimeout => match text.parse::<Nanos>() {
+                Ok(within @ Nanos(1..=CONNECT_TIMEOUT_MAX_NS)) => Ok(within.to_string()),
+                _ => Err(LevelError(format!(
+                    "`{text}` is not a duration such as 400ms, at most 60s"
+                ))),
+            },
+            // The kernel takes at most 15 characters for a device, too (IFNAMSIZ, linux/if.h).
+            Self::Congestion | Self::Device | Self::Label => name(text),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A point: one level of each factor, with every default filled in.
 
 use std::fmt;
+use std::net::IpAddr;
 
-use fabricmark_units::{BitRate, Bytes};
+use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Family, Link};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -220,6 +221,26 @@ pub struct Point {
     pub receive_buffer: Option<Bytes>,
     /// Send buffer asked for in bytes; absent where the kernel tunes it.
     pub send_buffer: Option<Bytes>,
+    /// TCP_CORK: less than a segment waits up to 200 ms for more (tcp(7)); absent for off.
+    pub cork: Option<bool>,
+    /// TCP_QUICKACK, set again after each receive, since the kernel falls back to its own choice
+    /// (tcp(7)); absent for that choice.
+    pub quickack: Option<bool>,
+    /// True where no packet is fragmented, here or on its way; false where every packet may be; absent
+    /// where the kernel decides (IP_MTU_DISCOVER, ip(7)).
+    pub dont_fragment: Option<bool>,
+    /// IPv6 flow label of the end that opens the flow; absent where the kernel chooses.
+    pub flow_label: Option<u32>,
+    /// Mark that routing and filters of this host see (SO_MARK, socket(7)); absent for none.
+    pub mark: Option<u32>,
+    /// Address that flows are opened from; absent for the node's own.
+    pub source: Option<IpAddr>,
+    /// Port that the flow is opened from; absent where the kernel chooses.
+    pub source_port: Option<u16>,
+    /// Network device that flows are opened through (SO_BINDTODEVICE); absent where routing decides.
+    pub device: Option<String>,
+    /// Longest time in nanoseconds for a connection to be made; absent for 5 s.
+    pub connect_timeout: Option<Nanos>,
     /// A name without an effect: two labels compare a setting with itself (an A/A run).
     pub label: Option<String>,
 }
@@ -266,6 +287,15 @@ impl Point {
             Factor::Dscp => number(self.dscp),
             Factor::ReceiveBuffer => bytes(self.receive_buffer),
             Factor::SendBuffer => bytes(self.send_buffer),
+            Factor::Cork => self.cork.map(|is_set| is_set.to_string()),
+            Factor::QuickAck => self.quickack.map(|is_set| is_set.to_string()),
+            Factor::DontFragment => self.dont_fragment.map(|is_set| is_set.to_string()),
+            Factor::FlowLabel => number(self.flow_label),
+            Factor::Mark => number(self.mark),
+            Factor::Source => self.source.map(|address| address.to_string()),
+            Factor::SourcePort => self.source_port.map(|port| port.to_string()),
+            Factor::Device => self.device.clone(),
+            Factor::ConnectTimeout => self.connect_timeout.map(|within| within.to_string()),
             Factor::Label => self.label.clone(),
         }
         .unwrap_or_default()

@@ -49,6 +49,10 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let is_open = pace != Pace::Closed;
     // A slow answer does not hold up an open loop.
     let under_way = if is_open { OUTSTANDING_MAX } else { 1 };
+    let has_ip = !matches!(transport, Transport::Unix | Transport::Null);
+    // QUIC sets what it needs itself, and MPTCP takes few options of IP (net/mptcp/sockopt.c).
+    let sets_ip = has_ip && !matches!(transport, Transport::Mptcp | Transport::Quic);
+    let has_connect = has_ip && !transport.has_udp();
     let point = Point {
         pattern,
         transport,
@@ -81,6 +85,15 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             .parsed(Factor::ReceiveBuffer)
             .or(transport.has_udp().then_some(UDP_RECEIVE_BUFFER)),
         send_buffer: levels.parsed(Factor::SendBuffer),
+        cork: levels.parsed(Factor::Cork).filter(|_| has_tcp),
+        quickack: levels.parsed(Factor::QuickAck).filter(|_| transport == Transport::Tcp),
+        dont_fragment: levels.parsed(Factor::DontFragment).filter(|_| sets_ip),
+        flow_label: levels.parsed(Factor::FlowLabel).filter(|_| sets_ip && family == Family::V6),
+        mark: levels.parsed(Factor::Mark).filter(|_| has_ip),
+        source: levels.parsed(Factor::Source).filter(|_| has_ip),
+        source_port: levels.parsed(Factor::SourcePort).filter(|_| has_ip),
+        device: levels.parsed(Factor::Device).filter(|_| has_ip),
+        connect_timeout: levels.parsed(Factor::ConnectTimeout).filter(|_| has_connect),
         label: levels.parsed(Factor::Label),
     };
     check(&point)?;
@@ -159,6 +172,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
     }
     check_quic(point)?;
+    check_options(point)?;
     check_path(point)
 }
 
@@ -191,6 +205,30 @@ fn check_quic(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
+/// Socket options that do not fit the point.
+fn check_options(point: &Point) -> Result<(), Contradiction> {
+    let refuse = |factor, message, help: &str| Err(contradiction(factor, message, help));
+    if let Some(source) = point.source
+        && source.is_ipv4() != (point.family == Family::V4)
+    {
+        let message = format!("flows over {} cannot be opened from {source}", point.family);
+        return refuse(Factor::Source, message, "use an address of that family, or [[exclude]]");
+    }
+    if point.source_port.is_some() && (point.flows > 1 || point.pattern == Pattern::ConnectExchange)
+    {
+        let message = "one port opens one flow".to_owned();
+        return refuse(Factor::SourcePort, message, "leave out source_port, or use flows 1");
+    }
+    if point.quickack.is_some()
+        && (point.path != Path::Copy || point.pattern == Pattern::ConnectExchange)
+    {
+        let message = "quickack is set again after each receive of path copy".to_owned();
+        let help = "use path copy and pattern stream, exchange or ping-pong";
+        return refuse(Factor::QuickAck, message, help);
+    }
+    Ok(())
+}
+
 /// A path other than plain calls is one of few transports, and of streams.
 fn check_path(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, transport, path, flows, wait, .. } = *point;
@@ -208,10 +246,6 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let words: Vec<&str> = carriers.iter().map(|carrier| carrier.word()).collect();
         let message = format!("the path {path} is none of {transport}");
         return refuse(message, format!("use transport {}, or path copy", words.join(" or ")));
-    }
-    if matches!(path, Path::Mmsg | Path::Gso) && point.pace != Pace::Closed {
-        let message = format!("the path {path} moves many datagrams a call, not one a departure");
-        return refuse(message, "use path copy, or pace closed".to_owned());
     }
     let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
     if is_many && point.pace != Pace::Closed {

@@ -9,10 +9,8 @@ use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use socket2::{SockRef, Socket};
 
 use super::Endpoint;
-use crate::carry::{messages, note_asked};
 use crate::control::Control;
 use crate::opening;
-use crate::pattern::connect_exchange;
 use crate::sockets::{bound, peer, side, system};
 use crate::sys;
 use crate::transport::bytes::ByteStream;
@@ -77,7 +75,6 @@ impl Endpoint {
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        let (request, mut response) = messages(&self.prepare);
         let mut report = EndReport {
             opening_rtt_ns,
             side: side(&SockRef::from(&first), self.prepare.cpu),
@@ -90,9 +87,7 @@ impl Endpoint {
             quic::connect(socket, peer_at, &self.prepare.point).map_err(io::Error::other)
         };
         begin();
-        let asked = connect_exchange::ask(connect, &request, &mut response, control)
-            .map_err(peer("an exchange failed"))?;
-        note_asked(&mut report, asked);
+        self.ask_by_connections(connect, control, &mut report)?;
         Ok(report)
     }
 
@@ -102,13 +97,12 @@ impl Endpoint {
         mut first: QuicStream,
         control: &Control,
     ) -> Result<EndReport, Failure> {
-        let (mut request, response) = messages(&self.prepare);
         let side = side(&SockRef::from(&first), self.prepare.cpu);
         first.finish().map_err(peer("the flow did not open"))?;
         drop(first);
         let accept = || listener.accept();
-        let counts = connect_exchange::answer(accept, &mut request, &response, control)
-            .map_err(peer("cannot answer"))?;
-        Ok(EndReport { side, counts, ..EndReport::default() })
+        let mut report = EndReport { side, ..EndReport::default() };
+        self.answer_by_connections(accept, control, &mut report)?;
+        Ok(report)
     }
 }

@@ -1,0 +1,212 @@
+//! Socket options that a point may ask for beside buffers and TCP's own, and what their refusal means.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabricmark_plan::{Point, Transport};
+use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_wire::Family;
+use socket2::Socket;
+
+use crate::sockets::system;
+use crate::sys;
+use crate::transport::bytes::ByteStream;
+
+/// Sets what must stand before a socket is bound.
+pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
+    let Prepare { point, role, .. } = prepare;
+    let option = |level, name, value| sys::set(socket.as_fd(), level, name, value);
+    if let Some(is_set) = point.cork {
+        socket.set_tcp_cork(is_set).map_err(system("set TCP_CORK"))?;
+    }
+    if let Some(is_set) = point.dont_fragment {
+        let set = match (point.family, is_set) {
+            (Family::V4, true) => {
+                option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+            }
+            (Family::V4, false) => {
+                option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)
+            }
+            (Family::V6, true) => {
+                option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
+            }
+            (Family::V6, false) => {
+                option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)
+            }
+        };
+        set.map_err(system("set whether packets may be fragmented"))?;
+    }
+    if let Some(mark) = point.mark {
+        socket.set_mark(mark).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Failure::Missing(format!(
+                "mark {mark} is refused ({error}): run as root or with CAP_NET_ADMIN"
+            )),
+            _ => system(format!("set mark {mark}"))(error),
+        })?;
+    }
+    if *role == Role::Answer {
+        return Ok(());
+    }
+    if let Some(label) = point.flow_label {
+        // The label itself goes with the address of the other end.
+        option(libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)
+            .map_err(system(format!("set flow label {label}")))?;
+    }
+    if let Some(device) = &point.device {
+        socket.bind_device(Some(device.as_bytes())).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EPERM) => Failure::Missing(format!(
+                    "device {device} is refused ({error}): run as root or with CAP_NET_RAW"
+                )),
+                Some(libc::ENODEV) => {
+                    Failure::System(format!("there is no device {device} here: see `ip link`"))
+                }
+                _ => system(format!("open flows through device {device}"))(error),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Where the socket of an end is bound, given its address and port of old.
+pub(crate) fn local(prepare: &Prepare, port: u16) -> SocketAddr {
+    let Prepare { point, role, address, .. } = prepare;
+    match role {
+        Role::Start => SocketAddr::new(
+            point.source.unwrap_or(*address),
+            if port == 0 { point.source_port.unwrap_or(0) } else { port },
+        ),
+        Role::Answer => SocketAddr::new(*address, port),
+    }
+}
+
+/// The address of the other end, with the flow label of the packets that go there.
+pub(crate) fn labelled(peer_at: SocketAddr, point: &Point) -> SocketAddr {
+    match (peer_at, point.flow_label) {
+        (SocketAddr::V6(mut at), Some(label)) => {
+            // The kernel's form is that of the wire (ipv6(7)).
+            at.set_flowinfo(label.to_be());
+            SocketAddr::V6(at)
+        }
+        _ => peer_at,
+    }
+}
+
+/// Refuses datagrams that would have to be fragmented where that is forbidden.
+pub(crate) fn check_mtu(
+    socket: BorrowedFd<'_>,
+    point: &Point,
+    bytes: usize,
+) -> Result<(), Failure> {
+    if point.transport != Transport::Udp || point.dont_fragment != Some(true) {
+        return Ok(());
+    }
+    let is_v6 = point.family == Family::V6;
+    let mtu = sys::path_mtu(socket, is_v6).map_err(system("read the path's MTU"))?;
+    // RFC 791, RFC 8200, RFC 768.
+    let room = mtu.saturating_sub(if is_v6 { 40 } else { 20 } + 8);
+    if bytes <= room {
+        return Ok(());
+    }
+    Err(Failure::System(format!(
+        "a datagram of {bytes} bytes does not fit the path's MTU of {mtu} with dont_fragment: use a \
+         payload of at most {room}, or leave out dont_fragment"
+    )))
+}
+
+/// A connection that says after each receive whether it acknowledges at once: the kernel takes
+/// TCP_QUICKACK as a hint for now and may leave it at the next packet (tcp(7)). One system call more a
+/// receive.
+#[derive(Debug)]
+pub struct QuickAck {
+    stream: TcpStream,
+    is_set: bool,
+}
+
+impl QuickAck {
+    /// A connection whose first acknowledgements obey, too.
+    pub fn new(stream: TcpStream, is_set: bool) -> io::Result<Self> {
+        let quick = Self { stream, is_set };
+        quick.set()?;
+        Ok(quick)
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn set(&self) -> io::Result<()> {
+        let value = libc::c_int::from(self.is_set);
+        sys::set(self.stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, value)
+    }
+}
+
+impl io::Read for QuickAck {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.stream.read(buffer)?;
+        self.set()?;
+        Ok(bytes)
+    }
+}
+
+impl io::Write for QuickAck {
+    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
+        self.stream.write(payload)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for QuickAck {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl ByteStream for QuickAck {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        self.stream.waiting_bytes()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.stream.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn a_flow_label_stands_in_the_address_as_on_the_wire() {
+        let at: SocketAddr = "[::1]:9".parse().unwrap();
+        let levels =
+            "pattern=stream transport=udp family=6 link=loopback payload=1 flow_label=74565";
+        let levels = levels.split(' ').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            (fabricmark_plan::Factor::named(name).unwrap(), text.to_owned())
+        });
+        let point = fabricmark_plan::resolve(&levels.collect()).unwrap();
+        let socket = UdpSocket::bind("[::1]:0").unwrap();
+        sys::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1).unwrap();
+        socket.connect(labelled(at, &point)).unwrap();
+        let Ok(SocketAddr::V6(peer)) = socket.peer_addr() else { panic!("no address of IPv6") };
+        assert_eq!(peer.flowinfo().to_ne_bytes(), [0, 0x01, 0x23, 0x45]);
+    }
+
+    #[test]
+    fn the_mtu_of_the_path_is_read_from_the_socket() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect("127.0.0.1:9").unwrap();
+        let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        let mtu: usize = mtu.trim().parse().unwrap();
+        // No packet of IPv4 is longer (RFC 791).
+        assert_eq!(sys::path_mtu(socket.as_fd(), false).unwrap(), mtu.min(65_535));
+    }
+}
