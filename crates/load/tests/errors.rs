@@ -3,13 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
-use fabricmark_load::Endpoint;
+use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::{Factor, Where, resolve};
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_units::Nanos;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, apply_filter};
+use fabricmark_wire::Family;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
 
 /// An end of a run of these levels over loopback.
 fn prepare(role: Role, levels: &str) -> Prepare {
@@ -21,13 +26,15 @@ fn prepare(role: Role, levels: &str) -> Prepare {
     };
     let point =
         resolve(&defaults.split(' ').chain(levels.split(' ')).map(level).collect::<Where>());
+    let point = point.unwrap();
+    let address = if point.family == Family::V4 { "127.0.0.1" } else { "::1" };
     Prepare {
         run: 1,
         role,
-        point: point.unwrap(),
+        point,
         duration_ns: Nanos::from_millis(10),
         token: [7; 16],
-        address: "127.0.0.1".parse().unwrap(),
+        address: address.parse().unwrap(),
         port: 0,
         device: "lo".to_owned(),
         cpu: None,
@@ -86,5 +93,151 @@ fn a_host_without_io_uring_is_named_with_the_remedy() {
             assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
             says(&failure, &words);
         }
+    }
+}
+
+/// A rule that all these arguments of a call, by their place, have these values.
+fn arguments(values: &[(u8, i32)]) -> Vec<SeccompRule> {
+    let is = |&(place, value): &(u8, i32)| {
+        let value = u64::from(value.cast_unsigned());
+        SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap()
+    };
+    vec![SeccompRule::new(values.iter().map(is).collect()).unwrap()]
+}
+
+/// What an option of SOL_SOCKET says when the kernel refuses it to an ordinary user.
+fn without_privilege(option: i32, levels: &str) -> Failure {
+    let option = arguments(&[(1, libc::SOL_SOCKET), (2, option)]);
+    refusing(libc::SYS_setsockopt, option, libc::EPERM, || refused(levels))
+}
+
+fn start(levels: &str, peer: SocketAddr) -> Result<EndReport, Failure> {
+    let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+    start.run(Some(peer), &Control::default())
+}
+
+#[test]
+fn an_unknown_congestion_control_names_those_of_the_kernel() {
+    let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let known = std::fs::read_to_string(known).unwrap();
+    let failure = refused("transport=tcp congestion=nonesuch");
+    says(&failure, &["nonesuch"]);
+    says(&failure, &known.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_transport_that_the_kernel_lacks_is_named_with_the_remedy() {
+    for (transport, protocol, remedy) in [
+        ("sctp", libc::IPPROTO_SCTP, "modprobe sctp"),
+        ("mptcp", libc::IPPROTO_MPTCP, "CONFIG_MPTCP"),
+    ] {
+        let levels = format!("transport={transport}");
+        let protocol = arguments(&[(2, protocol)]);
+        let failure =
+            refusing(libc::SYS_socket, protocol, libc::EPROTONOSUPPORT, || refused(&levels));
+        assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+        says(&failure, &["no ", transport, remedy]);
+    }
+}
+
+#[test]
+fn mptcp_that_is_switched_off_is_named_with_the_switch() {
+    let protocol = arguments(&[(2, libc::IPPROTO_MPTCP)]);
+    let refused = || refused("transport=mptcp");
+    let failure = refusing(libc::SYS_socket, protocol, libc::ENOPROTOOPT, refused);
+    assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+    says(&failure, &["switched off", "net.mptcp.enabled=1"]);
+}
+
+#[test]
+fn what_needs_a_privilege_says_which() {
+    for (option, levels, words) in [
+        (
+            libc::SO_BUSY_POLL,
+            "transport=tcp wait=busy-poll",
+            ["busy polling", "net.core.busy_read"],
+        ),
+        (libc::SO_MARK, "transport=udp mark=7", ["mark 7", "CAP_NET_ADMIN"]),
+        (libc::SO_BINDTODEVICE, "transport=tcp device=lo", ["device lo", "CAP_NET_RAW"]),
+    ] {
+        let failure = without_privilege(option, levels);
+        assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+        says(&failure, &words);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    says(&refused("transport=udp device=nonesuch0"), &["no device nonesuch0", "ip link"]);
+}
+
+#[test]
+fn a_buffer_above_the_limit_is_granted_in_part_and_the_grant_is_reported() {
+    let forced = arguments(&[(1, libc::SOL_SOCKET), (2, libc::SO_RCVBUFFORCE)]);
+    let levels = "pattern=ping-pong transport=udp receive_buffer=1GiB";
+    let (start, answer) = refusing(libc::SYS_setsockopt, forced, libc::EPERM, || {
+        let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
+        let peer = SocketAddr::new("127.0.0.1".parse().unwrap(), answering.port());
+        let control = Control::default();
+        thread::scope(|scope| {
+            let answering = scope.spawn(|| answering.run(None, &control));
+            let start = start(levels, peer);
+            control.drain(0, 0);
+            (start.unwrap(), answering.join().unwrap().unwrap())
+        })
+    });
+    for report in [start, answer] {
+        let granted_bytes = report.side.receive_buffer_bytes.unwrap();
+        assert!(granted_bytes > 0 && granted_bytes < 1 << 30, "{granted_bytes}");
+    }
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_named() {
+    for transport in ["tcp", "mptcp"] {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let failure = start(&format!("transport={transport}"), closed).unwrap_err();
+        assert!(matches!(failure, Failure::Peer(_)), "{failure:?}");
+        says(&failure, &[&closed.to_string(), "refused", "nobody listens"]);
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_reached_is_named_with_the_command_that_shows_why() {
+    // The broadcast address of loopback, to which no connection leads.
+    let failure = start("transport=tcp", "127.255.255.255:9".parse().unwrap()).unwrap_err();
+    says(&failure, &["127.255.255.255:9", "unreachable", "ip route get 127.255.255.255"]);
+}
+
+#[test]
+fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
+    // Nobody accepts, and the queue is full after the first connection.
+    let listener =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    listener.bind(&any.into()).unwrap();
+    listener.listen(0).unwrap();
+    let at = listener.local_addr().unwrap().as_socket().unwrap();
+    let _first = std::net::TcpStream::connect(at).unwrap();
+    let failure = start("transport=tcp connect_timeout=30ms", at).unwrap_err();
+    says(&failure, &[&at.to_string(), "30ms", "connect_timeout"]);
+}
+
+#[test]
+fn a_datagram_too_large_for_the_path_names_its_mtu() {
+    for path in ["copy", "io-uring"] {
+        // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
+        let levels = format!("transport=udp family=6 payload=65527 dont_fragment=true path={path}");
+        let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
+        let peer = SocketAddr::new("::1".parse().unwrap(), answering.port());
+        let control = Control::default();
+        let failure = thread::scope(|scope| {
+            let answering = scope.spawn(|| answering.run(None, &control));
+            let failure = start(&levels, peer).unwrap_err();
+            control.give_up();
+            assert_eq!(answering.join().unwrap(), Err(Failure::Aborted));
+            failure
+        });
+        says(&failure, &["65527 bytes", "MTU of 65536", "at most 65488", "dont_fragment"]);
     }
 }
