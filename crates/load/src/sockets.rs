@@ -103,11 +103,19 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
         }
         return Ok(socket);
     }
-    let shares_port = point.transport == Transport::Udp && point.flows > 1;
-    if !point.transport.has_udp() || shares_port {
+    let has_udp = point.transport.has_udp();
+    let is_shared = prepare.role == Role::Answer && point.flows > 1;
+    let is_chosen = prepare.role == Role::Answer || at.port() != 0;
+    if (has_udp && is_shared) || (!has_udp && is_chosen) {
         // A run's connection lingers in TIME_WAIT, and the next run may use the same port; the
-        // flows of a datagram run share their port.
+        // flows of a datagram run share their port. Where the kernel chooses, two sockets that allow
+        // it may get the same one.
         socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
+    } else if !has_udp {
+        // The port is chosen when the other end is known, so that it is only the pair that must be
+        // new (ip(7)).
+        sys::set::<libc::c_int>(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+            .map_err(system("set IP_BIND_ADDRESS_NO_PORT"))?;
     }
     socket.bind(&at.into()).map_err(system(format!("bind {} {at}", point.transport)))?;
     Ok(socket)

@@ -14,6 +14,7 @@ use crate::clock::now_ns;
 use crate::control::Control;
 use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
+use crate::pacer::Pacer;
 use crate::pattern::connect_exchange;
 use crate::sockets::{bound, peer, side};
 use crate::transport::bytes::ByteStream;
@@ -80,7 +81,7 @@ impl Endpoint {
         });
         note_asked(report, asked.map_err(peer("an exchange failed"))?);
         report.series = series;
-        report.pacing = pacer.map(|pacer| pacer.finish());
+        report.pacing = pacer.map(Pacer::finish);
         Ok(())
     }
 

@@ -1,0 +1,94 @@
+//! Both ends of a run in one process.
+
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+
+use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::{Factor, Where, resolve};
+use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Family;
+
+/// An end of a run of these levels over loopback; what is not named has its default.
+pub fn prepare(role: Role, levels: &str) -> Prepare {
+    let mut all = Where::new();
+    let defaults = "payload=512 family=4 link=loopback congestion=cubic";
+    for level in defaults.split(' ').chain(levels.split(' ')) {
+        let (name, text) = level.split_once('=').unwrap();
+        let factor = Factor::named(name).unwrap();
+        all.insert(factor, factor.level(text).unwrap());
+    }
+    let point = resolve(&all).unwrap();
+    let address: IpAddr = match point.family {
+        Family::V4 => "127.0.0.1".parse().unwrap(),
+        Family::V6 => "::1".parse().unwrap(),
+    };
+    Prepare {
+        run: 1,
+        role,
+        point,
+        duration_ns: Nanos::from_millis(50),
+        token: token(levels),
+        address,
+        port: 0,
+        device: "lo".to_owned(),
+        cpu: None,
+        interval_ns: None,
+        seed: 1,
+        trace: None,
+    }
+}
+
+/// Each run has a token of its own, since it names the run's unix socket.
+pub fn token(levels: &str) -> [u8; 16] {
+    let mut token = [9; 16];
+    for (place, byte) in levels.bytes().enumerate() {
+        token[place % 16] = u8::rotate_left(token[place % 16], 3) ^ byte;
+    }
+    token
+}
+
+/// Runs both ends; the passive one is told to drain when the active one is done.
+pub fn both(
+    start: Prepare,
+    answer: Prepare,
+) -> (Result<EndReport, Failure>, Result<EndReport, Failure>) {
+    let address = answer.address;
+    let is_reverse = answer.is_active();
+    let answering = Endpoint::prepare(answer).unwrap();
+    let starting = Endpoint::prepare(start).unwrap();
+    let peer = SocketAddr::new(address, answering.port());
+    let (start_control, answer_control) = (Control::default(), Control::default());
+    let passive = if is_reverse { &start_control } else { &answer_control };
+    let tell = |report: &Result<EndReport, Failure>, passive: &Control| match report {
+        Ok(report) => passive.drain(report.counts.bytes, 20_000_000),
+        Err(_) => passive.give_up(),
+    };
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| {
+            let report = answering.run(None, &answer_control);
+            if is_reverse {
+                tell(&report, passive);
+            }
+            report
+        });
+        let start = starting.run(Some(peer), &start_control);
+        if !is_reverse {
+            tell(&start, passive);
+        }
+        (start, answering.join().unwrap())
+    })
+}
+
+pub fn run(levels: &str) -> (EndReport, EndReport) {
+    let (start, answer) = both(prepare(Role::Start, levels), prepare(Role::Answer, levels));
+    match (start, answer) {
+        (Ok(start), Ok(answer)) => (start, answer),
+        (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
+    }
+}
+
+pub const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
+/// How QUIC may wait.
+pub const QUIC_WAITS: [&str; 2] = ["block", "spin"];
+pub const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
