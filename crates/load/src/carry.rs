@@ -158,7 +158,7 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
     let point = &prepare.point;
     let bytes = match (point.transport, point.path) {
         (Transport::Udp, Path::Trunc) => HEADER_BYTES,
-        // One byte more than a datagram has, so that a longer one is not mistaken for it.
+        // One byte more than a datagram has: who asks for no lengths sees a longer one by it.
         (Transport::Udp, _) => point.payload.0 as usize + 1,
         _ => STREAM_BUFFER_BYTES,
     };

@@ -259,10 +259,6 @@ impl Endpoint {
                 let flows: io::Result<Vec<_>> = flows.map(|udp| lay(udp, point)).collect();
                 self.datagrams(flows.map_err(laid)?, control, begin, GsoFlow::udp)?
             }
-            Path::Trunc => {
-                let flows = flows.map(UdpFlow::truncating).collect();
-                self.datagrams(flows, control, begin, |udp| udp)?
-            }
             Path::Uring | Path::UringZeroCopy => {
                 let lay = |udp| UringDatagrams::new(udp, point, send_bytes(&self.prepare));
                 let flows: Result<Vec<_>, Failure> = flows.map(lay).collect();

@@ -65,7 +65,7 @@ impl Flow for GsoFlow {
             let (bytes, segment) = sys::receive_gro(self.udp.socket().as_fd(), &mut self.buffer)?;
             let mut moved = Moved::default();
             for datagram in self.buffer[..bytes].chunks(segment.max(1)) {
-                if self.udp.note(datagram) {
+                if self.udp.note(datagram, datagram.len()) {
                     moved.payloads += 1;
                     moved.bytes += datagram.len() as u64;
                 }

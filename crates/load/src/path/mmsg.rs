@@ -48,7 +48,7 @@ impl Flow for MmsgFlow {
             let mut moved = Moved::default();
             for place in 0..arrived {
                 let datagram = self.batch.arrived(place);
-                if self.udp.note(datagram) {
+                if self.udp.note(datagram, datagram.len()) {
                     moved.payloads += 1;
                     moved.bytes += datagram.len() as u64;
                 }

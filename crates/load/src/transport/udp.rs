@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fabricmark_plan::{Pattern, Point};
-use fabricmark_proto::{DatagramHeader, Opening, SequenceCounts, SequenceTracker};
+use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, SequenceCounts, SequenceTracker};
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
@@ -15,6 +15,8 @@ use crate::sys;
 #[derive(Debug)]
 pub struct UdpFlow {
     socket: UdpSocket,
+    /// Bytes of a payload of the stream.
+    payload_bytes: usize,
     /// The opening of this flow, as a late copy of it may still arrive.
     opening: Opening,
     next: u64,
@@ -22,7 +24,6 @@ pub struct UdpFlow {
     arrivals: Option<SequenceTracker>,
     /// Whether both directions' messages are long enough for a number.
     is_numbered: bool,
-    flags: RecvFlags,
 }
 
 impl UdpFlow {
@@ -35,19 +36,12 @@ impl UdpFlow {
         let tracks = point.pattern == Pattern::Stream && bits > 0;
         Self {
             socket,
+            payload_bytes,
             opening,
             next: 0,
             arrivals: tracks.then(|| SequenceTracker::new(bits)),
             is_numbered: DatagramHeader::sequence_bits(shortest_bytes) > 0,
-            flags: RecvFlags::empty(),
         }
-    }
-
-    /// The same flow, whose receiver takes only as much of a datagram as its buffer holds.
-    #[must_use]
-    pub fn truncating(mut self) -> Self {
-        self.flags = RecvFlags::TRUNC;
-        self
     }
 
     /// The socket.
@@ -72,14 +66,14 @@ impl UdpFlow {
         self.next -= count;
     }
 
-    /// Notes the arrival of a datagram of the stream; false for one that is none.
-    pub(crate) fn note(&mut self, datagram: &[u8]) -> bool {
-        // No payload is empty, and 0 bytes would read as the end of the stream.
-        if datagram.is_empty() || self.is_opening(datagram) {
+    /// Notes the arrival of a datagram of so many bytes, of which `kept` is the beginning; false for
+    /// one that is no payload of the stream.
+    pub(crate) fn note(&mut self, kept: &[u8], bytes: usize) -> bool {
+        if bytes != self.payload_bytes || (bytes == OPENING_BYTES && self.is_opening(kept)) {
+            self.accept_again(kept);
             return false;
         }
-        if let (Some(tracker), Some(header)) = (&mut self.arrivals, DatagramHeader::parse(datagram))
-        {
+        if let (Some(tracker), Some(header)) = (&mut self.arrivals, DatagramHeader::parse(kept)) {
             tracker.arrive(header.sequence);
         }
         true
@@ -93,12 +87,18 @@ impl UdpFlow {
         self.next = number;
     }
 
-    /// The message of so many bytes that a datagram is; nothing for one that is none.
-    pub(crate) fn read_message(&mut self, datagram: &[u8], bytes: usize) -> Option<Message> {
-        if datagram.len() < bytes || self.is_opening(datagram) {
+    /// The message of `wanted` bytes that a datagram of so many bytes is; nothing for one that is none.
+    pub(crate) fn read_message(
+        &mut self,
+        kept: &[u8],
+        bytes: usize,
+        wanted: usize,
+    ) -> Option<Message> {
+        if bytes != wanted || (bytes == OPENING_BYTES && self.is_opening(kept)) {
+            self.accept_again(kept);
             return None;
         }
-        Some(match DatagramHeader::parse(datagram) {
+        Some(match DatagramHeader::parse(kept) {
             Some(header) if self.is_numbered => {
                 // A short message carries 32 bits; the number is the last one sent, or before.
                 let behind = (self.next as u32).wrapping_sub(header.sequence as u32);
@@ -108,14 +108,19 @@ impl UdpFlow {
         })
     }
 
-    /// Whether a datagram is the opening again, whose acceptance was lost; it is answered.
-    fn is_opening(&self, datagram: &[u8]) -> bool {
-        let is_opening = Opening::parse(datagram) == Some(self.opening);
-        if is_opening {
-            // A lost acceptance is asked for again.
+    /// Whether a datagram begins as the opening does.
+    fn is_opening(&self, kept: &[u8]) -> bool {
+        let opening = self.opening.emit();
+        kept.iter().zip(&opening).all(|(kept, opening)| kept == opening)
+    }
+
+    /// Answers an opening that is repeated because its acceptance was lost, or late.
+    #[cold]
+    fn accept_again(&self, kept: &[u8]) {
+        if self.is_opening(kept) {
+            // Whoever still waits for it asks again.
             let _ = self.socket.send(&self.opening.acceptance().emit());
         }
-        is_opening
     }
 }
 
@@ -130,8 +135,9 @@ impl Flow for UdpFlow {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
         loop {
-            let (kept, bytes) = recv(&self.socket, &mut *buffer, self.flags)?;
-            if self.note(&buffer[..kept]) {
+            // The length is the true one, also of a datagram that does not fit.
+            let (kept, bytes) = recv(&self.socket, &mut *buffer, RecvFlags::TRUNC)?;
+            if self.note(&buffer[..kept], bytes) {
                 return Ok(Moved::one(bytes));
             }
         }
@@ -149,8 +155,9 @@ impl Flow for UdpFlow {
 
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         loop {
-            let bytes = self.socket.recv(buffer)?;
-            if let Some(message) = self.read_message(&buffer[..bytes], buffer.len()) {
+            let (kept, bytes) = recv(&self.socket, &mut *buffer, RecvFlags::TRUNC)?;
+            let wanted = buffer.len();
+            if let Some(message) = self.read_message(&buffer[..kept], bytes, wanted) {
                 return Ok(message);
             }
         }

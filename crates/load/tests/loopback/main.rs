@@ -173,6 +173,8 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
                 let (start, answer) = run(&levels);
                 let sequence = answer.sequence.unwrap();
                 assert!(sequence.unique > 0, "{levels}");
+                let sent = start.counts.calls;
+                assert!(sequence.unique <= sent, "{levels}: sent {sent}, {sequence:?}");
                 let lost = start.counts.calls - sequence.unique;
                 // A dropped buffer of the path gso is one drop of up to 64 datagrams.
                 let most = answer.socket_drops * if path == "gso" { 64 } else { 1 };

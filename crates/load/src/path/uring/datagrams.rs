@@ -56,7 +56,7 @@ impl Flow for UringDatagrams {
             let mut moved = Moved::default();
             while let Some(arrival) = self.channel.arrived.pop_front() {
                 let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);
-                if self.udp.note(datagram) {
+                if self.udp.note(datagram, datagram.len()) {
                     moved.payloads += 1;
                     moved.bytes += datagram.len() as u64;
                 }
@@ -84,7 +84,7 @@ impl Flow for UringDatagrams {
             self.channel.is_over = false;
             let Some(arrival) = self.channel.arrived.pop_front() else { continue };
             let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);
-            let message = self.udp.read_message(datagram, buffer.len());
+            let message = self.udp.read_message(datagram, datagram.len(), buffer.len());
             self.channel.ring.give_back(arrival.place);
             if let Some(message) = message {
                 return Ok(message);
