@@ -125,7 +125,11 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
             };
         }
         Work::Departures { wait: how } => {
-            line += &format!(" --pace fixed:{}/s{}", job.rate_per_s, wait(how));
+            let wait = match how {
+                Wait::Block => "sleep",
+                Wait::Spin => "sleep-spin",
+            };
+            line += &format!(" --pace fixed:{}/s --pace-wait {wait}", job.rate_per_s);
         }
         Work::Stream { .. } | Work::Idle => {}
     }
@@ -213,7 +217,7 @@ mod tests {
             )
         );
         let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback);
-        assert!(slow.ends_with("--pace fixed:9/s --wait block"), "{slow}");
+        assert!(slow.ends_with("--pace fixed:9/s --pace-wait sleep"), "{slow}");
     }
 
     #[test]

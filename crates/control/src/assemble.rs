@@ -14,6 +14,9 @@ use fabricmark_wire::{
 
 use crate::coordinator::Coordinator;
 
+/// Flows from which on a process's memory says something about one of them.
+const FLOWS_TO_SHARE_MEMORY: u32 = 100;
+
 /// The parts of a record that follow from a run.
 pub(crate) struct Parts {
     pub(crate) nodes: Vec<Node>,
@@ -133,7 +136,18 @@ fn figures(
             }
         }
     };
-    Figures { slip_p50_ns: slip(0.5), slip_p99_ns: slip(0.99), ..figures }
+    let peak_bytes = [active, passive]
+        .into_iter()
+        .filter_map(|end| Some(end.usage.as_ref()?.process.max_rss_bytes))
+        .max()
+        .filter(|_| point.flows >= FLOWS_TO_SHARE_MEMORY);
+    Figures {
+        slip_p50_ns: slip(0.5),
+        slip_p99_ns: slip(0.99),
+        memory_per_flow_bytes: peak_bytes
+            .map(|bytes| figure(bytes as f64 / f64::from(point.flows))),
+        ..figures
+    }
 }
 
 /// The hard bound first, then what holds under a condition. A token bucket passes a message that

@@ -68,6 +68,10 @@ pub struct Figures {
     /// The same at the answering end.
     #[serde(default)]
     pub answerer_demand_us_per_transaction: Option<Figure>,
+    /// Peak resident memory of the larger end's process over the flows, where there are at least 100 of
+    /// them: with fewer the program itself is most of it.
+    #[serde(default)]
+    pub memory_per_flow_bytes: Option<Figure>,
     /// Median of how much later than intended payloads or requests departed; absent in a closed loop.
     #[serde(default)]
     pub slip_p50_ns: Option<Figure>,
