@@ -31,7 +31,7 @@ const INTERVAL_TO_WATCH: Nanos = Nanos::from_secs(1);
 /// Nominal coverage of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Bytes of a write where nobody says: netperf's and iperf3's choice for TCP.
+/// Bytes of a write where nobody says: iperf3's choice for TCP.
 const STREAM_BYTES: &str = "131072";
 
 /// Bytes of a datagram where nobody says: fits every MTU.
