@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use fabricmark_plan::{Factor, Where};
+use fabricmark_plan::{Factor, Probe, Where};
 
 /// The levels that were named.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,13 @@ impl Args for Levels {
             } else {
                 option.value_parser(PossibleValuesParser::new(words))
             };
+            if factor == Factor::Probe {
+                // As a flag it asks for the carrier that shows each crossing.
+                option = option
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value(Probe::Udp.word());
+            }
             command = command.arg(option);
         }
         command

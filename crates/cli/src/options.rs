@@ -119,6 +119,9 @@ pub struct Measure {
     /// The other end sends: --direction reverse
     #[arg(long, short = 'R', conflicts_with = "direction")]
     pub reverse: bool,
+    /// Both ends send at once, in flows of their own: --direction both
+    #[arg(long, conflicts_with_all = ["direction", "reverse"])]
+    pub bidir: bool,
     /// Socket buffers of both ends, each way
     #[arg(long, short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]

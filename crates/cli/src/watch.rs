@@ -30,7 +30,15 @@ pub struct Watch {
 
 struct Run {
     block: u32,
+    /// What is run: one load, or one in each direction.
+    loads: Vec<Load>,
+}
+
+struct Load {
     pattern: Pattern,
+    direction: Option<Direction>,
+    /// Whether another load runs beside it, so that its lines are marked.
+    is_one_of_two: bool,
     /// The end whose intervals count: who receives a stream, or asks.
     counting: Role,
     /// The end that sends a stream, or asks.
@@ -55,33 +63,31 @@ impl Watch {
 impl Progress for Watch {
     fn begins(&mut self, position: Position, point: &Point, step: &Step) {
         self.line.begins(position, point, step);
-        let is_reverse = point.direction == Some(Direction::Reverse);
-        let sending = if is_reverse { Role::Answer } else { Role::Start };
-        let counting = if point.pattern == Pattern::Stream { sending.other() } else { sending };
-        self.run = (!step.warm_up).then_some(Run {
-            block: step.block,
-            pattern: point.pattern,
-            counting,
-            sending,
-            tcp: None,
-            retransmitted: 0,
-        });
+        let loads = point.loads();
+        let is_one_of_two = loads.len() > 1;
+        let loads = loads.iter().map(|load| Load::of(load, is_one_of_two)).collect();
+        self.run = (!step.warm_up).then_some(Run { block: step.block, loads });
     }
 
-    fn interval(&mut self, end: Role, interval: &Interval) {
+    fn interval(&mut self, load: &Point, end: Role, interval: &Interval) {
         let Some(run) = &mut self.run else { return };
         if self.telling == Telling::Json {
-            let told = json!({ "run": run.block, "end": end, "interval": interval });
+            let direction = load.direction;
+            let told = json!({ "run": run.block, "end": end, "direction": direction, "interval": interval });
             say(&told.to_string());
             return;
         }
-        if end == run.sending {
-            run.tcp.clone_from(&interval.tcp);
+        let Some(load) = run.loads.iter_mut().find(|known| known.direction == load.direction)
+        else {
+            return;
+        };
+        if end == load.sending {
+            load.tcp.clone_from(&interval.tcp);
         }
-        if self.telling == Telling::Quiet || end != run.counting {
+        if self.telling == Telling::Quiet || end != load.counting {
             return;
         }
-        let text = run.line(interval);
+        let text = load.line(interval);
         self.line.clear();
         say(&text);
     }
@@ -92,13 +98,31 @@ impl Progress for Watch {
     }
 }
 
-impl Run {
+impl Load {
+    fn of(point: &Point, is_one_of_two: bool) -> Self {
+        let is_reverse = point.direction == Some(Direction::Reverse);
+        let sending = if is_reverse { Role::Answer } else { Role::Start };
+        let counting = if point.pattern == Pattern::Stream { sending.other() } else { sending };
+        Self {
+            pattern: point.pattern,
+            direction: point.direction,
+            is_one_of_two,
+            counting,
+            sending,
+            tcp: None,
+            retransmitted: 0,
+        }
+    }
+
     /// What moved, and what TCP last said at the sending end.
     fn line(&mut self, interval: &Interval) -> String {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (from, to) = (seconds(interval.start_ns), seconds(interval.end_ns));
         let per_second = interval.calls as f64 / seconds(interval.length_ns().max(1));
         let mut text = format!("{from:7.2} to {to:6.2} s");
+        if let Some(direction) = self.direction.filter(|_| self.is_one_of_two) {
+            text += &format!("  {direction}");
+        }
         match (self.pattern, interval.rate_bps()) {
             (Pattern::Stream, Some(rate_bps)) => {
                 let mbps = rate_bps / 1e6;

@@ -76,6 +76,50 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
 }
 
 #[test]
+fn a_stream_both_ways_is_the_sum_of_its_directions() {
+    for transport in ["tcp", "udp", "unix"] {
+        let answer = json(&format!("stream loopback --bidir --transport {transport} -t 200ms"));
+        let record = &answer["records"][0];
+        let figure = |name: &str| record["figures"][name]["value"].as_f64().unwrap();
+        let (forward, reverse) = (figure("forward_goodput_bps"), figure("reverse_goodput_bps"));
+        assert!(forward > 0.0 && reverse > 0.0, "{transport}: {forward} {reverse}");
+        assert_eq!(figure("goodput_bps"), forward + reverse, "{transport}");
+        let ways: Vec<&str> = record["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|flow| flow["from"].as_str().unwrap())
+            .collect();
+        assert_eq!(ways, ["client", "server"]);
+    }
+}
+
+#[test]
+fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
+    for (line, transport) in [("stream", "tcp"), ("exchange", "udp"), ("stream --bidir", "udp")] {
+        let (pattern, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let line = format!("{pattern} loopback {rest} --probe={transport} -t 200ms");
+        let answer = json(&line);
+        let record = &answer["records"][0];
+        for name in ["idle_rtt_p50_ns", "idle_rtt_p99_ns", "loaded_rtt_p50_ns", "loaded_rtt_p99_ns"]
+        {
+            let value = record["figures"][name]["value"].as_f64();
+            assert!(value.is_some_and(|value| value > 0.0), "{line}: {name}");
+        }
+        let groups: Vec<&str> = record["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|flow| flow["group"].as_str())
+            .filter(|group| *group != "load")
+            .collect();
+        assert_eq!(groups, ["probe-idle", "probe"], "{line}");
+    }
+    // As a flag it takes datagrams, and does not eat the word behind it.
+    expect("stream --probe loopback -t 100ms", 0, &["probe udp", "median round trip, loaded"]);
+}
+
+#[test]
 fn intervals_are_told_while_a_run_lasts() {
     let line = "stream loopback -t 200ms --interval 20ms";
     let text = expect(line, 0, &["0.00 to", "payloads/s", "sent again", "srtt", "cwnd", "goodput"]);

@@ -1,7 +1,7 @@
 //! From what two ends counted to a record.
 
 use fabricmark_lab::{End, Shaper};
-use fabricmark_plan::{Direction, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Pacing, Provenance,
@@ -9,45 +9,91 @@ use fabricmark_record::{
 };
 use fabricmark_units::Bytes;
 use fabricmark_wire::{
-    Link, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
+    Ceiling, Link, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
 };
 
 use crate::coordinator::Coordinator;
+use crate::run::Part;
 
 /// Flows from which on a process's memory says something about one of them.
 const FLOWS_TO_SHARE_MEMORY: u32 = 100;
 
-/// The parts of a record that follow from a run.
+/// What of a record follows from a run.
 pub(crate) struct Parts {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) flow: Flow,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) figures: Figures,
     pub(crate) limits: Limits,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Puts a run's parts together; `queue_drops` are packets dropped in front of the link meanwhile.
+/// Puts a run's parts together, the load first; `queue_drops` are packets dropped in front of the link
+/// meanwhile.
 pub(crate) fn assemble(
     coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
-    ends: Ends,
+    parts: &[Part],
     queue_drops: u64,
 ) -> Parts {
-    let Ends { start, answer } = ends;
+    let is_alone = parts.len() == 1;
+    let (mut flows, mut figures) = (Vec::new(), Vec::new());
+    let mut warnings: Vec<Warning> = Vec::new();
+    let mut nodes: Vec<Node> = Vec::new();
+    for part in parts {
+        let (flow, found, noted) = of_part(part, queue_drops);
+        flows.push(flow);
+        figures.push((part, found));
+        for warning in noted {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    if let Some(Ends { start, answer }) = parts.first().map(|part| &part.ends) {
+        nodes.push(node(coordinator, host, point, End::Client, start));
+        nodes.push(node(coordinator, host, point, End::Server, answer));
+    }
+    // Beside the load, so that one that ran earlier does not count.
+    let at_once = || parts.iter().filter(|part| part.group != Group::ProbeIdle);
+    let cpus = at_once().flat_map(|part| [part.ends.start.side.cpu, part.ends.answer.side.cpu]);
+    let mut cpus: Vec<u32> = cpus.flatten().collect();
+    let threads = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.len() < threads {
+        let processors = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+        let ends = u32::try_from(threads).unwrap_or(u32::MAX);
+        warnings.push(Warning::SharedCpu { ends, processors });
+    }
+    let mut figures = together(&figures);
+    if !is_alone {
+        // What the machine did for one part is not told from what it did for another.
+        figures = Figures {
+            sender_demand_us_per_kib: None,
+            receiver_demand_us_per_kib: None,
+            asker_demand_us_per_transaction: None,
+            answerer_demand_us_per_transaction: None,
+            ..figures
+        };
+    }
+    Parts { nodes, flows, figures, limits: limits(point), warnings }
+}
+
+/// What one part of a run found: its flow, its figures, and what to know before trusting them.
+fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
+    let Part { group, point, ends: Ends { start, answer } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
-    let provenance = provenance(point);
-    let (active, passive) = if is_reverse { (&answer, &start) } else { (&start, &answer) };
-    let figures = figures(point, active, passive, provenance);
-    let limits = limits(point);
+    let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
+    let figures = figures(point, active, passive, provenance(point));
     let drops = drops(point, active, passive, queue_drops);
     let mut warnings = Vec::new();
-    for (end, report) in [(End::Client, &start), (End::Server, &answer)] {
+    for (end, report) in [(End::Client, start), (End::Server, answer)] {
         if let Some(reason) = report.not_pinned.clone() {
             warnings.push(Warning::NotPinned { node: end.name().to_owned(), reason });
         }
     }
-    warnings.extend(above_ceiling(point, &figures, &limits, &passive.counts));
+    warnings.extend(above_ceiling(point, &figures, &limits(point), &passive.counts));
     warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
@@ -57,17 +103,10 @@ pub(crate) fn assemble(
         warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
     }
     warnings.extend(small_buffer(point, passive));
-    if start.side.cpu.is_some() && start.side.cpu == answer.side.cpu {
-        warnings.push(Warning::SharedCpu);
-    }
-    let nodes = vec![
-        node(coordinator, host, point, End::Client, &start),
-        node(coordinator, host, point, End::Server, &answer),
-    ];
     let (from, to) =
         if is_reverse { (End::Server, End::Client) } else { (End::Client, End::Server) };
     let flow = Flow {
-        group: "load".to_owned(),
+        group: group.word().to_owned(),
         from: from.name().to_owned(),
         to: to.name().to_owned(),
         sent: active.counts,
@@ -82,7 +121,33 @@ pub(crate) fn assemble(
         pacing: active.pacing.clone(),
         tcp: active.tcp.clone(),
     };
-    Parts { nodes, flow, figures, limits, warnings }
+    (flow, figures, warnings)
+}
+
+/// The figures of the whole run: those of the load, of a stream both ways the sums, and what the probe
+/// found.
+fn together(parts: &[(&Part, Figures)]) -> Figures {
+    let of = |group: Group| parts.iter().filter(move |(part, _)| part.group == group);
+    let loads: Vec<&Figures> = of(Group::Load).map(|(_, figures)| figures).collect();
+    let mut whole = loads.first().map(|&&first| first).unwrap_or_default();
+    if let [forward, reverse] = loads.as_slice() {
+        let sum = |figure: fn(&Figures) -> Option<Figure>| {
+            let (a, b) = (figure(forward)?, figure(reverse)?);
+            Some(Figure { value: a.value + b.value, provenance: a.provenance })
+        };
+        whole.goodput_bps = sum(|figures| figures.goodput_bps);
+        whole.sent_bps = sum(|figures| figures.sent_bps);
+        whole.payloads_per_s = sum(|figures| figures.payloads_per_s);
+        whole.forward_goodput_bps = forward.goodput_bps;
+        whole.reverse_goodput_bps = reverse.goodput_bps;
+    }
+    if let Some((_, idle)) = of(Group::ProbeIdle).next() {
+        (whole.idle_rtt_p50_ns, whole.idle_rtt_p99_ns) = (idle.rtt_p50_ns, idle.rtt_p99_ns);
+    }
+    if let Some((_, loaded)) = of(Group::Probe).next() {
+        (whole.loaded_rtt_p50_ns, whole.loaded_rtt_p99_ns) = (loaded.rtt_p50_ns, loaded.rtt_p99_ns);
+    }
+    whole
 }
 
 /// A shaped link imitates a wire; a bare veth is what it is.
@@ -154,7 +219,7 @@ fn figures(
 /// fits into it at once, so a shaped link has no floor of the round trip.
 fn limits(point: &Point) -> Limits {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
-    let ceilings = match (point.pattern, point.transport) {
+    let ceilings: Vec<Ceiling> = match (point.pattern, point.transport) {
         (Pattern::Stream, Transport::Udp) => {
             udp_goodput(link, family, payload).into_iter().collect()
         }
@@ -177,6 +242,10 @@ fn limits(point: &Point) -> Limits {
         .collect(),
         (Pattern::Stream, Transport::Quic) => quic_goodput(link, family).into_iter().collect(),
         _ => Vec::new(),
+    };
+    let ceilings = match point.direction {
+        Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
+        _ => ceilings,
     };
     Limits { ceilings, rtt_floor: None }
 }

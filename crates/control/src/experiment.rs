@@ -19,7 +19,8 @@ use fabricmark_units::{Nanos, Stream};
 use fabricmark_wire::Link;
 
 use crate::assemble::assemble;
-use crate::coordinator::{Coordinator, RunResult};
+use crate::coordinator::Coordinator;
+use crate::run::{Run, RunResult};
 
 /// Consecutive runs without a result that end a plan: the network is broken, not the run.
 const INVALID_MAX: u32 = 3;
@@ -91,8 +92,9 @@ pub struct Position {
 pub trait Progress {
     /// A run begins.
     fn begins(&mut self, position: Position, point: &Point, step: &Step);
-    /// An interval of the run under way has ended at one end, where the plan asks for intervals.
-    fn interval(&mut self, _end: Role, _interval: &Interval) {}
+    /// An interval of the run under way has ended at one end of a load, where the plan asks for
+    /// intervals; a stream both ways is two loads, each with its direction.
+    fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
     /// A run is done and its record kept.
     fn ends(&mut self, record: &Record);
 }
@@ -179,15 +181,17 @@ impl History {
     fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
         let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
         let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
-        let members: u64 = (0..plan.groups.len())
+        let members: Vec<usize> = (0..plan.groups.len())
             .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
-            .map(|group| plan.groups[group].len() as u64)
-            .sum();
-        let warm_ups = rest.iter().filter(|step| step.warm_up).count() as u64;
-        let runs = rest.len() as u64 - warm_ups + later_blocks * members;
-        let left = Nanos(runs * plan.duration_ns.0 + warm_ups * plan.warm_up_ns.0);
+            .flat_map(|group| plan.groups[group].iter().copied())
+            .collect();
+        let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
+        let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
+        let now: u64 = rest.iter().map(|step| takes(step.point, step.warm_up)).sum();
+        let left = Nanos(now + later_blocks * later);
+        let runs = rest.len() + later_blocks as usize * members.len();
         let done = self.done.len();
-        Position { done, planned: done + (runs + warm_ups) as usize, block: number, left }
+        Position { done, planned: done + runs, block: number, left }
     }
 }
 
@@ -219,7 +223,8 @@ impl Context<'_> {
         let before = queue_drops(coordinator)?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
-        let result = coordinator.run(plan, point, duration, seed, interrupted, progress)?;
+        let result =
+            Run { plan, point, duration, seed, interrupted }.carry_out(coordinator, progress)?;
         let dropped = queue_drops(coordinator)?.saturating_sub(before);
         let place = Place {
             plan_digest: digest.clone(),
@@ -246,10 +251,10 @@ impl Context<'_> {
         };
         match result {
             RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
-            RunResult::Finished(ends) => {
-                let parts = assemble(coordinator, host, point, *ends, dropped);
+            RunResult::Finished(parts) => {
+                let parts = assemble(coordinator, host, point, &parts, dropped);
                 record.nodes = parts.nodes;
-                record.flows = vec![parts.flow];
+                record.flows = parts.flows;
                 record.figures = parts.figures;
                 record.limits = parts.limits;
                 record.warnings = parts.warnings;

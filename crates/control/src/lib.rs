@@ -9,6 +9,7 @@ mod assemble;
 mod coordinator;
 mod experiment;
 mod node;
+mod run;
 mod traces;
 mod worker;
 

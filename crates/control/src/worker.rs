@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use fabricmark_host::UsageMeter;
-use fabricmark_load::{Control, Endpoint};
+use fabricmark_load::{Control, Endpoint, Event};
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Role, Worker, encode,
 };
@@ -64,6 +64,8 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
 type Said = (u64, Word);
 
 enum Word {
+    /// The run's clock has begun.
+    Begun,
     /// An interval has ended.
     Interval(Box<Interval>),
     /// The run's end is over.
@@ -92,6 +94,7 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
             continue;
         }
         match word {
+            Word::Begun => conversation.on_begun(),
             Word::Interval(interval) => conversation.on_interval(*interval),
             Word::Ended(result) => {
                 hand.run = None;
@@ -143,8 +146,11 @@ impl Hand {
         let wake = self.wake.try_clone().map_err(|error| Failure::System(error.to_string()))?;
         let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
         let teller = Arc::clone(&voice);
-        let control = Control::telling(move |interval| {
-            teller.say(Word::Interval(Box::new(interval.clone())));
+        let control = Control::telling(move |event| {
+            teller.say(match event {
+                Event::Begun => Word::Begun,
+                Event::Interval(interval) => Word::Interval(Box::new(interval.clone())),
+            });
         });
         self.run = Some(Run { control: Arc::new(control), voice, waiting: None });
         match role {

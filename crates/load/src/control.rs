@@ -7,8 +7,17 @@ use std::time::Duration;
 use fabricmark_proto::Failure;
 use fabricmark_record::Interval;
 
-/// Somebody who hears of each interval of a run as it ends, on a thread beside the load.
-struct Listener(Box<dyn Fn(&Interval) + Send + Sync>);
+/// What a run tells of while it is under way.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The flows are open and the run's clock has begun; told by the active end, on the load thread.
+    Begun,
+    /// An interval has ended, where the run has intervals; told on a thread beside the load.
+    Interval(&'a Interval),
+}
+
+/// Somebody who hears of a run's events.
+struct Listener(Box<dyn Fn(Event<'_>) + Send + Sync>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,15 +55,15 @@ impl Control {
     /// How often a blocked load thread looks at its orders.
     pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-    /// A control whose run tells of each interval as it ends, where it has intervals.
-    pub fn telling(listener: impl Fn(&Interval) + Send + Sync + 'static) -> Self {
+    /// A control whose run tells of its events.
+    pub fn telling(listener: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         Self { listener: Some(Listener(Box::new(listener))), ..Self::default() }
     }
 
-    /// Tells of an interval that has ended.
-    pub(crate) fn tell(&self, interval: &Interval) {
+    /// Tells whoever listens.
+    pub(crate) fn tell(&self, event: Event<'_>) {
         if let Some(Listener(listener)) = &self.listener {
-            listener(interval);
+            listener(event);
         }
     }
 

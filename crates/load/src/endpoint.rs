@@ -20,7 +20,7 @@ use socket2::{SockRef, Socket};
 
 use crate::carry::carry;
 use crate::clock;
-use crate::control::Control;
+use crate::control::{Control, Event};
 use crate::counters::Surroundings;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::options::{self, QuickAck};
@@ -90,6 +90,7 @@ impl Endpoint {
                 control.stop.store(true, Relaxed);
             });
             let begin = || {
+                control.tell(Event::Begun);
                 // The timer waits for it on the other side of the channel as long as this lives.
                 let _ = begun.send(());
             };

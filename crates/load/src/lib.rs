@@ -54,6 +54,6 @@ mod watch;
 
 pub use carry::instrument;
 pub use clock::{Clock, NoTsc, Tsc};
-pub use control::Control;
+pub use control::{Control, Event};
 pub use endpoint::Endpoint;
 pub use pacer::{Pacer, Waiting};

@@ -12,7 +12,7 @@ use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::clock::now_ns;
-use crate::control::Control;
+use crate::control::{Control, Event};
 use crate::gauge::Gauge;
 use crate::sampler::{Probe, Sampler};
 use crate::transport::{Flow, Message, Moved};
@@ -32,7 +32,7 @@ pub(crate) fn watched<R>(
         let sampler = Sampler::begin(now_ns(), interval.0, vec![probe]);
         let watcher = scope.spawn(move || {
             leave_the_processor_of_the_load();
-            sampler.run(&ended, &mut |_, interval| control.tell(interval))
+            sampler.run(&ended, &mut |_, interval| control.tell(Event::Interval(interval)))
         });
         let result = carry(&gauge);
         drop(end);

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
 
 /// What may vary between points.
 #[derive(
@@ -32,6 +32,8 @@ pub enum Factor {
     Outstanding,
     /// Which way a stream flows: [`Direction`].
     Direction,
+    /// What probes the round trip beside the load: [`Probe`], or none.
+    Probe,
     /// Flows at once.
     Flows,
     /// When payloads or requests depart: [`Pace`].
@@ -100,7 +102,7 @@ const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -108,6 +110,7 @@ impl Factor {
         Self::Response,
         Self::Outstanding,
         Self::Direction,
+        Self::Probe,
         Self::Flows,
         Self::Pace,
         Self::PaceWait,
@@ -147,6 +150,7 @@ impl Factor {
             Self::Response => "response",
             Self::Outstanding => "outstanding",
             Self::Direction => "direction",
+            Self::Probe => "probe",
             Self::Flows => "flows",
             Self::Pace => "pace",
             Self::PaceWait => "pace_wait",
@@ -183,6 +187,7 @@ impl Factor {
             Self::Response => "application bytes per response",
             Self::Outstanding => "requests under way at once in each flow",
             Self::Direction => "which way a stream flows",
+            Self::Probe => "a ping-pong beside the load: the round trip idle and loaded",
             Self::Flows => "flows at once",
             Self::Pace => {
                 "when payloads or requests depart: closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
@@ -218,6 +223,7 @@ impl Factor {
             Self::Pattern => Pattern::ALL.iter().map(|word| word.word()).collect(),
             Self::Transport => Transport::ALL.iter().map(|word| word.word()).collect(),
             Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
+            Self::Probe => probes(),
             Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
             Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
@@ -236,6 +242,7 @@ impl Factor {
             Self::Pattern => word(text, Pattern::ALL, &[]),
             Self::Transport => word(text, Transport::ALL, &["rsocket", "rc", "uc", "ud", "smc"]),
             Self::Direction => word(text, Direction::ALL, &[]),
+            Self::Probe => word(text, &probes(), &[]),
             Self::Path => word(text, Path::ALL, &[]),
             Self::Wait => word(text, Wait::ALL, &[]),
             Self::Pace => text
@@ -284,6 +291,11 @@ impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.key())
     }
+}
+
+/// The choices of a probe, and that of none.
+fn probes() -> Vec<&'static str> {
+    ["none"].into_iter().chain(Probe::ALL.iter().map(|word| word.word())).collect()
 }
 
 fn word(text: &str, known: &[impl ToString], later: &[&str]) -> Result<Level, LevelError> {

@@ -11,6 +11,7 @@ mod file;
 mod matrix;
 mod order;
 mod pace;
+mod part;
 mod plan;
 mod point;
 mod problem;
@@ -22,11 +23,12 @@ pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
+pub use part::Group;
 pub use plan::{
     Chart, ChartKind, Compare, Figure, INTERVAL_MIN, INTERVALS_MAX, Plan, Presentation, Table,
     Testbed, Where,
 };
-pub use point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
+pub use point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
 pub use settings::{SettingError, overlay, settings};

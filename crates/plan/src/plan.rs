@@ -124,6 +124,18 @@ pub enum Figure {
     SlipP50,
     /// 99th percentile of how late they departed; median over runs.
     SlipP99,
+    /// Goodput of the forward direction alone, of a stream both ways; mean over runs.
+    ForwardGoodput,
+    /// Goodput of the reverse direction alone; mean over runs.
+    ReverseGoodput,
+    /// Median round trip of the probe before the load; median over runs.
+    IdleRttP50,
+    /// 99th percentile of the probe's round trips before the load; median over runs.
+    IdleRttP99,
+    /// Median round trip of the probe beside the load; median over runs.
+    LoadedRttP50,
+    /// 99th percentile of the probe's round trips beside the load; median over runs.
+    LoadedRttP99,
 }
 
 /// A table: a row for each level of one factor, a column for each combination of others.
@@ -171,7 +183,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 14] = [
+    pub const ALL: [(&str, Self); 20] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -186,15 +198,29 @@ impl Figure {
         ("answerer-demand", Self::AnswererDemand),
         ("slip-p50", Self::SlipP50),
         ("slip-p99", Self::SlipP99),
+        ("forward-goodput", Self::ForwardGoodput),
+        ("reverse-goodput", Self::ReverseGoodput),
+        ("idle-rtt-p50", Self::IdleRttP50),
+        ("idle-rtt-p99", Self::IdleRttP99),
+        ("loaded-rtt-p50", Self::LoadedRttP50),
+        ("loaded-rtt-p99", Self::LoadedRttP99),
     ];
 
     /// The patterns that yield this figure.
     pub fn patterns(self) -> &'static [Pattern] {
         match self {
-            Self::Goodput | Self::PayloadRate | Self::SenderDemand | Self::ReceiverDemand => {
-                &[Pattern::Stream]
-            }
-            Self::SlipP50 | Self::SlipP99 => Pattern::ALL,
+            Self::Goodput
+            | Self::PayloadRate
+            | Self::SenderDemand
+            | Self::ReceiverDemand
+            | Self::ForwardGoodput
+            | Self::ReverseGoodput => &[Pattern::Stream],
+            Self::SlipP50
+            | Self::SlipP99
+            | Self::IdleRttP50
+            | Self::IdleRttP99
+            | Self::LoadedRttP50
+            | Self::LoadedRttP99 => Pattern::ALL,
             // A response of another length makes half of a round trip mean nothing.
             Self::HalfRtt => &[Pattern::PingPong],
             _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange],
@@ -221,6 +247,12 @@ impl Plan {
         Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// What a run of a point takes at least: where it is probed, the probe runs alone first.
+    pub fn run_takes(&self, point: &Point, is_warm_up: bool) -> Nanos {
+        let each = if is_warm_up { self.warm_up_ns } else { self.duration_ns };
+        if point.probe.is_some() { Nanos(2 * each.0) } else { each }
+    }
+
     /// The files of traces that the points name, each once.
     pub fn trace_files(&self) -> BTreeSet<&str> {
         let paces = self.points.iter().map(|point| &point.pace);
@@ -235,6 +267,10 @@ impl Plan {
     /// A lower bound of the time that all runs take: each group stops as early as its rule allows.
     pub fn shortest(&self) -> Nanos {
         let runs = self.stop.runs_min as u64;
-        Nanos(self.points.len() as u64 * (runs * self.duration_ns.0 + self.warm_up_ns.0))
+        let each = |point: &Point| {
+            let (run, warm_up) = (self.run_takes(point, false), self.run_takes(point, true));
+            runs * run.0 + warm_up.0
+        };
+        Nanos(self.points.iter().map(each).sum())
     }
 }

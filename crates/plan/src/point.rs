@@ -91,6 +91,18 @@ words! {
         Forward = "forward",
         /// To the end that opens the flow.
         Reverse = "reverse",
+        /// Both ways at once, in flows of their own.
+        Both = "both",
+    }
+}
+
+words! {
+    /// What carries the ping-pong that runs beside a load, to find the round trip under load.
+    Probe {
+        /// Datagrams: each shows one crossing of the queues.
+        Udp = "udp",
+        /// A connection: what an interactive application beside the load would see.
+        Tcp = "tcp",
     }
 }
 
@@ -189,7 +201,10 @@ pub struct Point {
     pub outstanding: Option<u32>,
     /// Which way a stream flows; absent where both ways are used in turn.
     pub direction: Option<Direction>,
-    /// Flows at once.
+    /// What probes the round trip, first alone, then beside the load; absent where nothing does.
+    #[serde(default)]
+    pub probe: Option<Probe>,
+    /// Flows at once; of a stream both ways, in each.
     #[serde(default = "one_flow")]
     pub flows: u32,
     /// When payloads or requests depart; a rate is that of the whole run, whatever its flows.
@@ -274,6 +289,7 @@ impl Point {
             Factor::Response => bytes(self.response),
             Factor::Outstanding => number(self.outstanding),
             Factor::Direction => self.direction.map(|direction| direction.to_string()),
+            Factor::Probe => self.probe.map(|probe| probe.to_string()),
             Factor::Flows => number(Some(self.flows)),
             Factor::Pace => Some(self.pace.to_string()),
             Factor::PaceWait => self.pace_wait.map(|wait| wait.to_string()),

@@ -8,7 +8,7 @@ use fabricmark_wire::{Family, Link};
 use crate::factor::{Factor, OUTSTANDING_MAX};
 use crate::pace::Pace;
 use crate::plan::Where;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Transport, Wait};
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
 
 /// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
 /// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
@@ -49,7 +49,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let is_open = pace != Pace::Closed;
     // A slow answer does not hold up an open loop.
     let under_way = if is_open { OUTSTANDING_MAX } else { 1 };
-    let has_ip = !matches!(transport, Transport::Unix | Transport::Null);
+    let has_ip = has_ip(transport);
     // QUIC sets what it needs itself, and MPTCP takes few options of IP (net/mptcp/sockopt.c).
     let sets_ip = has_ip && !matches!(transport, Transport::Mptcp | Transport::Quic);
     let has_connect = has_ip && !transport.has_udp();
@@ -64,6 +64,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         direction: is_stream.then(|| {
             levels.word(Factor::Direction, Direction::named).unwrap_or(Direction::Forward)
         }),
+        probe: levels.word(Factor::Probe, Probe::named),
         flows,
         pace,
         pace_wait: is_open
@@ -98,6 +99,10 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     };
     check(&point)?;
     Ok(point)
+}
+
+fn has_ip(transport: Transport) -> bool {
+    !matches!(transport, Transport::Unix | Transport::Null)
 }
 
 struct Levels<'a>(&'a Where);
@@ -171,6 +176,14 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
         return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
     }
+    if point.probe.is_some() && !has_ip(transport) {
+        let message = format!("{transport} shares no network with a probe");
+        return refuse(Factor::Probe, message, "leave out probe, or use another transport");
+    }
+    if point.direction == Some(Direction::Both) && transport == Transport::Null {
+        let message = "nothing flows both ways over null".to_owned();
+        return refuse(Factor::Direction, message, "use direction forward");
+    }
     check_quic(point)?;
     check_options(point)?;
     check_path(point)
@@ -214,10 +227,16 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         let message = format!("flows over {} cannot be opened from {source}", point.family);
         return refuse(Factor::Source, message, "use an address of that family, or [[exclude]]");
     }
-    if point.source_port.is_some() && (point.flows > 1 || point.pattern == Pattern::ConnectExchange)
-    {
+    let has_many = point.flows > 1
+        || point.pattern == Pattern::ConnectExchange
+        || point.direction == Some(Direction::Both);
+    if point.source_port.is_some() && has_many {
         let message = "one port opens one flow".to_owned();
-        return refuse(Factor::SourcePort, message, "leave out source_port, or use flows 1");
+        return refuse(
+            Factor::SourcePort,
+            message,
+            "leave out source_port, or use flows 1 and one direction",
+        );
     }
     if point.quickack.is_some()
         && (point.path != Path::Copy || point.pattern == Pattern::ConnectExchange)

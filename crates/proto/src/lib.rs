@@ -24,4 +24,4 @@ pub use opening::{OPENING_BYTES, Opening, OpeningKind, Token};
 pub use sequence::SequenceTracker;
 
 /// Version of the control conversation and of the data-flow opening; both ends must agree.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;

@@ -349,6 +349,18 @@ fn another_version_is_answered_with_our_own_and_refused() {
 }
 
 #[test]
+fn a_run_has_begun_when_its_active_end_says_so() {
+    let now = Instant(0);
+    let mut conversation = Conversation::new(now, prepare(Role::Start), prepare(Role::Answer));
+    for (from, run, has_begun) in
+        [(Role::Answer, RUN, false), (Role::Start, RUN - 1, false), (Role::Start, RUN, true)]
+    {
+        conversation.on_message(now, from, Report::Begun { run });
+        assert_eq!(conversation.has_begun(), has_begun, "{from:?} {run}");
+    }
+}
+
+#[test]
 fn intervals_pass_through_in_their_order_and_disturb_nothing() {
     let (expected, expected_at, _) = World::new(Manner::Sound, Manner::Sound).drive();
     let mut world = World::new(Manner::TellsOfIntervals, Manner::Sound);

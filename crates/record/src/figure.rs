@@ -78,6 +78,24 @@ pub struct Figures {
     /// 99th percentile of it.
     #[serde(default)]
     pub slip_p99_ns: Option<Figure>,
+    /// The part of `goodput_bps` that flowed forward, of a stream both ways.
+    #[serde(default)]
+    pub forward_goodput_bps: Option<Figure>,
+    /// The part that flowed in reverse.
+    #[serde(default)]
+    pub reverse_goodput_bps: Option<Figure>,
+    /// Median round trip of the probe before the load began.
+    #[serde(default)]
+    pub idle_rtt_p50_ns: Option<Figure>,
+    /// 99th percentile of it.
+    #[serde(default)]
+    pub idle_rtt_p99_ns: Option<Figure>,
+    /// Median round trip of the probe beside the load.
+    #[serde(default)]
+    pub loaded_rtt_p50_ns: Option<Figure>,
+    /// 99th percentile of it.
+    #[serde(default)]
+    pub loaded_rtt_p99_ns: Option<Figure>,
 }
 
 /// What the wire allows for this point; empty on a link that has no wire.
@@ -108,6 +126,12 @@ impl Figures {
             plan::Figure::AnswererDemand => self.answerer_demand_us_per_transaction,
             plan::Figure::SlipP50 => self.slip_p50_ns,
             plan::Figure::SlipP99 => self.slip_p99_ns,
+            plan::Figure::ForwardGoodput => self.forward_goodput_bps,
+            plan::Figure::ReverseGoodput => self.reverse_goodput_bps,
+            plan::Figure::IdleRttP50 => self.idle_rtt_p50_ns,
+            plan::Figure::IdleRttP99 => self.idle_rtt_p99_ns,
+            plan::Figure::LoadedRttP50 => self.loaded_rtt_p50_ns,
+            plan::Figure::LoadedRttP99 => self.loaded_rtt_p99_ns,
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::series::Series;
 /// One flow of a run: what its two ends counted, kept apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// Group of flows that it belongs to.
+    /// What it is for: `load`, or `probe-idle` and `probe` where it finds the round trip before the load
+    /// and beside it.
     pub group: String,
     /// Node that starts the flow.
     pub from: String,

@@ -1,6 +1,6 @@
 //! The record itself.
 
-use fabricmark_plan::{Point, Testbed, Transport};
+use fabricmark_plan::{Group, Point, Testbed, Transport};
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,11 @@ pub struct Instrument {
 }
 
 impl Record {
+    /// The flows of the load: those that probe beside it are left out.
+    pub fn load(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter().filter(|flow| flow.group == Group::Load.word())
+    }
+
     /// The figure that decides when a point has been run often enough: goodput for a stream, mean
     /// round trip for ping-pong, the rate of sending over `null`, where nothing arrives; nothing
     /// where the run does not count.

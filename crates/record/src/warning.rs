@@ -39,8 +39,15 @@ pub enum Warning {
         /// Departures each second that there were.
         achieved_per_s: f64,
     },
-    /// Both ends shared one processor.
-    SharedCpu,
+    /// Ends that ran at once had fewer processors than they are.
+    SharedCpu {
+        /// How many ends.
+        #[serde(default = "two")]
+        ends: u32,
+        /// How many processors.
+        #[serde(default = "one")]
+        processors: u32,
+    },
     /// The load thread could not be bound to a processor.
     NotPinned {
         /// The node.
@@ -60,6 +67,16 @@ pub enum Warning {
         /// How many.
         count: u64,
     },
+}
+
+/// Records of versions before a run had several parts.
+fn two() -> u32 {
+    2
+}
+
+/// See [`two`].
+fn one() -> u32 {
+    1
 }
 
 impl fmt::Display for Warning {
@@ -92,7 +109,12 @@ impl fmt::Display for Warning {
                      {achieved_per_s:.1}: the figures are those of the lower rate"
                 )
             }
-            Self::SharedCpu => write!(f, "both ends ran on one processor"),
+            Self::SharedCpu { ends: 2, processors: 1 } => {
+                write!(f, "both ends ran on one processor")
+            }
+            Self::SharedCpu { ends, processors } => {
+                write!(f, "{ends} ends ran on {processors} processors: each has waited for others")
+            }
             Self::NotPinned { node, reason } => {
                 write!(f, "node {node} was not bound to a processor: {reason}")
             }

@@ -98,7 +98,11 @@ impl<'a> Cell<'a> {
             | Figure::RttP99
             | Figure::RttP999
             | Figure::SlipP50
-            | Figure::SlipP99 => middle.clone(),
+            | Figure::SlipP99
+            | Figure::IdleRttP50
+            | Figure::IdleRttP99
+            | Figure::LoadedRttP50
+            | Figure::LoadedRttP99 => middle.clone(),
             _ => rule.estimate(&values),
         };
         let first = runs.counted.first().copied();
@@ -107,7 +111,7 @@ impl<'a> Cell<'a> {
             let (kind, limit, formula) = limit?;
             Some(Limit { kind, value: limit, share: value? / limit, formula })
         };
-        let flows = || runs.counted.iter().flat_map(|record| &record.flows);
+        let flows = || runs.counted.iter().flat_map(|record| record.load());
         let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
         let is_stream = point.pattern == Pattern::Stream;
         let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(

@@ -1,7 +1,7 @@
 //! Records for other programs: one row or one line a run.
 
 use fabricmark_plan::{Factor, Point};
-use fabricmark_record::{Counts, Drops, Outcome, Record};
+use fabricmark_record::{Counts, Drops, Flow, Outcome, Record};
 use fabricmark_wire::Kind;
 
 /// Every record as a row of CSV, warm-ups included; each column's unit stands in its name.
@@ -99,11 +99,11 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
 }
 
 fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
-    let flows = record.map(|record| record.flows.as_slice()).unwrap_or_default();
+    let flows: Vec<&Flow> = record.map(|record| record.load().collect()).unwrap_or_default();
     let has_flows = !flows.is_empty();
     let (mut sent, mut received) = (Counts::default(), Counts::default());
     let mut drops = Drops::default();
-    for flow in flows {
+    for flow in &flows {
         for (sum, part) in [(&mut sent, flow.sent), (&mut received, flow.received)] {
             sum.calls += part.calls;
             sum.bytes += part.bytes;

@@ -16,6 +16,7 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::Payload => format!("{} B", row(factor, level)),
         Factor::Response => format!("response {} B", row(factor, level)),
         Factor::SendBuffer => format!("send buffer {} B", row(factor, level)),
+        Factor::Probe => format!("probe {level}"),
         Factor::Outstanding => format!("{level} outstanding"),
         Factor::Flows => format!("{level} flows"),
         Factor::Mss => format!("MSS {level} B"),
@@ -75,6 +76,12 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
         Figure::AnswererDemand => "service demand of answering",
         Figure::SlipP50 => "median slip of departures",
         Figure::SlipP99 => "99th percentile of the slip of departures",
+        Figure::ForwardGoodput => "goodput forward",
+        Figure::ReverseGoodput => "goodput in reverse",
+        Figure::IdleRttP50 => "median round trip, idle",
+        Figure::IdleRttP99 => "99th percentile of it, idle",
+        Figure::LoadedRttP50 => "median round trip, loaded",
+        Figure::LoadedRttP99 => "99th percentile of it, loaded",
     }
 }
 
@@ -95,6 +102,12 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::AnswererDemand => "answerer_demand",
         Figure::SlipP50 => "slip_p50",
         Figure::SlipP99 => "slip_p99",
+        Figure::ForwardGoodput => "forward_goodput",
+        Figure::ReverseGoodput => "reverse_goodput",
+        Figure::IdleRttP50 => "idle_rtt_p50",
+        Figure::IdleRttP99 => "idle_rtt_p99",
+        Figure::LoadedRttP50 => "loaded_rtt_p50",
+        Figure::LoadedRttP99 => "loaded_rtt_p99",
     }
 }
 

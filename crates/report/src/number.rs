@@ -16,7 +16,9 @@ pub(crate) struct Unit {
 impl Unit {
     pub(crate) fn of(figure: Figure) -> Self {
         match figure {
-            Figure::Goodput => Self { name: "Mbit/s", size: 1e6, key: "bps" },
+            Figure::Goodput | Figure::ForwardGoodput | Figure::ReverseGoodput => {
+                Self { name: "Mbit/s", size: 1e6, key: "bps" }
+            }
             Figure::PayloadRate | Figure::ExchangeRate => {
                 Self { name: "/s", size: 1.0, key: "per_s" }
             }

@@ -194,9 +194,11 @@ fn origin(rows: &[Row<'_>], column: usize) -> String {
 /// Which direction is better and what counts as the same.
 pub(crate) fn judged_by(figure: Figure) -> (Better, f64) {
     match figure {
-        Figure::Goodput | Figure::PayloadRate | Figure::ExchangeRate => {
-            (Better::Higher, THROUGHPUT_TIE)
-        }
+        Figure::Goodput
+        | Figure::ForwardGoodput
+        | Figure::ReverseGoodput
+        | Figure::PayloadRate
+        | Figure::ExchangeRate => (Better::Higher, THROUGHPUT_TIE),
         _ => (Better::Lower, LATENCY_TIE),
     }
 }

@@ -21,6 +21,16 @@ pub struct Ceiling {
     pub inputs: Inputs,
 }
 
+impl Ceiling {
+    /// The ceiling of both directions together of a link that is full duplex, each as loaded as this one.
+    /// As firm as before: what acknowledgements take of the other direction is left out of it.
+    #[must_use]
+    pub fn both_ways(self) -> Self {
+        let formula = format!("2 * {}", self.formula);
+        Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
+    }
+}
+
 /// The least that QUIC adds to a stream's bytes in a datagram: a short header of 1 byte and a packet
 /// number of 1 (RFC 9000, section 17.3.1), a STREAM frame's type and number of 1 each (section 19.8),
 /// and the 16 bytes that authenticate the packet (RFC 9001, section 5.3).

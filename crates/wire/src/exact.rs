@@ -55,6 +55,12 @@ impl Exact {
         (denominator > 0).then(|| Self(Ratio::new(numerator, denominator)))
     }
 
+    /// Twice as much.
+    #[must_use]
+    pub fn doubled(self) -> Self {
+        Self(self.0 * 2)
+    }
+
     /// The fraction as a double.
     pub fn as_f64(self) -> f64 {
         *self.0.numer() as f64 / *self.0.denom() as f64

@@ -119,6 +119,9 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     if options.reverse {
         put(Factor::Direction, "reverse");
     }
+    if options.bidir {
+        put(Factor::Direction, "both");
+    }
     if let Some(rate) = &options.rate {
         put(Factor::Pace, rate);
     }

@@ -1,6 +1,6 @@
 //! What is seen of a run while it is under way, and beside it.
 
-use fabricmark_load::{Control, Endpoint};
+use fabricmark_load::{Control, Endpoint, Event};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_units::Nanos;
 
@@ -57,7 +57,11 @@ fn each_interval_is_told_of_while_the_run_is_under_way() {
     let mut start = prepare(Role::Start, "pattern=stream transport=null");
     start.interval_ns = Some(Nanos::from_millis(2));
     let (told, heard) = std::sync::mpsc::channel();
-    let control = Control::telling(move |interval| told.send(interval.clone()).unwrap());
+    let control = Control::telling(move |event| {
+        if let Event::Interval(interval) = event {
+            told.send(interval.clone()).unwrap();
+        }
+    });
     let report = Endpoint::prepare(start).unwrap().run(None, &control).unwrap();
     drop(control);
     let heard: Vec<_> = heard.iter().collect();

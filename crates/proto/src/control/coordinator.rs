@@ -7,7 +7,9 @@
 //!       |<- ready, port ---------|                      |
 //!       |<- ready --------------------------------------|
 //!       |-- begin, address and port ------------------->|
-//!       |                        |<== open, payloads ==>|
+//!       |                        |<======= open ========>|
+//!       |<- begun, from the active end -----------------|
+//!       |                        |<====== payloads =====>|
 //!       |<- interval, where asked for, from either end -|
 //!       |<- finished, counts ---------------------------|
 //!       |-- drain, sent count -->|                      |
@@ -117,6 +119,7 @@ pub struct Conversation {
     /// The end that sends the stream or asks; it finishes first.
     active: Role,
     state: State,
+    has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
     output: std::collections::VecDeque<(Role, Order)>,
     intervals: std::collections::VecDeque<(Role, Interval)>,
@@ -139,6 +142,7 @@ impl Conversation {
             answer_address: answer.address,
             active: if start.is_active() { Role::Start } else { Role::Answer },
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
+            has_begun: false,
             deadline: None,
             output: std::collections::VecDeque::new(),
             intervals: std::collections::VecDeque::new(),
@@ -159,6 +163,7 @@ impl Conversation {
             Report::Failed { run, failure } if run == self.run => {
                 self.fail(ConversationError::Failed { role: from, failure });
             }
+            Report::Begun { run } if run == self.run => self.has_begun |= from == self.active,
             Report::Interval { run, interval } if run == self.run => {
                 self.on_interval(from, *interval);
             }
@@ -197,6 +202,11 @@ impl Conversation {
     /// The next order to be sent, and to which end.
     pub fn poll_output(&mut self) -> Option<(Role, Order)> {
         self.output.pop_front()
+    }
+
+    /// Whether the flows are open and the active end has begun.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// The next interval that an end has told of, and which end.

@@ -121,6 +121,11 @@ pub enum Report {
         /// Port that the answering end is bound to; 0 at the starting end.
         port: u16,
     },
+    /// The flows are open and the run's clock has begun; told by the end that is active.
+    Begun {
+        /// The run.
+        run: u64,
+    },
     /// An interval of the run has ended at this end; those of one end come in order, and all before
     /// [`Report::Finished`].
     Interval {

@@ -96,6 +96,13 @@ impl Worker {
         }
     }
 
+    /// Takes note that the run's clock has begun.
+    pub fn on_begun(&mut self) {
+        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
+            self.output.push_back(Report::Begun { run });
+        }
+    }
+
     /// Takes an interval of the run under way.
     pub fn on_interval(&mut self, interval: Interval) {
         if let State::Ready(run, _) | State::Busy(run, _) = self.state {

@@ -1,0 +1,255 @@
+//! Carries one run out: a conversation for each of its parts, side by side.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fabricmark_plan::{Group, Plan, Point};
+use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Role};
+use fabricmark_record::{Interval, Series};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::coordinator::Coordinator;
+use crate::experiment::{PlanError, Progress};
+
+/// How often a waiting coordinator looks whether it was interrupted.
+const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+
+/// What a run came to.
+pub(crate) enum RunResult {
+    /// All ends of all parts finished.
+    Finished(Vec<Part>),
+    /// It does not count, for this reason; the next run may.
+    Invalid(String),
+}
+
+/// A part of a run and what its ends counted.
+pub(crate) struct Part {
+    pub(crate) group: Group,
+    pub(crate) point: Point,
+    pub(crate) ends: Ends,
+}
+
+/// What is the same for all parts of a run.
+pub(crate) struct Run<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) point: &'a Point,
+    pub(crate) duration: Nanos,
+    /// Seed of what is random in the run.
+    pub(crate) seed: u64,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    /// Carries the point out once: what probes it alone, then the load with it.
+    pub(crate) fn carry_out(
+        &self,
+        coordinator: &mut Coordinator,
+        progress: &mut dyn Progress,
+    ) -> Result<RunResult, PlanError> {
+        let loads = self.point.loads();
+        let Some(prober) = self.point.prober() else {
+            return self.at_once(coordinator, &loads, None, progress);
+        };
+        let last = loads.len();
+        let idle = Talk::begin(self, coordinator, Group::ProbeIdle, &prober, last)?;
+        let mut parts = match self.converse(coordinator, vec![idle], None, progress)? {
+            RunResult::Finished(parts) => parts,
+            invalid @ RunResult::Invalid(_) => return Ok(invalid),
+        };
+        match self.at_once(coordinator, &loads, Some(&prober), progress)? {
+            RunResult::Finished(loaded) => parts.extend(loaded),
+            invalid @ RunResult::Invalid(_) => return Ok(invalid),
+        }
+        // The load comes first, wherever parts are listed.
+        parts.sort_by_key(|part| part.group != Group::Load);
+        Ok(RunResult::Finished(parts))
+    }
+
+    fn at_once(
+        &self,
+        coordinator: &mut Coordinator,
+        loads: &[Point],
+        prober: Option<&Point>,
+        progress: &mut dyn Progress,
+    ) -> Result<RunResult, PlanError> {
+        let talks = loads.iter().enumerate();
+        let talks: Result<Vec<Talk>, PlanError> = talks
+            .map(|(place, load)| Talk::begin(self, coordinator, Group::Load, load, place))
+            .collect();
+        self.converse(coordinator, talks?, prober, progress)
+    }
+
+    /// Drives conversations to their ends. The prober joins when all the others have begun.
+    fn converse(
+        &self,
+        coordinator: &mut Coordinator,
+        mut talks: Vec<Talk>,
+        mut prober: Option<&Point>,
+        progress: &mut dyn Progress,
+    ) -> Result<RunResult, PlanError> {
+        let link = self.point.link;
+        loop {
+            if let Some(point) = prober
+                && talks.iter().all(|talk| talk.conversation.has_begun())
+            {
+                let place = talks.len();
+                talks.push(Talk::begin(self, coordinator, Group::Probe, point, place)?);
+                prober = None;
+            }
+            let mut failed = None;
+            for talk in &mut talks {
+                talk.send(coordinator, link)?;
+                match talk.conversation.outcome() {
+                    Some(Ok(ends)) => talk.ends = Some(ends),
+                    Some(Err(error)) => failed = failed.or(Some(error)),
+                    None => {}
+                }
+            }
+            if let Some(error) = failed {
+                for talk in talks.iter_mut().filter(|talk| talk.ends.is_none()) {
+                    talk.conversation.abort();
+                    talk.send(coordinator, link)?;
+                }
+                return judge(error);
+            }
+            if prober.is_none() && talks.iter().all(|talk| talk.ends.is_some()) {
+                let parts = talks.into_iter().filter_map(|talk| talk.end(self.plan.interval_ns));
+                return Ok(RunResult::Finished(parts.collect()));
+            }
+            if self.interrupted.load(Relaxed) {
+                return Err(PlanError::Interrupted);
+            }
+            wait(coordinator, link, &talks)?;
+            for talk in &mut talks {
+                talk.listen(coordinator, link, progress)?;
+            }
+        }
+    }
+}
+
+/// The conversation of one part of a run.
+struct Talk {
+    group: Group,
+    point: Point,
+    /// Place of its workers among the pairs of the link.
+    pair: usize,
+    conversation: Conversation,
+    intervals: Intervals,
+    ends: Option<Ends>,
+}
+
+impl Talk {
+    fn begin(
+        run: &Run<'_>,
+        coordinator: &mut Coordinator,
+        group: Group,
+        point: &Point,
+        pair: usize,
+    ) -> Result<Self, PlanError> {
+        let duration = match group {
+            // It begins a little later than the load and has to end before it.
+            Group::Probe => Nanos(run.duration.0 / 10 * 9),
+            Group::Load | Group::ProbeIdle => run.duration,
+        };
+        let (mut start, mut answer) =
+            coordinator.prepare(run.plan, point, pair, duration, run.seed)?;
+        if group != Group::Load {
+            (start.interval_ns, answer.interval_ns) = (None, None);
+        }
+        coordinator.pairs(point.link, pair + 1)?;
+        Ok(Self {
+            group,
+            point: point.clone(),
+            pair,
+            conversation: Conversation::new(coordinator.now(), start, answer),
+            intervals: Intervals::default(),
+            ends: None,
+        })
+    }
+
+    fn send(&mut self, coordinator: &mut Coordinator, link: Link) -> Result<(), PlanError> {
+        while let Some((role, order)) = self.conversation.poll_output() {
+            coordinator.pairs(link, 0)?[self.pair].node(role).send(&order)?;
+        }
+        Ok(())
+    }
+
+    fn listen(
+        &mut self,
+        coordinator: &mut Coordinator,
+        link: Link,
+        progress: &mut dyn Progress,
+    ) -> Result<(), PlanError> {
+        for role in [Role::Start, Role::Answer] {
+            for report in coordinator.pairs(link, 0)?[self.pair].node(role).receive()? {
+                let now = coordinator.now();
+                self.conversation.on_message(now, role, report);
+            }
+        }
+        while let Some((role, interval)) = self.conversation.poll_interval() {
+            progress.interval(&self.point, role, &interval);
+            self.intervals.add(role, interval);
+        }
+        self.conversation.on_timeout(coordinator.now());
+        Ok(())
+    }
+
+    fn end(self, interval: Option<Nanos>) -> Option<Part> {
+        let mut ends = self.ends?;
+        if self.group == Group::Load {
+            self.intervals.into_series(interval, &mut ends);
+        }
+        Some(Part { group: self.group, point: self.point, ends })
+    }
+}
+
+/// Sleeps until a worker says something, a deadline, or the next look at interruptions.
+fn wait(coordinator: &mut Coordinator, link: Link, talks: &[Talk]) -> Result<(), PlanError> {
+    let now = coordinator.now();
+    let deadlines = talks.iter().filter_map(|talk| talk.conversation.deadline());
+    let left = deadlines.map(|at| at - now).min().unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+    let timeout = Timespec { tv_sec: 0, tv_nsec: left.0 as i64 };
+    let pairs = coordinator.pairs(link, 0)?;
+    let mut sockets: Vec<PollFd<'_>> = talks
+        .iter()
+        .flat_map(|talk| pairs[talk.pair].sockets())
+        .map(|socket| PollFd::new(socket, PollFlags::IN))
+        .collect();
+    match poll(&mut sockets, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(PlanError::system("wait for workers")(error.into())),
+    }
+}
+
+/// What both ends have told of a run so far.
+#[derive(Default)]
+struct Intervals {
+    start: Vec<Interval>,
+    answer: Vec<Interval>,
+}
+
+impl Intervals {
+    fn add(&mut self, role: Role, interval: Interval) {
+        match role {
+            Role::Start => self.start.push(interval),
+            Role::Answer => self.answer.push(interval),
+        }
+    }
+
+    /// Puts the series into the reports of the ends, where the plan asks for them.
+    fn into_series(self, interval: Option<Nanos>, ends: &mut Ends) {
+        let series = |intervals| Some(Series { interval_ns: interval?.0, intervals });
+        ends.start.series = series(self.start);
+        ends.answer.series = series(self.answer);
+    }
+}
+
+/// A failure that the next run would meet as well ends the plan; any other spoils one run.
+fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
+    match error {
+        ConversationError::Failed { failure: Failure::Peer(_) | Failure::Aborted, .. }
+        | ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),
+        _ => Err(PlanError::Run(error)),
+    }
+}

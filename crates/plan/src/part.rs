@@ -1,0 +1,124 @@
+//! What a run consists of: the load in each of its directions, and what probes it.
+
+use fabricmark_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::pace::Pace;
+use crate::point::{Direction, Path, Pattern, Point, Probe, Transport, Wait};
+
+/// Bytes of a probe: as many as ping(8) of iputils sends with its ICMP header.
+const PROBE_BYTES: Bytes = Bytes(64);
+
+/// What a part of a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// It is what the point measures.
+    Load,
+    /// It probes the round trip while nothing else runs.
+    ProbeIdle,
+    /// It probes the round trip beside the load.
+    Probe,
+}
+
+impl Group {
+    /// Its name in records.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::ProbeIdle => "probe-idle",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+impl Point {
+    /// The load, a point for each direction; the point itself where there is one.
+    pub fn loads(&self) -> Vec<Self> {
+        let towards = |direction| Self { direction, probe: None, ..self.clone() };
+        match self.direction {
+            Some(Direction::Both) => {
+                [Direction::Forward, Direction::Reverse].map(Some).map(towards).to_vec()
+            }
+            direction => vec![towards(direction)],
+        }
+    }
+
+    /// The ping-pong that probes this point: one flow on the same way through the network.
+    pub fn prober(&self) -> Option<Self> {
+        let transport = match self.probe? {
+            Probe::Udp => Transport::Udp,
+            Probe::Tcp => Transport::Tcp,
+        };
+        let has_tcp = transport.has_tcp();
+        Some(Self {
+            pattern: Pattern::PingPong,
+            transport,
+            payload: PROBE_BYTES,
+            response: None,
+            outstanding: None,
+            direction: None,
+            probe: None,
+            flows: 1,
+            pace: Pace::Closed,
+            pace_wait: None,
+            path: Path::Copy,
+            wait: Wait::Block,
+            congestion: None,
+            nodelay: has_tcp.then_some(true),
+            mss: None,
+            pacing_rate: None,
+            receive_buffer: None,
+            send_buffer: None,
+            cork: None,
+            quickack: None,
+            source_port: None,
+            ..self.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{overlay, resolve};
+
+    use super::*;
+
+    fn point(levels: &str) -> Point {
+        let base = "pattern=stream,family=4,payload=1KiB,link=loopback,congestion=cubic";
+        resolve(&overlay(&format!("{base},{levels}")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stream_both_ways_is_a_load_each_way() {
+        let both = point("transport=tcp,direction=both,flows=3");
+        let directions: Vec<_> = both.loads().iter().map(|load| load.direction).collect();
+        assert_eq!(directions, [Some(Direction::Forward), Some(Direction::Reverse)]);
+        assert!(both.loads().iter().all(|load| load.flows == 3));
+        assert_eq!(both.prober(), None);
+    }
+
+    #[test]
+    fn a_probe_takes_the_way_of_the_load_in_one_small_flow() {
+        let probed = point("transport=tcp,probe=udp,flows=9,dscp=46");
+        assert_eq!(probed.loads(), [point("transport=tcp,flows=9,dscp=46")]);
+        let prober = probed.prober().unwrap();
+        assert_eq!(
+            prober.key(),
+            "pattern=ping-pong transport=udp family=4 payload=64 flows=1 pace=closed link=loopback \
+             path=copy wait=block dscp=46"
+        );
+        assert_eq!(point("transport=tcp,probe=none").prober(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_probed_or_flow_both_ways_is_refused() {
+        let refusal = |levels: &str| {
+            let base = "pattern=stream,family=4,payload=1KiB,link=loopback";
+            resolve(&overlay(&format!("{base},{levels}")).unwrap()).unwrap_err().to_string()
+        };
+        assert!(refusal("transport=unix,probe=udp").contains("shares no network"));
+        assert!(refusal("transport=null,direction=both").contains("use direction forward"));
+        assert!(refusal("transport=udp,direction=both,source-port=9").contains("one port"));
+    }
+}
