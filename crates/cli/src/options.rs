@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fabricmark_plan::Factor;
+use fabricmark_plan::{Amount, Factor};
 use fabricmark_report::Requirement;
-use fabricmark_units::{Nanos, Percent};
+use fabricmark_units::{Bytes, Nanos, Percent};
 
 use crate::levels::Levels;
 
@@ -96,9 +96,16 @@ pub struct Measure {
     /// Where to: `loopback`, or `lab:LINK` for two namespaces on this machine, such as lab:veth or
     /// lab:ethernet:10G,mtu=9000
     pub target: String,
-    /// Length of a run
-    #[arg(long, short = 't', value_name = "TIME", default_value = "2s")]
-    pub duration: Nanos,
+    /// Length of a run; the longest where --bytes or --count ends it [default: 2s, or 1h with those]
+    #[arg(long, short = 't', value_name = "TIME")]
+    pub duration: Option<Nanos>,
+    /// A run ends when it has sent so much, of requests where there are some; each way of a stream both
+    /// ways
+    #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
+    pub bytes: Option<Amount>,
+    /// A run ends after so many payloads or requests
+    #[arg(long, short = 'k', value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
+    pub count: Option<Amount>,
     /// Length of a run before the first that counts; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
@@ -145,6 +152,42 @@ pub struct Measure {
     /// Levels of factors
     #[command(flatten)]
     pub levels: Levels,
+}
+
+impl Measure {
+    /// What ends a run before its length does.
+    pub fn amount(&self) -> Option<Amount> {
+        self.bytes.or(self.count)
+    }
+
+    /// Length of a run, at most.
+    pub fn duration(&self) -> Nanos {
+        let unless_told = if self.amount().is_some() { LONGEST } else { USUAL };
+        self.duration.unwrap_or(unless_told)
+    }
+}
+
+/// Length of a run where nobody says.
+const USUAL: Nanos = Nanos::from_secs(2);
+
+/// Longest run where its end is an amount: an hour, in case that nothing moves.
+const LONGEST: Nanos = Nanos::from_secs(3600);
+
+/// An amount in bytes.
+fn amount_of_bytes(text: &str) -> Result<Amount, String> {
+    match text.parse() {
+        Ok(Bytes(bytes)) if bytes > 0 => Ok(Amount::Bytes(bytes)),
+        Ok(_) => Err("use at least 1 byte".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// An amount in payloads.
+fn amount_of_payloads(text: &str) -> Result<Amount, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(Amount::Payloads(count)),
+        _ => Err("use a number from 1".to_owned()),
+    }
 }
 
 /// A number of runs.

@@ -120,6 +120,35 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
 }
 
 #[test]
+fn an_amount_ends_a_run_before_its_time() {
+    for (line, calls, bytes) in [
+        ("stream loopback --transport udp --payload 100 --count 500", 500..=500, 50_000..=50_000),
+        (
+            "stream loopback --transport udp --path gso --payload 1000 -k 500",
+            500..=600,
+            500_000..=600_000,
+        ),
+        ("stream loopback --payload 64KiB --bytes 1MiB", 16..=40, 1 << 20..=(1 << 20) + (64 << 10)),
+        ("stream loopback --reverse --flows 3 --payload 64KiB -n 1MiB", 16..=60, 1 << 20..=2 << 20),
+        ("exchange loopback --count 70", 70..=70, 4_480..=4_480),
+        ("exchange loopback --transport udp --count 70 --payload 10", 70..=70, 700..=700),
+        ("exchange loopback --flows 5 --count 70", 70..=70, 4_480..=4_480),
+        ("connect-exchange loopback --count 9", 9..=9, 576..=576),
+        ("ping-pong loopback --pace fixed:10000/s --count 9", 9..=9, 576..=576),
+    ] {
+        let answer = json(&format!("{line} --warm-up 0s"));
+        let record = &answer["records"][0];
+        assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
+        let sent = &record["flows"][0]["sent"];
+        let (sent_calls, sent_bytes) = (sent["calls"].as_u64(), sent["bytes"].as_u64());
+        assert!(calls.contains(&sent_calls.unwrap()), "{line}: {sent}");
+        assert!(bytes.contains(&sent_bytes.unwrap()), "{line}: {sent}");
+    }
+    expect("exchange loopback --count 3", 0, &["ends after 3 payloads", "at most 3600s"]);
+    expect("exchange loopback --count 0", 64, &["use a number from 1"]);
+}
+
+#[test]
 fn intervals_are_told_while_a_run_lasts() {
     let line = "stream loopback -t 200ms --interval 20ms";
     let text = expect(line, 0, &["0.00 to", "payloads/s", "sent again", "srtt", "cwnd", "goodput"]);

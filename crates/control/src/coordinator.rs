@@ -142,6 +142,7 @@ impl Coordinator {
                 role,
                 point: point.clone(),
                 duration_ns: duration,
+                amount: plan.amount.map(|amount| amount.of(point.payload)),
                 token,
                 address: attachment.address,
                 port,

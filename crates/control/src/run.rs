@@ -156,6 +156,7 @@ impl Talk {
             coordinator.prepare(run.plan, point, pair, duration, run.seed)?;
         if group != Group::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
+            start.amount = None;
         }
         coordinator.pairs(point.link, pair + 1)?;
         Ok(Self {

@@ -10,8 +10,9 @@ use std::time::Duration;
 use fabricmark_plan::{Path, Pattern, Point, Transport, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
-use fabricmark_units::Stream;
+use fabricmark_units::{Bytes, Stream};
 
+use crate::amount::{Amount, Limited};
 use crate::control::Control;
 use crate::pacer::{Pacer, Waiting};
 use crate::pattern::exchange::{self, Asked, Asking};
@@ -28,9 +29,24 @@ const STREAM_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of a datagram that a truncating receiver takes: its header.
 const HEADER_BYTES: usize = 16;
 
-/// Carries the point's pattern out at one end, in intervals where they are asked for; `begin` starts
-/// the clock of the run.
+/// Carries the point's pattern out at one end, as long or as much as the run is, in intervals where they
+/// are asked for; `begin` starts the clock of the run.
 pub(crate) fn carry<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    control: &Control,
+    begin: &dyn Fn(),
+) -> Result<EndReport, Failure> {
+    if let Some(Bytes(bytes)) = prepare.amount.filter(|_| prepare.is_active()) {
+        let amount = Amount::new(bytes, control);
+        let limited = flows.iter_mut().map(|flow| Limited::new(flow, &amount));
+        return carry_all(&mut limited.collect::<Vec<_>>(), prepare, control, begin);
+    }
+    carry_all(flows, prepare, control, begin)
+}
+
+/// As [`carry`], until the run's time is over.
+fn carry_all<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,
@@ -163,7 +179,10 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
         _ => STREAM_BUFFER_BYTES,
     };
     let mut buffer = vec![0; bytes];
-    let ramp = Ramp::of(prepare.duration_ns);
+    let ramp = match prepare.amount {
+        Some(_) => Ramp::of_an_amount(),
+        None => Ramp::of(prepare.duration_ns),
+    };
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         return stream::receive(flow, &mut buffer, ramp, control);
     }

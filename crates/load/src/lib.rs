@@ -13,6 +13,7 @@
 //!
 //! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
 
+mod amount;
 mod carry;
 pub mod clock;
 mod control;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_stats::StopRule;
-use fabricmark_units::Nanos;
+use fabricmark_units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -27,6 +27,9 @@ pub struct Plan {
     pub seed: u64,
     /// Length of one run.
     pub duration_ns: Nanos,
+    /// What ends a run before its length does, in each direction that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<Amount>,
     /// Length of the warm-up run that each point gets once; 0 for none.
     pub warm_up_ns: Nanos,
     /// Length of the intervals that a run is recorded in; none are without.
@@ -53,6 +56,26 @@ pub struct Plan {
     /// What to show; it does not change what is run.
     #[serde(skip)]
     pub presentation: Presentation,
+}
+
+/// How much a run sends at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// So many application bytes, of requests where there are some.
+    Bytes(u64),
+    /// So many payloads or requests.
+    Payloads(u64),
+}
+
+impl Amount {
+    /// In bytes, where payloads are so long.
+    pub fn of(self, payload: Bytes) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => Bytes(bytes),
+            Self::Payloads(count) => Bytes(count.saturating_mul(payload.0)),
+        }
+    }
 }
 
 /// Where the points of a plan are carried out.
@@ -249,7 +272,12 @@ impl Plan {
 
     /// What a run of a point takes at least: where it is probed, the probe runs alone first.
     pub fn run_takes(&self, point: &Point, is_warm_up: bool) -> Nanos {
-        let each = if is_warm_up { self.warm_up_ns } else { self.duration_ns };
+        let each = match (is_warm_up, self.amount) {
+            (true, _) => self.warm_up_ns,
+            (false, None) => self.duration_ns,
+            // Nobody knows how fast it will be.
+            (false, Some(_)) => Nanos(0),
+        };
         if point.probe.is_some() { Nanos(2 * each.0) } else { each }
     }
 

@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Factor, Figure, Transport};
+use fabricmark_plan::{Amount, Factor, Figure, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::Bytes;
@@ -108,6 +108,14 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::IdleRttP99 => "idle_rtt_p99",
         Figure::LoadedRttP50 => "loaded_rtt_p50",
         Figure::LoadedRttP99 => "loaded_rtt_p99",
+    }
+}
+
+/// How much a run sends, in words.
+pub(crate) fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Bytes(bytes) => format!("{} B", number::fixed(bytes as f64, 0)),
+        Amount::Payloads(count) => format!("{} payloads", number::fixed(count as f64, 0)),
     }
 }
 

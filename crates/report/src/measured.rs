@@ -245,7 +245,14 @@ fn shared(m: &Measured<'_>) -> String {
         cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" and ")
     });
     words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("processors {cpus}")));
-    words.push(format!("duration {}", m.plan.duration_ns));
+    let at_most = match m.plan.amount {
+        None => "",
+        Some(amount) => {
+            words.push(format!("ends after {}", label::amount(amount)));
+            "at most "
+        }
+    };
+    words.push(format!("duration {at_most}{}", m.plan.duration_ns));
     words.push(format!("warm-up {}", m.plan.warm_up_ns));
     words.join(" · ")
 }

@@ -146,7 +146,8 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     let runs = options.runs.unwrap_or(default_runs);
     let stop =
         StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
-    let mut plan = settings(&base, &variants, options.duration, options.warm_up, stop)?;
+    let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
+    plan.amount = options.amount();
     plan.cpus = options.cpu;
     plan.port = options.port;
     plan.seed = options.seed;
@@ -191,10 +192,10 @@ fn watches(options: &Measure) -> bool {
 
 fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
     let Some(asked) = options.interval else {
-        let each_second = watches(options) && options.duration > INTERVAL_TO_WATCH;
+        let each_second = watches(options) && options.duration() > INTERVAL_TO_WATCH;
         return Ok(each_second.then_some(INTERVAL_TO_WATCH));
     };
-    let count = options.duration.0.div_ceil(asked.0.max(1));
+    let count = options.duration().0.div_ceil(asked.0.max(1));
     if asked < INTERVAL_MIN || count > INTERVALS_MAX {
         let message = format!(
             "an interval of {asked} is out of range: use {INTERVAL_MIN} or more, and at most \
@@ -202,7 +203,7 @@ fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
         );
         return Err(Failure::new(Code::Input, message));
     }
-    Ok(Some(asked.min(options.duration)))
+    Ok(Some(asked.min(options.duration())))
 }
 
 /// What is said of each setting on the command line.

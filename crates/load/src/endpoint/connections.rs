@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_proto::{EndReport, Failure, Role};
 use fabricmark_record::Series;
+use fabricmark_units::Bytes;
 use socket2::{SockRef, Socket};
 
 use super::Endpoint;
+use crate::amount::Amount;
 use crate::carry::{messages, note_asked, pacer};
 use crate::clock::now_ns;
 use crate::control::Control;
@@ -69,15 +71,17 @@ impl Endpoint {
     ) -> Result<(), Failure> {
         let (request, mut response) = messages(&self.prepare);
         let mut pacer = pacer(&self.prepare, control)?;
-        let (asked, series) = self.counted(control, |gauge| match &mut pacer {
-            None => {
-                let now = || (!control.stop.load(Relaxed)).then(now_ns);
-                connect_exchange::ask(connect, &request, &mut response, now, gauge)
-            }
-            Some(pacer) => {
-                let paced = || pacer.wait();
-                connect_exchange::ask(connect, &request, &mut response, paced, gauge)
-            }
+        let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
+        let (asked, series) = self.counted(control, |gauge| {
+            let departure = || {
+                let departed_ns = match &mut pacer {
+                    None => (!control.stop.load(Relaxed)).then(now_ns),
+                    Some(pacer) => pacer.wait(),
+                };
+                amount.take(request.len() as u64);
+                departed_ns
+            };
+            connect_exchange::ask(connect, &request, &mut response, departure, gauge)
         });
         note_asked(report, asked.map_err(peer("an exchange failed"))?);
         report.series = series;

@@ -92,6 +92,11 @@ impl Ramp {
         Self { length_ns, looks_left, longest_ns: duration_ns / 2, ends_ns: None }
     }
 
+    /// The ramp of a run that ends with an amount: the first arrival, since nobody knows how long it takes.
+    pub fn of_an_amount() -> Self {
+        Self { length_ns: 0, looks_left: 0, longest_ns: 0, ends_ns: None }
+    }
+
     /// Whether an arrival is the last that does not count; if so, gives the most bytes that may wait
     /// behind it.
     fn ends(&mut self, now_ns: u64, flow: &mut impl Flow) -> io::Result<Option<u64>> {

@@ -7,7 +7,7 @@ use fabricmark_record::{
     Counts, Fairness, Interval, KernelCounters, Pacing, Series, Side, TcpCounters, Usage,
 };
 use fabricmark_stats::Histogram;
-use fabricmark_units::Nanos;
+use fabricmark_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::opening::Token;
@@ -58,6 +58,10 @@ pub struct Prepare {
     pub point: Point,
     /// How long the starting end sends.
     pub duration_ns: Nanos,
+    /// Application bytes, of requests where there are some, after which the active end stops earlier
+    /// than that; absent where only the time ends the run.
+    #[serde(default)]
+    pub amount: Option<Bytes>,
     /// Token of the flow.
     pub token: Token,
     /// Address to bind to.

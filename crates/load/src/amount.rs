@@ -1,0 +1,89 @@
+//! Ends a run when it has sent so much, by all its flows together. A run that ends with its time has
+//! none of it.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::control::Control;
+use crate::transport::{Flow, Message, Moved};
+
+/// What a run may still send.
+pub(crate) struct Amount<'a> {
+    left_bytes: Cell<u64>,
+    control: &'a Control,
+}
+
+impl<'a> Amount<'a> {
+    pub(crate) fn new(bytes: u64, control: &'a Control) -> Self {
+        Self { left_bytes: Cell::new(bytes), control }
+    }
+
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.left_bytes.get() == 0
+    }
+
+    /// Takes note of what was sent; the last byte stops the run.
+    pub(crate) fn take(&self, bytes: u64) {
+        let left = self.left_bytes.get().saturating_sub(bytes);
+        self.left_bytes.set(left);
+        if left == 0 {
+            self.control.stop.store(true, Relaxed);
+        }
+    }
+}
+
+/// A flow that sends from an amount. What a single call sends is not cut: a path that moves many
+/// payloads a call, and a partly sent write, may go beyond it by less than that call.
+pub(crate) struct Limited<'a, F> {
+    flow: &'a mut F,
+    amount: &'a Amount<'a>,
+}
+
+impl<'a, F> Limited<'a, F> {
+    pub(crate) fn new(flow: &'a mut F, amount: &'a Amount<'a>) -> Self {
+        Self { flow, amount }
+    }
+}
+
+impl<F: Flow> Flow for Limited<'_, F> {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        if self.amount.is_used_up() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let moved = self.flow.send(payload)?;
+        self.amount.take(moved.bytes);
+        Ok(moved)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        self.flow.receive(buffer)
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.flow.waiting_bytes()
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.flow.send_message(message, number)?;
+        self.amount.take(message.len() as u64);
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        self.flow.receive_message(buffer)
+    }
+
+    fn has_end(&self) -> bool {
+        self.flow.has_end()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flow.finish()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.flow.fd()
+    }
+}
