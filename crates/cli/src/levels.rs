@@ -15,6 +15,18 @@ fn options() -> impl Iterator<Item = Factor> {
     Factor::ALL.into_iter().filter(|factor| !ARGUMENTS.contains(factor))
 }
 
+/// The letters that iperf3 has for the same.
+fn letter(factor: Factor) -> Option<char> {
+    match factor {
+        Factor::Flows => Some('P'),
+        Factor::Payload => Some('l'),
+        Factor::Congestion => Some('C'),
+        Factor::Mss => Some('M'),
+        Factor::Source => Some('B'),
+        _ => None,
+    }
+}
+
 impl Args for Levels {
     fn augment_args(mut command: Command) -> Command {
         for factor in options() {
@@ -32,6 +44,12 @@ impl Args for Levels {
             } else {
                 option.value_parser(PossibleValuesParser::new(words))
             };
+            if let Some(letter) = letter(factor) {
+                option = option.short(letter);
+            }
+            if factor == Factor::Source {
+                option = option.visible_alias("bind");
+            }
             if factor == Factor::Probe {
                 // As a flag it asks for the carrier that shows each crossing.
                 option = option

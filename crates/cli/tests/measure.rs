@@ -120,6 +120,23 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
 }
 
 #[test]
+fn letters_of_iperf3_mean_the_same_here() {
+    let line = "stream loopback -P 2 -l 32KiB -C reno -M 1000 -B 127.0.0.1 -w 256KiB -k 99 -R";
+    let words = [
+        "flows 2",
+        "payload (B) 32,768",
+        "congestion reno",
+        "mss 1000",
+        "source 127.0.0.1",
+        "receive buffer (B) 262,144",
+        "ends after 99 payloads",
+        "direction reverse",
+    ];
+    expect(line, 0, &words);
+    expect("exchange loopback --bind 127.0.0.1 -t 10ms", 0, &["source 127.0.0.1"]);
+}
+
+#[test]
 fn an_amount_ends_a_run_before_its_time() {
     for (line, calls, bytes) in [
         ("stream loopback --transport udp --payload 100 --count 500", 500..=500, 50_000..=50_000),
