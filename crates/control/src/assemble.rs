@@ -5,7 +5,7 @@ use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Pacing, Provenance,
-    Warning,
+    Usage, Warning,
 };
 use fabricmark_units::Bytes;
 use fabricmark_wire::{
@@ -93,6 +93,7 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
             warnings.push(Warning::NotPinned { node: end.name().to_owned(), reason });
         }
     }
+    warnings.extend(stolen(start, answer));
     warnings.extend(above_ceiling(point, &figures, &limits(point), &passive.counts));
     warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
@@ -288,6 +289,16 @@ fn above_ceiling(
 fn backlog(point: &Point, counts: &Counts) -> Option<Warning> {
     let bytes = counts.waiting_bytes;
     (point.link.has_wire() && bytes > counts.bytes / 100).then_some(Warning::Backlog { bytes })
+}
+
+/// Two ends on one machine lose the same time, so that one word about the worse is enough.
+fn stolen(start: &EndReport, answer: &EndReport) -> Option<Warning> {
+    let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
+    let (end, report) = match share(answer) > share(start) {
+        true => (End::Server, answer),
+        false => (End::Client, start),
+    };
+    report.usage.as_ref()?.warning(end.name())
 }
 
 /// The kernel reports twice what it granted (socket(7)).

@@ -85,7 +85,8 @@ pub struct Instrument {
 impl Record {
     /// The flows of the load: those that probe beside it are left out.
     pub fn load(&self) -> impl Iterator<Item = &Flow> {
-        self.flows.iter().filter(|flow| flow.group == Group::Load.word())
+        let probes = [Group::ProbeIdle.word(), Group::Probe.word()];
+        self.flows.iter().filter(move |flow| !probes.contains(&flow.group.as_str()))
     }
 
     /// The figure that decides when a point has been run often enough: goodput for a stream, mean

@@ -1,9 +1,14 @@
 //! What a run used of the machine at one end.
 
+use fabricmark_stats::THROUGHPUT_TIE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
+use crate::warning::Warning;
+
+/// What `/proc/stat` counts in (USER_HZ, proc(5)).
+const TICK_NS: f64 = 10e6;
 
 /// What was used of the machine between two readings at one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -104,6 +109,21 @@ impl MachineUsage {
     pub fn busy_ns(&self, elapsed_ns: u64) -> f64 {
         self.all.busy() * self.per_cpu.len() as f64 * elapsed_ns as f64
     }
+
+    /// Time that the hypervisor gave to others in `elapsed_ns` while processors here had work, of all
+    /// of them together.
+    pub fn stolen_ns(&self, elapsed_ns: u64) -> f64 {
+        self.all.steal * self.per_cpu.len() as f64 * elapsed_ns as f64
+    }
+
+    /// The part of the time to run, busy or stolen, that was surely stolen. The kernel shows whole ticks
+    /// of a finer sum (fs/proc/stat.c), so that the last one of each processor may be next to nothing.
+    pub fn stolen_share(&self, elapsed_ns: u64) -> f64 {
+        let of_each = self.per_cpu.iter().map(|cpu| cpu.shares.steal * elapsed_ns as f64);
+        let surely_ns: f64 = of_each.map(|stolen_ns| (stolen_ns - TICK_NS).max(0.0)).sum();
+        let wanted_ns = self.busy_ns(elapsed_ns) + surely_ns;
+        if wanted_ns > 0.0 { surely_ns / wanted_ns } else { 0.0 }
+    }
 }
 
 impl Usage {
@@ -117,6 +137,18 @@ impl Usage {
     pub fn service_demand_us_per_transaction(&self, transactions: u64) -> Option<f64> {
         let busy_ns = self.machine.as_ref()?.busy_ns(self.elapsed_ns);
         service_demand_us_per_transaction(busy_ns, transactions)
+    }
+
+    /// The part of the time to run that the hypervisor took, see [`MachineUsage::stolen_share`].
+    pub fn stolen_share(&self) -> Option<f64> {
+        Some(self.machine.as_ref()?.stolen_share(self.elapsed_ns))
+    }
+
+    /// A warning where a node lost so much time to other machines that its throughput is lower by more
+    /// than the band in which two count as the same.
+    pub fn warning(&self, node: &str) -> Option<Warning> {
+        let share = self.stolen_share()?;
+        (share > THROUGHPUT_TIE).then(|| Warning::StolenTime { node: node.to_owned(), share })
     }
 }
 
@@ -182,6 +214,43 @@ mod tests {
         };
         assert_eq!(shares.busy(), 0.25);
         assert_eq!(shares.netperf_utilisation(), 0.5);
+    }
+
+    /// Two processors over one second, busy for 0.5 s each; the first lost `steal` of it.
+    fn stolen(steal: f64) -> Usage {
+        let shares =
+            |steal| CpuShares { user: 0.5, steal, idle: 0.5 - steal, ..Default::default() };
+        let per_cpu = vec![
+            CpuUsage { cpu: 0, shares: shares(steal) },
+            CpuUsage { cpu: 1, shares: shares(0.0) },
+        ];
+        let machine = Some(MachineUsage { all: shares(steal / 2.0), per_cpu });
+        Usage { elapsed_ns: 1_000_000_000, machine, ..Usage::default() }
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_took_is_said_with_its_share_of_the_time_to_run() {
+        let usage = stolen(0.121);
+        assert!((usage.machine.as_ref().unwrap().stolen_ns(usage.elapsed_ns) - 121e6).abs() < 1.0);
+        // 111 ms without the last tick, beside 1 s of work.
+        let said = usage.warning("client").map(|warning| warning.to_string());
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "the hypervisor took 10.0 % of the time in which node client had work: its figures \
+                 are those of a slower machine"
+            )
+        );
+    }
+
+    #[test]
+    fn stolen_time_within_the_tie_band_or_within_a_tick_is_not_worth_a_word() {
+        assert_eq!(stolen(0.03).warning("client"), None, "20 ms of 1.02 s");
+        assert!(stolen(0.035).warning("client").is_some());
+        let mut short = stolen(0.1);
+        short.elapsed_ns = 100_000_000;
+        assert_eq!(short.warning("client"), None, "one tick");
+        assert_eq!(Usage::default().warning("client"), None);
     }
 
     #[test]

@@ -48,6 +48,14 @@ pub enum Warning {
         #[serde(default = "one")]
         processors: u32,
     },
+    /// The hypervisor ran somebody else while a node's machine had work
+    /// ([`crate::MachineUsage::stolen_share`]).
+    StolenTime {
+        /// The node.
+        node: String,
+        /// The part of the time to run that was surely taken.
+        share: f64,
+    },
     /// The load thread could not be bound to a processor.
     NotPinned {
         /// The node.
@@ -115,6 +123,12 @@ impl fmt::Display for Warning {
             Self::SharedCpu { ends, processors } => {
                 write!(f, "{ends} ends ran on {processors} processors: each has waited for others")
             }
+            Self::StolenTime { node, share } => write!(
+                f,
+                "the hypervisor took {:.1} % of the time in which node {node} had work: its figures \
+                 are those of a slower machine",
+                100.0 * share
+            ),
             Self::NotPinned { node, reason } => {
                 write!(f, "node {node} was not bound to a processor: {reason}")
             }

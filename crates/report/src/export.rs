@@ -153,6 +153,9 @@ fn usage(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
         put(&format!("{end}_process_cpu_ns"), process.map(|process| process.cpu_ns.to_string()));
         let busy = usage.and_then(|usage| Some(usage.machine.as_ref()?.busy_ns(usage.elapsed_ns)));
         put(&format!("{end}_machine_busy_ns"), busy.map(|busy_ns| busy_ns.to_string()));
+        let stolen =
+            usage.and_then(|usage| Some(usage.machine.as_ref()?.stolen_ns(usage.elapsed_ns)));
+        put(&format!("{end}_machine_stolen_ns"), stolen.map(|stolen_ns| stolen_ns.to_string()));
         let kernel = node.and_then(|node| node.kernel);
         let resent = kernel.and_then(|kernel| kernel.tcp_retransmitted_segments);
         put(&format!("{end}_retransmitted_segments"), resent.map(|count| count.to_string()));
