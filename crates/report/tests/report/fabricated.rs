@@ -2,9 +2,9 @@
 
 use fabricmark_plan::{Factor, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
-    Carrier, Counts, CpuShares, CpuUsage, Drops, Figure, Figures, Flow, HostFacts, Instrument,
-    Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record, SCHEMA_VERSION,
-    Side, TcpCounters, Usage, Warning,
+    Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figure, Figures, Flow, HostFacts,
+    Instrument, Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record,
+    SCHEMA_VERSION, Side, TcpCounters, Usage, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
@@ -263,6 +263,15 @@ fn usage() -> Usage {
     }
 }
 
+/// Two ends with clocks of their own.
+fn clock(node: &str) -> ClockFacts {
+    let (name, read_cost_ns, uncertainty_ppm) = match node {
+        "a" => ("TSC", 15.2, Some(0.5)),
+        _ => ("CLOCK_MONOTONIC", 21.0, None),
+    };
+    ClockFacts { name: name.to_owned(), read_cost_ns, uncertainty_ppm }
+}
+
 fn node(name: &str) -> Node {
     Node {
         name: name.to_owned(),
@@ -270,7 +279,7 @@ fn node(name: &str) -> Node {
         namespace: Some(format!("fm-{name}")),
         address: None,
         device: Some("veth0".to_owned()),
-        side: Side { cpu: Some(2), ..Side::default() },
+        side: Side { cpu: Some(2), clock: Some(clock(name)), ..Side::default() },
         usage: Some(usage()),
         kernel: None,
         host: HostFacts {
