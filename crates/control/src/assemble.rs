@@ -121,6 +121,7 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
         rtt_ns: active.rtt_ns.clone(),
         pacing: active.pacing.clone(),
         tcp: active.tcp.clone(),
+        quic: active.quic,
     };
     (flow, figures, warnings)
 }

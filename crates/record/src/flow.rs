@@ -44,6 +44,10 @@ pub struct Flow {
     pub pacing: Option<Pacing>,
     /// What TCP counted at the starting end.
     pub tcp: Option<TcpCounters>,
+    /// What QUIC counted at the end that sends or asks; absent where each exchange has a connection of
+    /// its own.
+    #[serde(default)]
+    pub quic: Option<QuicCounters>,
 }
 
 /// Payloads and bytes at one end of a flow, and the time they took.
@@ -126,6 +130,27 @@ pub struct TcpCounters {
     /// Segments that the writes would have filled one by one, over segments sent: above 1.05 the
     /// kernel merged writes, and the ceiling of a write by itself says nothing.
     pub merging: f64,
+}
+
+/// What a QUIC connection counted up to the end of a run, its handshake included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuicCounters {
+    /// Packets sent. What they carried is sent again in new packets (RFC 9000, section 13.3).
+    pub sent_packets: u64,
+    /// Packets that count as lost (RFC 9002, section 6); probes of the MTU are none of them.
+    pub lost_packets: u64,
+    /// Bytes of these.
+    pub lost_bytes: u64,
+    /// Times that the congestion control took a loss, or marks of ECN, for congestion.
+    pub congestion_events: u64,
+    /// Congestion window, in bytes.
+    pub cwnd_bytes: u64,
+    /// Smoothed round-trip time in nanoseconds.
+    pub srtt_ns: u64,
+    /// Longest UDP payload that the path was found to carry, in bytes (RFC 8899).
+    pub mtu_bytes: u64,
+    /// Times that the path stopped carrying long packets (RFC 8899, section 4.3).
+    pub black_holes: u64,
 }
 
 impl TcpCounters {

@@ -23,7 +23,7 @@ mod warning;
 pub use clock::ClockFacts;
 pub use events::{EventCount, Events};
 pub use figure::{Figure, Figures, Limits, Provenance};
-pub use flow::{Counts, Drops, Fairness, Flow, TcpCounters};
+pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};
 pub use kernel::{KernelCounters, UdpCounters};
 pub use node::{Carrier, HostFacts, Node, Side};
 pub use pacing::Pacing;

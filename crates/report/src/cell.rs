@@ -27,6 +27,8 @@ pub(crate) struct Cell<'a> {
     pub is_merged: bool,
     pub writes_per_segment: Option<f64>,
     pub retransmitted: Option<u64>,
+    /// Packets that QUIC lost.
+    pub lost_packets: Option<u64>,
     /// Datagrams lost in a stream.
     pub loss: Option<Loss>,
 }
@@ -113,6 +115,7 @@ impl<'a> Cell<'a> {
         };
         let flows = || runs.counted.iter().flat_map(|record| record.load());
         let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
+        let lost_packets = flows().filter_map(|flow| Some(flow.quic?.lost_packets));
         let is_stream = point.pattern == Pattern::Stream;
         let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
             Loss::default(),
@@ -135,6 +138,7 @@ impl<'a> Cell<'a> {
                 tcp.iter().map(|tcp| tcp.writes_per_segment).sum::<f64>() / tcp.len() as f64
             }),
             retransmitted: (!tcp.is_empty()).then(|| tcp.iter().map(|tcp| tcp.retransmitted).sum()),
+            lost_packets: lost_packets.reduce(|sum, lost| sum + lost),
             loss: (loss.drops.lost > 0).then_some(loss),
             estimate,
         }

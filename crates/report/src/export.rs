@@ -139,6 +139,12 @@ fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     put("tcp_writes_per_segment", has_tcp.then(|| writes.to_string()));
     let merged = tcp.iter().any(|tcp| tcp.is_merged());
     put("tcp_merged", has_tcp.then(|| merged.to_string()));
+    let quic: Vec<_> = flows.iter().filter_map(|flow| flow.quic).collect();
+    let has_quic = !quic.is_empty();
+    let sent: u64 = quic.iter().map(|quic| quic.sent_packets).sum();
+    put("quic_sent_packets", has_quic.then(|| sent.to_string()));
+    let lost: u64 = quic.iter().map(|quic| quic.lost_packets).sum();
+    put("quic_lost_packets", has_quic.then(|| lost.to_string()));
 }
 
 /// What the two ends of the first flow used; each end counts all that its node did.

@@ -164,9 +164,12 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
     if let Some(missing) = &cell.missing {
         rows.push(["no figure".to_owned(), missing.clone(), String::new(), String::new()]);
     }
-    if let Some(retransmitted) = cell.retransmitted {
-        let count = number::fixed(retransmitted as f64, 0);
-        rows.push(["retransmitted".to_owned(), count, "segments".to_owned(), String::new()]);
+    for (name, count, of) in [
+        ("retransmitted", cell.retransmitted, "segments"),
+        ("lost packets", cell.lost_packets, "packets"),
+    ] {
+        let count = count.map(|count| number::fixed(count as f64, 0));
+        rows.extend(count.map(|count| [name.to_owned(), count, of.to_owned(), String::new()]));
     }
     if let Some(loss) = cell.loss {
         let share = number::share(loss.share());

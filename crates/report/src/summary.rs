@@ -94,6 +94,7 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
     put("merged".to_owned(), if cell.is_merged { json!(true) } else { Value::Null });
     put("writes_per_segment".to_owned(), json!(cell.writes_per_segment));
     put("retransmitted".to_owned(), json!(cell.retransmitted));
+    put("lost_packets".to_owned(), json!(cell.lost_packets));
     put(
         "loss".to_owned(),
         json!(cell.loss.map(|loss| json!({

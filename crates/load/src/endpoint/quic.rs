@@ -9,11 +9,12 @@ use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use socket2::{SockRef, Socket};
 
 use super::Endpoint;
+use crate::carry::carry;
 use crate::control::Control;
 use crate::opening;
 use crate::sockets::{bound, peer, side, system};
 use crate::sys;
-use crate::transport::bytes::ByteStream;
+use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::is_timeout;
 use crate::transport::quic::{self, QuicListener, QuicStream};
 
@@ -53,16 +54,20 @@ impl Endpoint {
 
     fn carry_quic(
         &self,
-        mut flow: QuicStream,
+        mut stream: QuicStream,
         opening_rtt_ns: u64,
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        flow.set_wait(&self.prepare.point);
-        let socket = flow.as_fd().try_clone_to_owned().map_err(system("keep the socket"))?;
-        let mut report = self.bytes(vec![flow], opening_rtt_ns, control, begin, |_| None)?;
+        stream.set_wait(&self.prepare.point);
+        let mut flows = [ByteFlow::new(stream)];
+        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        let stream = flows[0].stream();
+        report.opening_rtt_ns = opening_rtt_ns;
+        report.side = side(&SockRef::from(stream), self.prepare.cpu);
+        report.quic = self.prepare.is_active().then(|| stream.counters());
         report.socket_drops =
-            sys::socket_drops(socket.as_fd()).map_err(system("read SO_MEMINFO"))?;
+            sys::socket_drops(stream.as_fd()).map_err(system("read SO_MEMINFO"))?;
         Ok(report)
     }
 

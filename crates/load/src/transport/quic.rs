@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use fabricmark_plan::{Point, Wait};
+use fabricmark_record::QuicCounters;
 use quinn_proto::{
     Connection, ConnectionHandle, Dir, EndpointEvent, Event, ReadError, Side, StreamEvent,
     StreamId, VarInt, WriteError,
@@ -76,6 +77,21 @@ impl QuicStream {
     /// Waits from now on as the point says.
     pub(crate) fn set_wait(&mut self, point: &Point) {
         self.patience = (point.wait != Wait::Spin).then_some(Control::LOOK_EVERY);
+    }
+
+    /// What the connection has counted so far.
+    pub(crate) fn counters(&self) -> QuicCounters {
+        let path = self.connection.stats().path;
+        QuicCounters {
+            sent_packets: path.sent_packets,
+            lost_packets: path.lost_packets,
+            lost_bytes: path.lost_bytes,
+            congestion_events: path.congestion_events,
+            cwnd_bytes: path.cwnd,
+            srtt_ns: u64::try_from(path.rtt.as_nanos()).unwrap_or(u64::MAX),
+            mtu_bytes: path.current_mtu.into(),
+            black_holes: path.black_holes_detected,
+        }
     }
 
     /// Tries again until there is a result; [`io::ErrorKind::WouldBlock`] when patience is over.

@@ -50,6 +50,17 @@ fn a_quic_stream_delivers_every_byte_under_each_of_its_congestion_controls() {
                 assert!(start.counts.bytes > 0, "{levels}");
                 assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
                 assert_eq!((start.tcp, answer.tcp), (None, None), "{levels}");
+                let (active, passive) = match direction {
+                    "forward" => (start.quic, answer.quic),
+                    _ => (answer.quic, start.quic),
+                };
+                assert_eq!(passive, None, "{levels}");
+                let counted = active.unwrap();
+                // RFC 9000: no packet is longer than its datagram, and the least MTU is 1,200.
+                let bytes = answer.counts.bytes;
+                assert!(counted.sent_packets >= bytes / counted.mtu_bytes, "{levels} {counted:?}");
+                assert!(counted.lost_packets < counted.sent_packets, "{levels} {counted:?}");
+                assert!(counted.mtu_bytes >= 1_200 && counted.srtt_ns > 0, "{levels} {counted:?}");
             }
         }
     }

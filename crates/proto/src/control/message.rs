@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_plan::{Direction, Point, Trace};
 use fabricmark_record::{
-    Counts, Fairness, Interval, KernelCounters, Pacing, Series, Side, TcpCounters, Usage,
+    Counts, Fairness, Interval, KernelCounters, Pacing, QuicCounters, Series, Side, TcpCounters,
+    Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -194,6 +195,9 @@ pub struct EndReport {
     pub pacing: Option<Pacing>,
     /// TCP's counters, at the end that is active.
     pub tcp: Option<TcpCounters>,
+    /// QUIC's counters, at the end that is active.
+    #[serde(default)]
+    pub quic: Option<QuicCounters>,
     /// What sequence numbers say, at the receiving end of datagrams.
     pub sequence: Option<SequenceCounts>,
     /// Datagrams that the socket dropped for lack of buffer.

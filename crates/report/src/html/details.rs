@@ -51,7 +51,7 @@ pub(super) fn median(cell: &Cell<'_>, unit: Unit) -> String {
 }
 
 /// Head of the details of cells; the rows are [`cell_detail`].
-const CELL_DETAILS: [&str; 8] = [
+const CELL_DETAILS: [&str; 9] = [
     "row",
     "column",
     "runs",
@@ -59,6 +59,7 @@ const CELL_DETAILS: [&str; 8] = [
     "limit",
     "writes per segment",
     "retransmitted",
+    "lost packets",
     "lost",
 ];
 
@@ -76,7 +77,8 @@ fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Unit) -> Vec<Stri
             loss.places()
         )
     });
-    let retransmitted = cell.retransmitted.map_or_else(String::new, |n| number::fixed(n as f64, 0));
+    let count =
+        |count: Option<u64>| count.map_or_else(String::new, |count| number::fixed(count as f64, 0));
     let runs = cell.estimate.as_ref().map_or(0, |estimate| estimate.n).to_string();
     vec![
         row.to_owned(),
@@ -85,7 +87,8 @@ fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Unit) -> Vec<Stri
         median(cell, unit),
         limit,
         writes,
-        retransmitted,
+        count(cell.retransmitted),
+        count(cell.lost_packets),
         lost,
     ]
 }

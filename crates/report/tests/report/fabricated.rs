@@ -243,6 +243,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             rtt_ns: None,
             pacing: None,
             tcp,
+            quic: None,
         }],
         figures,
         limits,
