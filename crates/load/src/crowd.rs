@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +15,8 @@ use crate::transport::Flow;
 /// the first-level cache (12 bytes each).
 const EVENTS: usize = 256;
 
-/// What flows wait for.
+/// What flows wait for. A flow with a [`Flow::ready_fd`] is told as long as that is readable, or when it
+/// becomes so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Interest {
     /// Something to read; told as long as there is.
@@ -29,6 +31,10 @@ pub(crate) enum Interest {
 pub(crate) struct Crowd {
     epoll: OwnedFd,
     events: Vec<Event>,
+    /// Flows that the kernel tells nothing of at first, and that are told once for that.
+    untold: Vec<usize>,
+    /// Whether each flow is over, but has timers that go on; empty where none is.
+    is_over: Vec<bool>,
 }
 
 impl Crowd {
@@ -40,47 +46,114 @@ impl Crowd {
             Interest::Change => EventFlags::IN | EventFlags::OUT | EventFlags::ET,
         };
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut untold = Vec::new();
         for (place, flow) in flows.iter().enumerate() {
-            if let Some(fd) = flow.fd() {
-                epoll::add(&epoll, fd, EventData::new_u64(place as u64), flags)?;
+            let data = EventData::new_u64(place as u64);
+            if let Some(fd) = flow.ready_fd() {
+                epoll::add(&epoll, fd, data, EventFlags::IN | (flags & EventFlags::ET))?;
+                untold.push(place);
+            } else if let Some(fd) = flow.fd() {
+                epoll::add(&epoll, fd, data, flags)?;
             }
         }
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS), untold, is_over: Vec::new() })
     }
 
     /// As [`Self::wait`], for at most so many nanoseconds, which may be 0. A timer of epoll_wait(2)
     /// knows milliseconds, that of ppoll(2) nanoseconds; the set of flows is itself a file to wait for.
-    pub(crate) fn wait_for(&mut self, ns: u64) -> io::Result<Vec<usize>> {
-        if ns > 0 {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as i64 };
-            match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
-                Ok(_) => {}
+    pub(crate) fn wait_for<F: Flow>(&mut self, flows: &mut [F], ns: u64) -> io::Result<Vec<usize>> {
+        let ns = self.until_due(flows, ns.min(999_999_999));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: ns as i64 };
+        let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
+        let is_silent = ns > 0
+            && match poll(&mut set, Some(&timeout)) {
+                Ok(count) => count == 0,
+                Err(rustix::io::Errno::INTR) => false,
                 Err(error) => return Err(error.into()),
-            }
-        }
-        self.take(0)
+            };
+        let ready = if is_silent { Vec::new() } else { self.look(0)? };
+        self.with_due(flows, ready)
     }
 
     /// The places of flows that can go on; none when nothing happens for [`Control::LOOK_EVERY`].
-    pub(crate) fn wait(&mut self) -> io::Result<Vec<usize>> {
-        self.take(Control::LOOK_EVERY.as_nanos() as i64)
+    pub(crate) fn wait<F: Flow>(&mut self, flows: &mut [F]) -> io::Result<Vec<usize>> {
+        let ns = self.until_due(flows, Control::LOOK_EVERY.as_nanos() as u64);
+        let ready = self.look(ns)?;
+        self.with_due(flows, ready)
     }
 
-    fn take(&mut self, timeout_ns: i64) -> io::Result<Vec<usize>> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout_ns };
-        self.events.clear();
-        let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
-        match epoll::wait(&self.epoll, room, Some(&timeout)) {
-            Ok((events, _)) => Ok(events.iter().map(|event| event.data.u64() as usize).collect()),
-            Err(rustix::io::Errno::INTR) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
+    /// Time until a flow is to be served though no descriptor tells, at most so many nanoseconds.
+    fn until_due<F: Flow>(&self, flows: &mut [F], at_most_ns: u64) -> u64 {
+        if !self.untold.is_empty() {
+            return 0;
+        }
+        match flows.iter_mut().filter_map(Flow::due).min() {
+            Some(due) => {
+                let left = due.saturating_duration_since(Instant::now());
+                at_most_ns.min(left.as_nanos() as u64)
+            }
+            None => at_most_ns,
         }
     }
 
-    /// Watches a flow no longer.
-    pub(crate) fn forget(&self, flow: &impl Flow) -> io::Result<()> {
-        match flow.fd() {
+    /// Adds those flows that are to be served though no descriptor tells, and serves those that are over.
+    fn with_due<F: Flow>(
+        &mut self,
+        flows: &mut [F],
+        mut ready: Vec<usize>,
+    ) -> io::Result<Vec<usize>> {
+        let told = ready.len();
+        ready.append(&mut self.untold);
+        let mut now = None;
+        for (place, flow) in flows.iter_mut().enumerate() {
+            if flow.due().is_some_and(|due| due <= *now.get_or_insert_with(Instant::now)) {
+                ready.push(place);
+            }
+        }
+        if ready.len() > told {
+            ready.sort_unstable();
+            ready.dedup();
+        }
+        let mut tended = Ok(());
+        if !self.is_over.is_empty() {
+            ready.retain(|&place| {
+                if self.is_over[place] && tended.is_ok() {
+                    tended = flows[place].tend();
+                }
+                !self.is_over[place]
+            });
+        }
+        tended.map(|()| ready)
+    }
+
+    /// What the kernel says.
+    fn look(&mut self, timeout_ns: u64) -> io::Result<Vec<usize>> {
+        let mut timeout = Timespec { tv_sec: 0, tv_nsec: timeout_ns as i64 };
+        loop {
+            self.events.clear();
+            let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
+            match epoll::wait(&self.epoll, room, Some(&timeout)) {
+                Ok((events, _)) => {
+                    return Ok(events.iter().map(|event| event.data.u64() as usize).collect());
+                }
+                // A ring's completion wakes its thread as a signal does, and stands in the set from
+                // then on.
+                Err(rustix::io::Errno::INTR) => timeout.tv_nsec = 0,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Tells of a flow no longer.
+    pub(crate) fn forget(&mut self, place: usize, flows: &mut [impl Flow]) -> io::Result<()> {
+        let count = flows.len();
+        let flow = &mut flows[place];
+        if flow.due().is_some() {
+            self.is_over.resize(count, false);
+            self.is_over[place] = true;
+            return Ok(());
+        }
+        match flow.ready_fd().or(flow.fd()) {
             Some(fd) => Ok(epoll::delete(&self.epoll, fd)?),
             None => Ok(()),
         }

@@ -54,7 +54,7 @@ impl Endpoint {
         }
         let (mut socket, mut port) = (None, 0);
         if prepare.point.transport != Transport::Null {
-            allow_files(prepare.point.flows)?;
+            allow_files(&prepare.point)?;
             let wanted = if prepare.role == Role::Answer { prepare.port } else { 0 };
             let ready = bound(&prepare, wanted)?;
             if prepare.role == Role::Answer {
@@ -322,6 +322,10 @@ fn check(point: &Point) -> Result<(), Failure> {
         return Err(Failure::Protocol(message));
     }
     if point.path.is_uring() {
+        if u64::from(point.flows) > Point::RING_FLOWS_MAX {
+            let message = format!("{} rings are more than {}", point.flows, Point::RING_FLOWS_MAX);
+            return Err(Failure::Protocol(message));
+        }
         uring::check(point.path)?;
     }
     Ok(())

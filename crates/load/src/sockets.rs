@@ -48,9 +48,11 @@ pub(crate) fn peer(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
 }
 
 /// Makes sure that a run's flows may all be open at once.
-pub(crate) fn allow_files(flows: u32) -> Result<(), Failure> {
+pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
+    let flows = u64::from(point.flows);
     let limit = getrlimit(Resource::Nofile);
-    let needed = u64::from(flows) + OTHER_FILES;
+    // A ring is a file, too.
+    let needed = flows * if point.path.is_uring() { 2 } else { 1 } + OTHER_FILES;
     if limit.current.is_none_or(|files| files >= needed) {
         return Ok(());
     }

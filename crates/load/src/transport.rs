@@ -9,6 +9,7 @@ pub mod udp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 /// What one call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +65,31 @@ pub trait Flow {
     /// Tells the other end that nothing more follows, where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// The descriptor to wait for.
+    /// The flow's socket, which tells by itself when it can be read or written, unless there is
+    /// [`Self::ready_fd`].
     fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// A descriptor that is readable when something has happened to the flow, whether it is to send or
+    /// to receive; nothing where the socket itself is to be waited for.
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When the flow is to be served at the latest, though no descriptor tells: the past where it can
+    /// go on at once.
+    fn due(&mut self) -> Option<Instant> {
+        None
+    }
+
+    /// Serves a flow that nobody sends or receives by any more.
+    fn tend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Stops sending; gives what was sent since [`Self::send`] last said.
+    fn settle(&mut self) -> io::Result<Moved> {
+        Ok(Moved::default())
+    }
 }
 
 /// Whether an error only says that nothing came within the time-out.

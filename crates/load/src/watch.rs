@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use fabricmark_record::Series;
 use fabricmark_units::Nanos;
@@ -110,5 +111,23 @@ impl<F: Flow> Flow for Gauged<'_, F> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.flow.fd()
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.flow.ready_fd()
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.flow.due()
+    }
+
+    fn tend(&mut self) -> io::Result<()> {
+        self.flow.tend()
+    }
+
+    fn settle(&mut self) -> io::Result<Moved> {
+        let moved = self.flow.settle()?;
+        self.gauge.add(moved.bytes, moved.payloads);
+        Ok(moved)
     }
 }

@@ -277,6 +277,10 @@ impl Point {
     /// Most flows at once.
     pub const FLOWS_MAX: u64 = 10_000;
 
+    /// Most flows that have a ring of io_uring each: beyond a chunk of memory for buffers (some 20 KiB of
+    /// the kernel's) a ring is a second open file.
+    pub const RING_FLOWS_MAX: u64 = 1_000;
+
     /// The level of one factor as text; empty where the factor does not apply to this point.
     pub fn level(&self, factor: Factor) -> String {
         let bytes = |bytes: Option<Bytes>| bytes.map(|Bytes(bytes)| bytes.to_string());

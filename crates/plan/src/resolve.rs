@@ -281,9 +281,17 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let message = format!("the path {path} carries {carried}, not {pattern}");
         return refuse(message, "use path copy".to_owned());
     }
-    if path.is_uring() && (flows > 1 || !matches!(wait, Wait::Block | Wait::Spin)) {
-        let message = format!("the path {path} is carried by one flow that waits for its ring");
-        return refuse(message, "use flows 1 and wait block or spin".to_owned());
+    if path.is_uring() {
+        if u64::from(flows) > Point::RING_FLOWS_MAX {
+            let message = format!("the path {path} has a ring for each of {flows} flows");
+            let help = format!("use at most {} flows, or path copy", Point::RING_FLOWS_MAX);
+            return refuse(message, help);
+        }
+        if wait == Wait::BusyPoll {
+            let message = format!("the path {path} waits for its ring, not by `{wait}`");
+            return refuse(message, "use wait block, spin or epoll".to_owned());
+        }
+        return Ok(());
     }
     if flows > 1 || wait == Wait::Epoll {
         let message = format!("the path {path} is carried by one flow without epoll");

@@ -116,12 +116,12 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "path copy",
     ),
     (
-        "a ring for many flows",
+        "a ring for too many flows",
         "[settings]",
-        "path = [\"io-uring\"]\nflows = [10]\n[settings]",
+        "path = [\"io-uring\"]\nflows = [1001]\n[settings]",
         9,
-        "its ring",
-        "flows 1",
+        "a ring for each of 1001 flows",
+        "at most 1000",
     ),
     (
         "zero copy of another transport",

@@ -7,6 +7,9 @@
 //! One receive request fills buffer after buffer as bytes arrive (multishot, with a ring of provided
 //! buffers). Plain sends take their payload from ordinary memory: the kernel has registered buffers for
 //! zero-copy sends only (io_uring_enter(2), IORING_RECVSEND_FIXED_BUF).
+//!
+//! Where many flows share a thread, each has a small ring, whose descriptor says that completions wait,
+//! and no call waits for them.
 
 pub mod bytes;
 pub mod datagrams;
@@ -15,8 +18,10 @@ mod sys;
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use fabricmark_plan::{Path, Point, Wait};
 use fabricmark_proto::Failure;
@@ -25,7 +30,7 @@ use socket2::SockRef;
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::transport::Moved;
-use sys::{Done, Ring, UNFREED_MAX};
+use sys::{Done, Ring, Size};
 
 /// Sends of a chain: as many as [`mmsg`](super::mmsg) has datagrams a call.
 const SENDS: usize = 64;
@@ -37,8 +42,17 @@ const CHAIN_BYTES: usize = 1 << 20;
 /// stays in the socket.
 const RECEIVE_BYTES: usize = 4 << 20;
 
+/// Least receive buffers.
+const PLACES_MIN: usize = 8;
+
 /// Most receive buffers.
 const PLACES_MAX: usize = 256;
+
+/// Zero-copy sends whose pages may still be in use before the next ones have to wait, of all flows.
+const UNFREED_MAX: usize = 1024;
+
+/// Sends of a chain, and receive buffers, of one flow among many, whose ring is to be small.
+const SHARED_SENDS: usize = 16;
 
 /// Looks for the last pages of zero-copy sends, [`Control::LOOK_EVERY`] apart: 5 s in all.
 const PAGE_LOOKS: u32 = 1000;
@@ -92,6 +106,8 @@ struct Outgoing {
     unfreed: usize,
     /// Payloads and bytes sent in all.
     total: Moved,
+    /// Those of them that were told of.
+    told: Moved,
 }
 
 impl Outgoing {
@@ -111,6 +127,15 @@ impl Outgoing {
             self.sent = 0;
             self.first = (self.first + 1) % self.slots;
             self.filled -= 1;
+        }
+    }
+
+    /// What was sent since this was last asked.
+    fn news(&mut self) -> Moved {
+        let told = mem::replace(&mut self.told, self.total);
+        Moved {
+            payloads: self.total.payloads - told.payloads,
+            bytes: self.total.bytes - told.bytes,
         }
     }
 }
@@ -133,9 +158,16 @@ struct Channel {
     is_over: bool,
     /// An error to be told once everything before it is.
     failed: Option<io::Error>,
+    /// Whether the stream's end has been told.
+    is_end_told: bool,
+    /// Whether calls never wait for a completion.
     spins: bool,
+    /// Whether the ring's descriptor is waited for instead.
+    is_watched: bool,
     /// Most sends of a chain.
     chain_max: usize,
+    /// Most zero-copy sends whose pages are in use.
+    unfreed_max: usize,
 }
 
 impl Channel {
@@ -149,13 +181,24 @@ impl Channel {
         // A request to a socket that does not block fails where it would otherwise wait.
         let blocks = SockRef::from(&socket).set_nonblocking(false);
         blocks.map_err(|error| missing(&error))?;
-        let slots = (CHAIN_BYTES / send_bytes).clamp(1, SENDS);
-        let places = (RECEIVE_BYTES / receive_bytes).clamp(8, PLACES_MAX).next_power_of_two();
+        let is_zero_copy = point.path == Path::UringZeroCopy;
+        let flows = point.flows as usize;
+        let (slots_max, places_max) =
+            if flows > 1 { (SHARED_SENDS, SHARED_SENDS) } else { (SENDS, PLACES_MAX) };
+        let slots = (CHAIN_BYTES / flows / send_bytes).clamp(1, slots_max);
+        let places = (RECEIVE_BYTES / flows / receive_bytes).clamp(PLACES_MIN, places_max);
+        let places = places.next_power_of_two();
+        let unfreed_max = if is_zero_copy { UNFREED_MAX.div_ceil(flows) } else { 0 };
         let ring = Ring::new(
             socket,
-            (slots + 1) as u32,
+            Size {
+                requests: slots + 1,
+                // More than all requests and buffers can cause together, with the notifications.
+                completions: 2 * (slots + 1 + places + unfreed_max),
+                is_watched: point.wait == Wait::Epoll,
+            },
             vec![0x5a; slots * send_bytes].into_boxed_slice(),
-            point.path == Path::UringZeroCopy,
+            is_zero_copy,
             (places as u16, receive_bytes),
         );
         Ok(Self {
@@ -164,11 +207,14 @@ impl Channel {
             arrived: VecDeque::with_capacity(places),
             receives: false,
             is_over: false,
+            is_end_told: false,
             failed: None,
-            spins: point.wait == Wait::Spin,
+            spins: matches!(point.wait, Wait::Spin | Wait::Epoll),
+            is_watched: point.wait == Wait::Epoll,
             // A cancelled link of a chain gives its pages back without saying that it will (Linux
             // 6.18: a notification without IORING_CQE_F_MORE before it), so that none is built.
-            chain_max: if point.path == Path::UringZeroCopy { 1 } else { slots },
+            chain_max: if is_zero_copy { 1 } else { slots },
+            unfreed_max,
         })
     }
 
@@ -231,11 +277,30 @@ impl Channel {
         Ok(())
     }
 
+    /// Notes what has been sent meanwhile, where no call waits for it.
+    fn catch_up(&mut self) -> io::Result<()> {
+        if self.is_watched { self.turn(0) } else { Ok(()) }
+    }
+
+    /// Sends what is filled: all of it where calls wait, else the next chain, whose end the descriptor
+    /// tells. Says what has been sent.
+    fn send(&mut self) -> io::Result<Moved> {
+        if !self.is_watched {
+            self.send_all()?;
+        } else if self.failed.is_none() && self.out.unfreed <= self.unfreed_max {
+            self.begin_chain();
+            self.ring.enter(0, Duration::ZERO)?;
+        }
+        match self.out.news() {
+            moved if moved.bytes > 0 => Ok(moved),
+            _ => Err(self.failed.take().unwrap_or_else(|| io::ErrorKind::WouldBlock.into())),
+        }
+    }
+
     /// Sends everything that is filled, or as much as the socket takes within
     /// [`Control::LOOK_EVERY`]. Nothing is under way afterwards but pages of zero-copy sends.
-    fn send_all(&mut self) -> io::Result<Moved> {
+    fn send_all(&mut self) -> io::Result<()> {
         let until_ns = now_ns() + Control::LOOK_EVERY.as_nanos() as u64;
-        let before = self.out.total;
         let mut is_cancelled = false;
         loop {
             if !is_cancelled && self.failed.is_none() {
@@ -250,18 +315,22 @@ impl Channel {
                 is_cancelled = true;
             }
         }
-        if self.out.unfreed > UNFREED_MAX {
+        if self.out.unfreed > self.unfreed_max {
             self.turn(1)?;
         }
-        let Moved { payloads, bytes } = self.out.total;
-        match (bytes - before.bytes, self.failed.take()) {
-            (0, Some(error)) => Err(error),
-            (0, None) => Err(io::ErrorKind::WouldBlock.into()),
-            (bytes, failed) => {
-                self.failed = failed;
-                Ok(Moved { payloads: payloads - before.payloads, bytes })
-            }
+        Ok(())
+    }
+
+    /// Ends what is under way early, and says what of it was sent.
+    fn settle(&mut self) -> io::Result<Moved> {
+        self.spins = false;
+        if self.out.under_way > 0 {
+            self.ring.cancel()?;
         }
+        while self.out.under_way > 0 {
+            self.turn(1)?;
+        }
+        Ok(self.out.news())
     }
 
     /// Puts a message behind those that wait to be sent, with the next turn; makes a turn for it where
@@ -282,16 +351,40 @@ impl Channel {
     /// Waits for something to arrive, while what is filled is sent: one call for a request and its
     /// response. After success, nothing in `arrived` means the end of the stream.
     fn await_arrival(&mut self) -> io::Result<()> {
-        if self.arrived.is_empty() && !self.is_over {
+        while self.arrived.is_empty() && !self.is_over {
             self.begin_chain();
             self.receives = self.receives || self.ring.receive();
             // A single send is over at once as a rule, and is not what is waited for.
             self.turn(if self.out.under_way == 1 { 2 } else { 1 })?;
+            // The descriptor tells of what is under way alone.
+            let is_told = self.receives && (self.out.under_way > 0 || self.out.filled == 0);
+            if !self.is_watched || is_told || self.failed.is_some() {
+                break;
+            }
         }
         if !self.arrived.is_empty() || self.is_over {
             return Ok(());
         }
         Err(self.failed.take().unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Receives on, so that the descriptor tells of what arrives next.
+    fn receive_on(&mut self) -> io::Result<()> {
+        if self.is_watched && !self.receives && !self.is_over {
+            self.receives = self.ring.receive();
+            self.ring.enter(0, Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.is_watched.then(|| self.ring.fd())
+    }
+
+    /// The past where something is to be taken of which the descriptor does not tell.
+    fn due(&self) -> Option<Instant> {
+        let has_end = self.is_over && !self.is_end_told;
+        (has_end || !self.arrived.is_empty() || self.failed.is_some()).then(Instant::now)
     }
 
     /// Waits until no page of a zero-copy send is in use; a peer that is gone may keep some.

@@ -187,7 +187,7 @@ pub fn ask_crowd(
             break;
         }
         control.check().map_err(io::Error::other)?;
-        for ready in crowd.wait()? {
+        for ready in crowd.wait(flows)? {
             askers[ready].advance(&mut flows[ready], request, response, &mut asked, control)?;
         }
         let now = now_ns();
@@ -284,7 +284,7 @@ pub fn answer_crowd(
     let began = now_ns();
     let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
     while open > 0 {
-        let ready = crowd.wait()?;
+        let ready = crowd.wait(flows)?;
         control.check().map_err(io::Error::other)?;
         if ready.is_empty() && !has_end && control.is_drained(0, u64::MAX) {
             break;
@@ -294,7 +294,7 @@ pub fn answer_crowd(
             match answerers[ready].advance(flow, request, response, &mut counts) {
                 Ok(true) => {}
                 Ok(false) => {
-                    crowd.forget(flow)?;
+                    crowd.forget(ready, flows)?;
                     open -= 1;
                 }
                 Err(error) if is_timeout(&error) => {}

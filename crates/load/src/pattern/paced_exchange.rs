@@ -127,7 +127,7 @@ pub fn ask(
                 wait_ns = pacer.sleep_until(now).map_or(0, |wake_ns| wake_ns - now);
             }
         }
-        for ready in crowd.wait_for(wait_ns)? {
+        for ready in crowd.wait_for(flows, wait_ns)? {
             askers[ready].push(&mut flows[ready], request)?;
             askers[ready].hear(&mut flows[ready], response, &mut asked)?;
         }

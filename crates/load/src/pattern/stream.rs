@@ -40,7 +40,7 @@ pub fn send_crowd(
     let mut crowd = Crowd::of(flows, Interest::Write)?;
     let began = now_ns();
     while !control.stop.load(Relaxed) {
-        for ready in crowd.wait()? {
+        for ready in crowd.wait(flows)? {
             for _ in 0..TURN {
                 match flows[ready].send(payload) {
                     Ok(moved) => {
@@ -52,6 +52,11 @@ pub fn send_crowd(
                 }
             }
         }
+    }
+    for (flow, sent) in flows.iter_mut().zip(&mut of_each) {
+        let moved = flow.settle()?;
+        add(&mut counts, moved);
+        *sent += moved.payloads;
     }
     counts.elapsed_ns = now_ns() - began;
     Ok((counts, of_each))
@@ -195,7 +200,7 @@ pub fn receive_crowd(
     let mut crowd = Crowd::of(flows, Interest::Read)?;
     let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
     while open > 0 {
-        let ready = crowd.wait()?;
+        let ready = crowd.wait(flows)?;
         control.check().map_err(io::Error::other)?;
         if ready.is_empty() && !has_end && arrivals.is_drained(control) {
             break;
@@ -204,7 +209,7 @@ pub fn receive_crowd(
             let flow = &mut flows[ready];
             match flow.receive(buffer) {
                 Ok(moved) if moved.bytes == 0 => {
-                    crowd.forget(flow)?;
+                    crowd.forget(ready, flows)?;
                     open -= 1;
                 }
                 Ok(moved) => arrivals.arrive(moved, flow)?,

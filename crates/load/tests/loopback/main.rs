@@ -1,6 +1,7 @@
 //! Both ends of each transport and pattern over loopback, with the real kernel in between.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod crowds;
 mod intervals;
 mod pace;
 mod refusals;

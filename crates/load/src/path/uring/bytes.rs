@@ -2,16 +2,20 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use fabricmark_plan::{Pattern, Point};
 use fabricmark_proto::Failure;
 
-use super::{Arrival, Channel};
+use super::{Arrival, Channel, PLACES_MIN, RECEIVE_BYTES};
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::{Flow, Message, Moved};
 
 /// Most bytes in one receive buffer of a stream: as much as a read of other paths.
 const STREAM_BYTES: usize = 128 << 10;
+
+/// Least bytes in one of them, where many flows share the memory.
+const STREAM_BYTES_MIN: usize = 4 << 10;
 
 /// A flow over an open connection whose bytes pass through a ring. It belongs to the thread that made
 /// it.
@@ -29,7 +33,7 @@ impl<S: ByteStream> UringBytes<S> {
     /// A flow that sends payloads of `send_bytes` bytes.
     pub fn new(stream: S, point: &Point, send_bytes: usize) -> Result<Self, Failure> {
         let receive_bytes = match point.pattern {
-            Pattern::Stream => STREAM_BYTES,
+            Pattern::Stream => stream_bytes(point),
             _ => {
                 let largest = point.response.map_or(point.payload, |r| r.max(point.payload));
                 (largest.0 as usize).clamp(64, STREAM_BYTES)
@@ -47,11 +51,12 @@ impl<S: ByteStream> UringBytes<S> {
 
 impl<S: ByteStream> Flow for UringBytes<S> {
     fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        self.channel.catch_up()?;
         // Every slot holds the payload already.
         while self.channel.slot().is_some() {
             self.channel.fill();
         }
-        self.channel.send_all()
+        self.channel.send()
     }
 
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
@@ -62,6 +67,8 @@ impl<S: ByteStream> Flow for UringBytes<S> {
             moved.bytes += arrival.bytes as u64;
             self.channel.ring.give_back(arrival.place);
         }
+        self.channel.is_end_told = moved.payloads == 0;
+        self.channel.receive_on()?;
         Ok(moved)
     }
 
@@ -112,6 +119,23 @@ impl<S: ByteStream> Flow for UringBytes<S> {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.flow.fd()
     }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.ready_fd()
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.channel.due()
+    }
+
+    fn settle(&mut self) -> io::Result<Moved> {
+        self.channel.settle()
+    }
+}
+
+/// Bytes of a receive buffer of a stream.
+fn stream_bytes(point: &Point) -> usize {
+    (RECEIVE_BYTES / PLACES_MIN / point.flows as usize).clamp(STREAM_BYTES_MIN, STREAM_BYTES)
 }
 
 #[cfg(test)]

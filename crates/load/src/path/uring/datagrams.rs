@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use fabricmark_plan::Point;
 use fabricmark_proto::Failure;
@@ -36,17 +37,17 @@ impl UringDatagrams {
 impl Flow for UringDatagrams {
     fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         // A header must not change under a send.
-        if self.channel.out.unfreed > 0 {
-            self.channel.turn(1)?;
+        match self.channel.out.unfreed {
+            0 => self.channel.catch_up()?,
+            _ => self.channel.turn(1)?,
         }
-        if self.channel.out.unfreed > 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
+        if self.channel.out.unfreed == 0 {
+            while let Some(slot) = self.channel.slot() {
+                self.udp.next_header().emit(slot);
+                self.channel.fill();
+            }
         }
-        while let Some(slot) = self.channel.slot() {
-            self.udp.next_header().emit(slot);
-            self.channel.fill();
-        }
-        self.channel.send_all()
+        self.channel.send()
     }
 
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
@@ -63,6 +64,7 @@ impl Flow for UringDatagrams {
                 self.channel.ring.give_back(arrival.place);
             }
             if moved.payloads > 0 {
+                self.channel.receive_on()?;
                 return Ok(moved);
             }
         }
@@ -103,5 +105,17 @@ impl Flow for UringDatagrams {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.udp.fd()
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.ready_fd()
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.channel.due()
+    }
+
+    fn settle(&mut self) -> io::Result<Moved> {
+        self.channel.settle()
     }
 }

@@ -14,13 +14,6 @@ use std::time::Duration;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-/// Completions that fit into the ring: more than all requests and buffers together can cause, with
-/// the notifications of [`UNFREED_MAX`] sends.
-const COMPLETIONS: u32 = 4096;
-
-/// Zero-copy sends whose pages may still be in use before the next ones have to wait.
-pub(super) const UNFREED_MAX: usize = 1024;
-
 /// The ring's only group of receive buffers.
 const GROUP: u16 = 0;
 
@@ -67,20 +60,34 @@ pub(super) struct Ring {
     open: u32,
 }
 
+/// How large a ring is, and how it is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Requests handed over at once.
+    pub requests: usize,
+    /// Completions that wait to be read.
+    pub completions: usize,
+    /// Whether its descriptor is waited for.
+    pub is_watched: bool,
+}
+
 /// Sets a ring up for one thread, whose completions are prepared when it asks for them: the kernel's
-/// advice for new programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). Needs Linux 6.1.
-fn set_up(entries: u32) -> io::Result<IoUring> {
-    IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_taskrun_flag()
-        .setup_cqsize(COMPLETIONS)
-        .build(entries)
+/// advice for new programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). Such a ring's descriptor wakes
+/// nobody (Linux 6.18), so that of a ring that is watched the completions are prepared in any system
+/// call (IORING_SETUP_COOP_TASKRUN). Needs Linux 6.1.
+fn set_up(size: Size) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_taskrun_flag().setup_cqsize(size.completions as u32);
+    match size.is_watched {
+        true => builder.setup_coop_taskrun(),
+        false => builder.setup_defer_taskrun(),
+    };
+    builder.build(size.requests as u32)
 }
 
 /// Operations by name that are used and that this kernel lacks; fails where it gives no ring.
 pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
-    let ring = set_up(2)?;
+    let ring = set_up(Size { requests: 2, completions: 4, is_watched: false })?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
     let mut used = vec![("send", opcode::Send::CODE), ("receive", opcode::Recv::CODE)];
@@ -95,17 +102,17 @@ pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
 }
 
 impl Ring {
-    /// A ring that takes `requests` requests at once and sends from `outgoing`; it receives into
+    /// A ring that sends from `outgoing`; it receives into
     /// `places` buffers, a power of two, of `place_bytes` bytes each. The socket must stay open as long
     /// as the ring.
     pub(super) fn new(
         socket: BorrowedFd<'_>,
-        requests: u32,
+        size: Size,
         outgoing: Box<[u8]>,
         is_zero_copy: bool,
         (places, place_bytes): (u16, usize),
     ) -> io::Result<Self> {
-        let ring = set_up(requests)?;
+        let ring = set_up(size)?;
         let mut incoming = Buffers::new(places, place_bytes);
         // SAFETY: the entries are page-aligned memory for `places` entries, which lives as long as
         // the ring does.
@@ -191,6 +198,12 @@ impl Ring {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Readable while completions wait, for a ring that is watched.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the ring, which is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
     /// The next completion.

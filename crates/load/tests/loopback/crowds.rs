@@ -1,0 +1,95 @@
+//! Many flows on one thread, over transports and paths that do not wait for their sockets alone.
+
+use fabricmark_proto::EndReport;
+
+use crate::support::run;
+
+/// The active end's report and the passive one's.
+fn active_first(levels: &str) -> (EndReport, EndReport) {
+    let is_reverse = levels.contains("direction=reverse");
+    let (start, answer) = run(levels);
+    if is_reverse { (answer, start) } else { (start, answer) }
+}
+
+/// Runs a stream in both directions; every byte of it arrives, and no flow is left out.
+fn every_byte_arrives(levels: &str) {
+    for direction in ["forward", "reverse"] {
+        let levels = format!("pattern=stream {levels} direction={direction}");
+        let (active, passive) = active_first(&levels);
+        assert!(active.fairness.unwrap().fewest > 0, "{levels}: a flow had nothing");
+        assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
+    }
+}
+
+/// Every request has its answer, and no flow is left out.
+fn every_request_is_answered(levels: &str) {
+    let (start, answer) = run(levels);
+    assert!(start.fairness.unwrap().fewest > 0, "{levels}: a flow had nothing");
+    assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
+    assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
+    assert_eq!(start.lost_round_trips, 0, "{levels}");
+}
+
+#[test]
+fn many_streams_pass_through_rings_in_both_directions() {
+    for (transport, flows, payload) in [
+        ("tcp", 1, 1000),
+        ("tcp", 20, 1),
+        ("tcp", 20, 1000),
+        ("tcp", 5, 300_000),
+        ("mptcp", 5, 1000),
+        ("unix", 20, 1000),
+    ] {
+        every_byte_arrives(&format!(
+            "transport={transport} path=io-uring flows={flows} payload={payload} wait=epoll \
+             send_buffer=65536"
+        ));
+    }
+    for (flows, payload) in [(1, 1000), (10, 1), (10, 100_000)] {
+        every_byte_arrives(&format!(
+            "transport=tcp path=io-uring-zc flows={flows} payload={payload} wait=epoll"
+        ));
+    }
+}
+
+#[test]
+fn datagrams_of_many_flows_pass_through_rings_or_are_counted_as_dropped() {
+    for path in ["io-uring", "io-uring-zc"] {
+        for (flows, payload) in [(1, 512), (20, 16), (10, 8000)] {
+            let levels = format!(
+                "pattern=stream transport=udp path={path} flows={flows} payload={payload} wait=epoll"
+            );
+            let (start, answer) = run(&levels);
+            let sequence = answer.sequence.unwrap();
+            assert!(sequence.unique > 0, "{levels}");
+            assert_eq!(start.counts.bytes, payload * start.counts.calls, "{levels}");
+            let lost = start.counts.calls - sequence.unique;
+            assert_eq!(lost, answer.socket_drops, "{levels}");
+            assert_eq!((sequence.reordered, sequence.duplicates), (0, 0), "{levels}");
+        }
+    }
+}
+
+#[test]
+fn round_trips_of_many_flows_pass_through_rings() {
+    for transport in ["tcp", "udp", "mptcp", "unix"] {
+        for (flows, payload, response, outstanding) in
+            [(1, 64, 64, 1), (50, 1, 1, 1), (10, 1000, 30_000, 1), (10, 300, 7, 40)]
+        {
+            every_request_is_answered(&format!(
+                "pattern=exchange transport={transport} path=io-uring flows={flows} wait=epoll \
+                 payload={payload} response={response} outstanding={outstanding}"
+            ));
+        }
+    }
+    for payload in [1, 200_000] {
+        every_request_is_answered(&format!(
+            "pattern=ping-pong transport=tcp path=io-uring flows=10 payload={payload}"
+        ));
+    }
+}
+
+#[test]
+fn hundreds_of_rings_share_a_thread() {
+    every_request_is_answered("pattern=ping-pong transport=tcp path=io-uring flows=300 payload=64");
+}
