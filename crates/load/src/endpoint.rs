@@ -317,15 +317,12 @@ fn check(point: &Point) -> Result<(), Failure> {
             return Err(Failure::Protocol(message));
         }
     }
-    if point.flows == 0 || u64::from(point.flows) > Point::FLOWS_MAX {
-        let message = format!("{} flows are not 1 to {}", point.flows, Point::FLOWS_MAX);
+    let flows_max = Point::flows_max(point.transport, point.path);
+    if point.flows == 0 || u64::from(point.flows) > flows_max {
+        let message = format!("{} flows are not 1 to {flows_max}", point.flows);
         return Err(Failure::Protocol(message));
     }
     if point.path.is_uring() {
-        if u64::from(point.flows) > Point::RING_FLOWS_MAX {
-            let message = format!("{} rings are more than {}", point.flows, Point::RING_FLOWS_MAX);
-            return Err(Failure::Protocol(message));
-        }
         uring::check(point.path)?;
     }
     Ok(())

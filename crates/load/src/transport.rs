@@ -81,7 +81,7 @@ pub trait Flow {
         None
     }
 
-    /// Serves a flow that nobody sends or receives by any more.
+    /// Serves a flow by which nobody sends or receives now.
     fn tend(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -277,9 +277,15 @@ impl Point {
     /// Most flows at once.
     pub const FLOWS_MAX: u64 = 10_000;
 
-    /// Most flows that have a ring of io_uring each: beyond a chunk of memory for buffers (some 20 KiB of
-    /// the kernel's) a ring is a second open file.
-    pub const RING_FLOWS_MAX: u64 = 1_000;
+    /// Most flows of a transport by a path: QUIC opens them one after the other, some milliseconds each,
+    /// and each path of io_uring has a ring and receive buffers a flow.
+    pub const fn flows_max(transport: Transport, path: Path) -> u64 {
+        match transport {
+            _ if path.is_uring() => 1_000,
+            Transport::Quic => 500,
+            _ => Self::FLOWS_MAX,
+        }
+    }
 
     /// The level of one factor as text; empty where the factor does not apply to this point.
     pub fn level(&self, factor: Factor) -> String {

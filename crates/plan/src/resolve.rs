@@ -189,7 +189,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_path(point)
 }
 
-/// QUIC's connection is driven by the calls of its one flow, and it sets the octet of the DSCP itself,
+/// QUIC's connections are driven by the calls of their flows, and it sets the octet of the DSCP itself,
 /// for ECN.
 fn check_quic(point: &Point) -> Result<(), Contradiction> {
     let Point { transport, flows, wait, .. } = *point;
@@ -197,13 +197,15 @@ fn check_quic(point: &Point) -> Result<(), Contradiction> {
         return Ok(());
     }
     let refuse = |factor, message, help: String| Err(contradiction(factor, message, help));
-    if flows > 1 {
-        let message = format!("quic is carried by one flow, not by {flows}");
-        return refuse(Factor::Flows, message, "use flows 1, or another transport".to_owned());
+    let most = Point::flows_max(transport, point.path);
+    if u64::from(flows) > most {
+        let message = format!("quic opens at most {most} connections, not {flows}");
+        let help = format!("use at most {most} flows, or another transport");
+        return refuse(Factor::Flows, message, help);
     }
-    if !matches!(wait, Wait::Block | Wait::Spin) {
+    if wait == Wait::BusyPoll {
         let message = format!("quic cannot wait by `{wait}`");
-        return refuse(Factor::Wait, message, "use wait block or spin".to_owned());
+        return refuse(Factor::Wait, message, "use wait block, epoll or spin".to_owned());
     }
     if let Some(name) = &point.congestion
         && !QUIC_CONGESTION.contains(&name.as_str())
@@ -281,12 +283,12 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let message = format!("the path {path} carries {carried}, not {pattern}");
         return refuse(message, "use path copy".to_owned());
     }
+    let most = Point::flows_max(transport, path);
+    if u64::from(flows) > most {
+        let message = format!("the path {path} has a ring for each of {flows} flows");
+        return refuse(message, format!("use at most {most} flows, or path copy"));
+    }
     if path.is_uring() {
-        if u64::from(flows) > Point::RING_FLOWS_MAX {
-            let message = format!("the path {path} has a ring for each of {flows} flows");
-            let help = format!("use at most {} flows, or path copy", Point::RING_FLOWS_MAX);
-            return refuse(message, help);
-        }
         if wait == Wait::BusyPoll {
             let message = format!("the path {path} waits for its ring, not by `{wait}`");
             return refuse(message, "use wait block, spin or epoll".to_owned());

@@ -132,7 +132,7 @@ pub struct TcpCounters {
     pub merging: f64,
 }
 
-/// What a QUIC connection counted up to the end of a run, its handshake included.
+/// What QUIC connections counted up to the end of a run, its handshake included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuicCounters {
     /// Packets sent. What they carried is sent again in new packets (RFC 9000, section 13.3).
@@ -151,6 +151,31 @@ pub struct QuicCounters {
     pub mtu_bytes: u64,
     /// Times that the path stopped carrying long packets (RFC 8899, section 4.3).
     pub black_holes: u64,
+}
+
+impl QuicCounters {
+    /// Those of several connections: sums of what is counted, the mean of their round trips and the
+    /// shortest of their payloads. `None` of none.
+    pub fn of(connections: impl Iterator<Item = Self>) -> Option<Self> {
+        let (mut all, mut count) = (None::<Self>, 0);
+        for each in connections {
+            count += 1;
+            all = Some(match all {
+                None => each,
+                Some(all) => Self {
+                    sent_packets: all.sent_packets + each.sent_packets,
+                    lost_packets: all.lost_packets + each.lost_packets,
+                    lost_bytes: all.lost_bytes + each.lost_bytes,
+                    congestion_events: all.congestion_events + each.congestion_events,
+                    cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
+                    srtt_ns: all.srtt_ns + each.srtt_ns,
+                    mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
+                    black_holes: all.black_holes + each.black_holes,
+                },
+            });
+        }
+        all.map(|all| Self { srtt_ns: all.srtt_ns / count, ..all })
+    }
 }
 
 impl TcpCounters {

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
-use fabricmark_plan::Pattern;
+use fabricmark_plan::{Pace, Pattern, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_record::QuicCounters;
 use socket2::{SockRef, Socket};
 
 use super::Endpoint;
@@ -29,45 +31,105 @@ impl Endpoint {
         let Prepare { point, role, .. } = &self.prepare;
         let is_connect_exchange = point.pattern == Pattern::ConnectExchange;
         if let (Role::Start, Some(peer_at)) = (role, peer_at) {
-            let mut first = quic::connect(socket, peer_at, point)?;
-            let rtt_ns = opening::open(&mut first, &self.prepare, 0)?;
-            return match is_connect_exchange {
-                true => self.ask_by_quic(first, rtt_ns, peer_at, control, begin),
-                false => self.carry_quic(first, rtt_ns, control, begin),
-            };
-        }
-        let listener = QuicListener::new(socket, point)?;
-        let mut first = loop {
-            match listener.accept() {
-                Ok(first) => break first,
-                Err(error) if is_timeout(&error) => control.check()?,
-                Err(error) => return Err(peer("the flow did not open")(error)),
+            if is_connect_exchange {
+                let (first, rtt_ns) = self.open_quic(socket, peer_at, 0)?;
+                return self.ask_by_quic(first, rtt_ns, peer_at, control, begin);
             }
-        };
-        opening::admit(&mut first, &self.prepare, 0)?;
+            let (flows, rtt_ns) = self.open_all_quic(socket, peer_at, control)?;
+            return self.carry_quic(flows, rtt_ns, control, begin);
+        }
         if is_connect_exchange {
+            let listener = QuicListener::new(socket, quic::answering(point)?)?;
+            let mut first = accept(&listener, control)?;
+            opening::admit(&mut first, &self.prepare, 0)?;
             return self.answer_by_quic(&listener, first, control);
         }
-        listener.connect(&first).map_err(system("connect to the other end"))?;
-        self.carry_quic(first, 0, control, begin)
+        self.carry_quic(self.accept_all_quic(socket, control)?, 0, control, begin)
+    }
+
+    /// Opens a flow; gives the time that its opening took.
+    fn open_quic(
+        &self,
+        socket: Socket,
+        peer_at: SocketAddr,
+        flow: u32,
+    ) -> Result<(QuicStream, u64), Failure> {
+        let mut stream = quic::connect(socket, peer_at, &self.prepare.point)?;
+        let rtt_ns = opening::open(&mut stream, &self.prepare, flow)?;
+        Ok((stream, rtt_ns))
+    }
+
+    /// Opens every flow, each a connection from a socket of its own; gives the time that the first
+    /// opening took.
+    fn open_all_quic(
+        &self,
+        socket: Socket,
+        peer_at: SocketAddr,
+        control: &Control,
+    ) -> Result<(Vec<QuicStream>, u64), Failure> {
+        let (first, rtt_ns) = self.open_quic(socket, peer_at, 0)?;
+        let mut flows = vec![first];
+        for flow in 1..self.prepare.point.flows {
+            control.check()?;
+            flows.push(self.open_quic(bound(&self.prepare, 0)?, peer_at, flow)?.0);
+        }
+        Ok((flows, rtt_ns))
+    }
+
+    /// Waits for every flow to open, and connects a socket to each other end: the kernel then knows
+    /// whose datagrams are whose.
+    fn accept_all_quic(
+        &self,
+        socket: Socket,
+        control: &Control,
+    ) -> Result<Vec<QuicStream>, Failure> {
+        let Prepare { point, .. } = &self.prepare;
+        let port = socket.local_addr().ok().and_then(|at| at.as_socket()).map_or(0, |at| at.port());
+        let settings = quic::answering(point)?;
+        let mut flows = Vec::with_capacity(point.flows as usize);
+        let mut waiting = socket;
+        for flow in 0..point.flows {
+            let listener = QuicListener::new(waiting, Arc::clone(&settings))?;
+            let mut stream = accept(&listener, control)?;
+            listener.connect(&stream).map_err(system("connect to the other end"))?;
+            // The next flow opens as soon as this one is admitted.
+            let next = (flow + 1 < point.flows).then(|| bound(&self.prepare, port)).transpose()?;
+            opening::admit(&mut stream, &self.prepare, flow)?;
+            flows.push(stream);
+            match next {
+                Some(next) => waiting = next,
+                None => break,
+            }
+        }
+        Ok(flows)
     }
 
     fn carry_quic(
         &self,
-        mut stream: QuicStream,
+        mut flows: Vec<QuicStream>,
         opening_rtt_ns: u64,
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        stream.set_wait(&self.prepare.point);
-        let mut flows = [ByteFlow::new(stream)];
+        let point = &self.prepare.point;
+        // Whoever asks in an open loop waits for departures, too.
+        let is_paced = point.pace != Pace::Closed && point.pattern != Pattern::Stream;
+        let does_wait = point.wait == Wait::Block && !(is_paced && self.prepare.is_active());
+        flows.iter_mut().for_each(|flow| flow.set_wait(does_wait));
+        let mut flows: Vec<_> = flows.into_iter().map(ByteFlow::new).collect();
         let mut report = carry(&mut flows, &self.prepare, control, begin)?;
-        let stream = flows[0].stream();
         report.opening_rtt_ns = opening_rtt_ns;
-        report.side = side(&SockRef::from(stream), self.prepare.cpu);
-        report.quic = self.prepare.is_active().then(|| stream.counters());
-        report.socket_drops =
-            sys::socket_drops(stream.as_fd()).map_err(system("read SO_MEMINFO"))?;
+        let streams = || flows.iter().map(ByteFlow::stream);
+        if let Some(first) = streams().next() {
+            report.side = side(&SockRef::from(first), self.prepare.cpu);
+        }
+        if self.prepare.is_active() {
+            report.quic = QuicCounters::of(streams().map(QuicStream::counters));
+        }
+        for stream in streams() {
+            report.socket_drops +=
+                sys::socket_drops(stream.as_fd()).map_err(system("read SO_MEMINFO"))?;
+        }
         Ok(report)
     }
 
@@ -109,5 +171,16 @@ impl Endpoint {
         let mut report = EndReport { side, ..EndReport::default() };
         self.answer_by_connections(accept, control, &mut report)?;
         Ok(report)
+    }
+}
+
+/// Accepts a connection and its stream.
+fn accept(listener: &QuicListener, control: &Control) -> Result<QuicStream, Failure> {
+    loop {
+        match listener.accept() {
+            Ok(stream) => return Ok(stream),
+            Err(error) if is_timeout(&error) => control.check()?,
+            Err(error) => return Err(peer("the flow did not open")(error)),
+        }
     }
 }

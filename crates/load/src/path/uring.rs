@@ -164,6 +164,8 @@ struct Channel {
     spins: bool,
     /// Whether the ring's descriptor is waited for instead.
     is_watched: bool,
+    /// A time that is past.
+    began: Instant,
     /// Most sends of a chain.
     chain_max: usize,
     /// Most zero-copy sends whose pages are in use.
@@ -211,6 +213,7 @@ impl Channel {
             failed: None,
             spins: matches!(point.wait, Wait::Spin | Wait::Epoll),
             is_watched: point.wait == Wait::Epoll,
+            began: Instant::now(),
             // A cancelled link of a chain gives its pages back without saying that it will (Linux
             // 6.18: a notification without IORING_CQE_F_MORE before it), so that none is built.
             chain_max: if is_zero_copy { 1 } else { slots },
@@ -368,6 +371,12 @@ impl Channel {
         Err(self.failed.take().unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
     }
 
+    /// Bytes that have left the socket and nobody has taken.
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.turn(0)?;
+        Ok(self.arrived.iter().map(|arrival| arrival.bytes as u64).sum())
+    }
+
     /// Receives on, so that the descriptor tells of what arrives next.
     fn receive_on(&mut self) -> io::Result<()> {
         if self.is_watched && !self.receives && !self.is_over {
@@ -384,7 +393,7 @@ impl Channel {
     /// The past where something is to be taken of which the descriptor does not tell.
     fn due(&self) -> Option<Instant> {
         let has_end = self.is_over && !self.is_end_told;
-        (has_end || !self.arrived.is_empty() || self.failed.is_some()).then(Instant::now)
+        (has_end || !self.arrived.is_empty() || self.failed.is_some()).then_some(self.began)
     }
 
     /// Waits until no page of a zero-copy send is in use; a peer that is gone may keep some.

@@ -130,6 +130,9 @@ pub fn ask(
         for ready in crowd.wait_for(flows, wait_ns)? {
             askers[ready].push(&mut flows[ready], request)?;
             askers[ready].hear(&mut flows[ready], response, &mut asked)?;
+            if askers[ready].requests.is_empty() {
+                flows[ready].tend()?;
+            }
         }
         now = now_ns();
         if now >= search_ns {

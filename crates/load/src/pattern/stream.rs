@@ -202,7 +202,11 @@ pub fn receive_crowd(
     while open > 0 {
         let ready = crowd.wait(flows)?;
         control.check().map_err(io::Error::other)?;
-        if ready.is_empty() && !has_end && arrivals.is_drained(control) {
+        if ready.is_empty()
+            && !has_end
+            && arrivals.is_drained(control)
+            && is_nothing_waiting(flows)?
+        {
             break;
         }
         for ready in ready {
@@ -222,6 +226,15 @@ pub fn receive_crowd(
         }
     }
     Ok(arrivals.end())
+}
+
+fn is_nothing_waiting(flows: &mut [impl Flow]) -> io::Result<bool> {
+    for flow in flows {
+        if flow.waiting_bytes()? > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

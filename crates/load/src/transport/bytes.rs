@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use super::{Flow, Message, Moved};
 
@@ -14,6 +15,21 @@ pub trait ByteStream: Read + Write + AsFd {
 
     /// Ends this direction of the connection.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// As [`Flow::ready_fd`].
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// As [`Flow::due`].
+    fn due(&mut self) -> Option<Instant> {
+        None
+    }
+
+    /// As [`Flow::tend`].
+    fn tend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl ByteStream for TcpStream {
@@ -113,5 +129,17 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.stream.as_fd())
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.ready_fd()
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.stream.due()
+    }
+
+    fn tend(&mut self) -> io::Result<()> {
+        self.stream.tend()
     }
 }

@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use fabricmark_plan::{Point, Wait};
 use fabricmark_record::QuicCounters;
 use quinn_proto::{
     Connection, ConnectionHandle, Dir, EndpointEvent, Event, ReadError, Side, StreamEvent,
@@ -23,6 +22,7 @@ use quinn_proto::{
 
 pub(crate) use self::opening::{QuicListener, connect};
 use self::port::Port;
+pub(crate) use self::settings::answering;
 use super::bytes::ByteStream;
 use super::is_timeout;
 use crate::control::Control;
@@ -46,7 +46,28 @@ pub struct QuicStream {
     is_acknowledged: bool,
     /// Why there is no connection any more.
     lost: Option<String>,
+    /// Whether this end has closed the connection.
+    is_closed: bool,
+    wants: Wants,
+    /// A time that is past.
+    began: Instant,
 }
+
+/// What the thread that serves the stream waits for.
+#[derive(Debug, Default)]
+struct Wants {
+    /// The last read found nothing.
+    reads: bool,
+    /// The last write found no room.
+    writes: bool,
+    /// What was done last was a write, which found room.
+    writes_on: bool,
+    /// There is something to read, or room, of which the thread does not know.
+    is_met: bool,
+}
+
+/// Time until what the socket had no room for is tried again.
+const UNSENT_PAUSE: Duration = Duration::from_millis(1);
 
 fn failed(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("the QUIC connection failed: {error}"))
@@ -71,12 +92,15 @@ impl QuicStream {
             has_ended: false,
             is_acknowledged: false,
             lost: None,
+            is_closed: false,
+            wants: Wants::default(),
+            began: Instant::now(),
         }
     }
 
-    /// Waits from now on as the point says.
-    pub(crate) fn set_wait(&mut self, point: &Point) {
-        self.patience = (point.wait != Wait::Spin).then_some(Control::LOOK_EVERY);
+    /// Whether calls wait from now on, for at most [`Control::LOOK_EVERY`].
+    pub(crate) fn set_wait(&mut self, does_wait: bool) {
+        self.patience = does_wait.then_some(Control::LOOK_EVERY);
     }
 
     /// What the connection has counted so far.
@@ -100,6 +124,7 @@ impl QuicStream {
         mut attempt: impl FnMut(&mut Self) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let mut ends = None;
+        self.wants.is_met = false;
         loop {
             if let Some(value) = attempt(self)? {
                 return Ok(value);
@@ -156,6 +181,12 @@ impl QuicStream {
             match event {
                 Event::ConnectionLost { reason } => self.lost = Some(reason.to_string()),
                 Event::Stream(StreamEvent::Finished { .. }) => self.is_acknowledged = true,
+                Event::Stream(StreamEvent::Readable { .. }) => {
+                    self.wants.is_met |= self.wants.reads;
+                }
+                Event::Stream(StreamEvent::Writable { .. }) => {
+                    self.wants.is_met |= self.wants.writes;
+                }
                 _ => {}
             }
         }
@@ -199,11 +230,27 @@ impl QuicStream {
         let _ = chunks.finalize();
         Ok(())
     }
+
+    /// Closes the connection, so that the other end need not wait; it asks for nothing that is lost.
+    fn close(&mut self) {
+        self.is_closed = true;
+        let now = Instant::now();
+        self.connection.close(now, VarInt::from_u32(0), Bytes::new());
+        // The other end may be gone already.
+        let _ = self.port.borrow_mut().send(&mut self.connection, now);
+    }
 }
 
 impl Read for QuicStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.until(|stream| stream.take(buffer))
+        let taken = self.until(|stream| stream.take(buffer));
+        self.wants.writes_on = false;
+        self.wants.reads = taken.as_ref().is_err_and(is_timeout);
+        if let Ok(0) = taken {
+            // No pattern says anything after the other end's last word.
+            self.close();
+        }
+        taken
     }
 }
 
@@ -214,9 +261,13 @@ impl Write for QuicStream {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(WriteError::Blocked) => Ok(None),
                 Err(error) => Err(failed(error)),
-            })?;
-        self.turn()?;
-        Ok(written)
+            });
+        self.wants.writes_on = written.is_ok();
+        self.wants.writes = written.as_ref().is_err_and(is_timeout);
+        if written.is_ok() {
+            self.turn()?;
+        }
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -240,6 +291,9 @@ impl ByteStream for QuicStream {
     /// Waits until the other end has acknowledged everything, has closed, or is silent, since nobody
     /// else would send again what is lost. A silent end is for those to tell who wait for its bytes.
     fn finish(&mut self) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
         // A stream that the other end has closed cannot end once more.
         let _ = self.connection.send_stream(self.id).finish();
         self.patience = Some(PEER_WITHIN);
@@ -256,16 +310,33 @@ impl ByteStream for QuicStream {
             }
         }
     }
+
+    /// Whatever happens arrives as a datagram, or by a timer.
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        let Wants { writes_on, is_met, .. } = self.wants;
+        let is_to_be_read = self.has_ended || !self.arrived.is_empty() || self.lost.is_some();
+        if !self.is_closed && (writes_on || is_met || is_to_be_read) {
+            return Some(self.began);
+        }
+        let retry = self.port.borrow().unsent.is_some().then(|| Instant::now() + UNSENT_PAUSE);
+        self.connection.poll_timeout().into_iter().chain(retry).min()
+    }
+
+    /// Also repeats the close for an end that has not heard it.
+    fn tend(&mut self) -> io::Result<()> {
+        while self.turn()? {}
+        Ok(())
+    }
 }
 
 impl Drop for QuicStream {
-    /// Closes the connection, so that the other end need not wait; it asks for nothing that is lost.
     fn drop(&mut self) {
-        let now = Instant::now();
+        self.close();
         let port = &mut *self.port.borrow_mut();
-        self.connection.close(now, VarInt::from_u32(0), Bytes::new());
-        // The other end may be gone already.
-        let _ = port.send(&mut self.connection, now);
         while let Some(event) = self.connection.poll_endpoint_events() {
             let _ = port.endpoint.handle_event(self.handle, event);
         }

@@ -300,7 +300,7 @@ proptest! {
         wait in prop::sample::select(&WAITS[..]),
     ) {
         for transport in RELIABLE.into_iter().chain(["quic"]) {
-            let wait = if transport == "quic" && wait != "spin" { "block" } else { wait };
+            let wait = if transport == "quic" && wait == "busy-poll" { "block" } else { wait };
             for pattern in ["stream", "exchange", "ping-pong"] {
                 let levels = format!(
                     "pattern={pattern} transport={transport} wait={wait} payload={payload}"

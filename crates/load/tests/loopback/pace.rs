@@ -28,7 +28,7 @@ fn departures() -> Vec<u64> {
 #[test]
 fn a_stream_sends_one_payload_at_each_departure_of_its_schedule() {
     let count = departures().len() as u64;
-    for transport in ["udp", "tcp", "mptcp", "unix"] {
+    for transport in ["udp", "tcp", "mptcp", "quic", "unix"] {
         for (wait, flows) in [("block", 1), ("spin", 1), ("epoll", 1), ("epoll", 5)] {
             for direction in ["forward", "reverse"] {
                 let levels = format!(
@@ -86,7 +86,7 @@ fn no_payload_departs_before_the_pace_allows_it() {
 fn each_request_of_an_open_loop_departs_once_and_is_answered() {
     let count = departures().len() as u64;
     for pattern in ["exchange", "ping-pong"] {
-        for transport in ["udp", "tcp", "mptcp", "unix"] {
+        for transport in ["udp", "tcp", "mptcp", "quic", "unix"] {
             for (wait, flows) in [("block", 1), ("spin", 1), ("epoll", 5)] {
                 for pace_wait in ["sleep", "sleep-spin", "spin"] {
                     let levels = format!(

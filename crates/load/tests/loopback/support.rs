@@ -91,5 +91,5 @@ pub fn run(levels: &str) -> (EndReport, EndReport) {
 
 pub const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
 /// How QUIC may wait.
-pub const QUIC_WAITS: [&str; 2] = ["block", "spin"];
+pub const QUIC_WAITS: [&str; 3] = ["block", "epoll", "spin"];
 pub const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];

@@ -73,7 +73,7 @@ impl<S: ByteStream> Flow for UringBytes<S> {
     }
 
     fn waiting_bytes(&mut self) -> io::Result<u64> {
-        self.flow.waiting_bytes()
+        Ok(self.flow.waiting_bytes()? + self.channel.waiting_bytes()?)
     }
 
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {

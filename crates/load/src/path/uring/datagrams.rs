@@ -71,7 +71,7 @@ impl Flow for UringDatagrams {
     }
 
     fn waiting_bytes(&mut self) -> io::Result<u64> {
-        self.udp.waiting_bytes()
+        Ok(self.udp.waiting_bytes()? + self.channel.waiting_bytes()?)
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use fabricmark_plan::Point;
 use fabricmark_proto::Failure;
-use quinn_proto::Dir;
+use quinn_proto::{Dir, ServerConfig};
 use socket2::Socket;
 
 use super::port::Port;
@@ -25,9 +26,8 @@ pub(crate) struct QuicListener {
 
 impl QuicListener {
     /// From a socket that is bound.
-    pub(crate) fn new(socket: Socket, point: &Point) -> Result<Self, Failure> {
+    pub(crate) fn new(socket: Socket, settings: Arc<ServerConfig>) -> Result<Self, Failure> {
         let socket = Rc::new(UdpSocket::from(socket));
-        let settings = settings::answering(point)?;
         let port = Port::new(Rc::clone(&socket), Some(settings)).map_err(system("set QUIC up"))?;
         Ok(Self { socket, port: Rc::new(RefCell::new(port)) })
     }

@@ -1,5 +1,6 @@
 //! A UDP socket and what QUIC remembers of it: datagrams in, datagrams out.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
@@ -21,6 +22,12 @@ const BATCH: usize = 8;
 /// Longest datagram, and longest buffer of UDP_GRO.
 const BUFFER_BYTES: usize = 64 << 10;
 
+thread_local! {
+    /// What one call fills: all sockets of a thread take turns.
+    static RECEIVED: RefCell<Box<[u8]>> =
+        RefCell::new(vec![0; BATCH * BUFFER_BYTES].into_boxed_slice());
+}
+
 /// Datagrams cut from one buffer: as many as quinn, the library's own driver, hands over at once.
 const SEGMENTS_MAX: usize = 10;
 
@@ -33,25 +40,26 @@ pub(crate) struct Port {
     pub(super) incoming: VecDeque<Incoming>,
     /// Whether the kernel was told that nobody is at the other end (ICMP).
     pub(super) is_refused: bool,
-    received: Vec<u8>,
     /// What the socket had no room for yet.
-    unsent: Option<Transmit>,
+    pub(super) unsent: Option<Transmit>,
     to_send: Vec<u8>,
 }
 
 impl Port {
     /// A socket that does not block; `answering` accepts connections.
-    pub(super) fn new(socket: Rc<UdpSocket>, answering: Option<ServerConfig>) -> io::Result<Self> {
+    pub(super) fn new(
+        socket: Rc<UdpSocket>,
+        answering: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Self> {
         let offload = UdpSocketState::new((&*socket).into())?;
         let may_probe_mtu = !offload.may_fragment();
         let config = Arc::new(EndpointConfig::default());
         Ok(Self {
-            endpoint: Endpoint::new(config, answering.map(Arc::new), may_probe_mtu, None),
+            endpoint: Endpoint::new(config, answering, may_probe_mtu, None),
             socket,
             offload,
             incoming: VecDeque::new(),
             is_refused: false,
-            received: vec![0; BATCH * BUFFER_BYTES],
             unsent: None,
             to_send: Vec::new(),
         })
@@ -113,11 +121,20 @@ impl Port {
     pub(super) fn receive(
         &mut self,
         now: Instant,
+        take: impl FnMut(ConnectionHandle, ConnectionEvent),
+    ) -> io::Result<bool> {
+        RECEIVED.with_borrow_mut(|buffers| self.receive_into(buffers, now, take))
+    }
+
+    fn receive_into(
+        &mut self,
+        received: &mut [u8],
+        now: Instant,
         mut take: impl FnMut(ConnectionHandle, ConnectionEvent),
     ) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); BATCH];
         let count = {
-            let mut rest = self.received.chunks_exact_mut(BUFFER_BYTES);
+            let mut rest = received.chunks_exact_mut(BUFFER_BYTES);
             let mut buffers: [IoSliceMut<'_>; BATCH] =
                 std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
             match self.offload.recv((&*self.socket).into(), &mut buffers, &mut metas) {
@@ -132,7 +149,7 @@ impl Port {
         };
         for (place, meta) in metas[..count].iter().enumerate() {
             let from = place * BUFFER_BYTES;
-            let mut arrived = BytesMut::from(&self.received[from..from + meta.len]);
+            let mut arrived = BytesMut::from(&received[from..from + meta.len]);
             while !arrived.is_empty() {
                 let datagram = arrived.split_to(meta.stride.clamp(1, arrived.len()));
                 let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
