@@ -12,6 +12,7 @@ mod control {
 }
 mod datagram;
 mod frame;
+mod gathering;
 mod opening;
 mod sequence;
 
@@ -20,6 +21,7 @@ pub use control::message::{EndReport, Failure, Order, Prepare, Report, Role, Seq
 pub use control::worker::{Action, Worker};
 pub use datagram::DatagramHeader;
 pub use frame::{FrameError, FrameReader, encode};
+pub use gathering::Gathering;
 pub use opening::{OPENING_BYTES, Opening, OpeningKind, Token};
 pub use sequence::SequenceTracker;
 
