@@ -66,7 +66,7 @@ impl Progress for Line {
             (Outcome::Skipped(reason) | Outcome::Invalid(reason), _) => {
                 format!(" · last: {reason}")
             }
-            (_, Pattern::Stream) => figures
+            (_, Pattern::Stream | Pattern::Burst) => figures
                 .goodput_bps
                 .map(|figure| format!(" · last {:.1} Mbit/s", figure.value / 1e6))
                 .unwrap_or_default(),

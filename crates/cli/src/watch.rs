@@ -128,6 +128,10 @@ impl Load {
                 let mbps = rate_bps / 1e6;
                 text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} payloads/s");
             }
+            (Pattern::Burst, Some(rate_bps)) => {
+                let mbps = rate_bps / 1e6;
+                text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} bursts/s");
+            }
             _ => text += &format!("  {per_second:10.0} exchanges/s"),
         }
         let Some(tcp) = &self.tcp else { return text };

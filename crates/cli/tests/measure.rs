@@ -1,8 +1,14 @@
 //! `fabricmark measure` over loopback, as a person types it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
+use std::thread;
 
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
 use serde_json::Value;
 
 fn measure(line: &str) -> Output {
@@ -12,13 +18,48 @@ fn measure(line: &str) -> Output {
 
 #[track_caller]
 fn expect(line: &str, code: i32, fragments: &[&str]) -> String {
-    let output = measure(line);
+    says(&measure(line), code, fragments)
+}
+
+/// Asserts the exit code and that each fragment was printed; lines may be broken anywhere.
+#[track_caller]
+fn says(output: &Output, code: i32, fragments: &[&str]) -> String {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{line}: {text}");
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
     for fragment in fragments {
-        assert!(text.contains(fragment), "{line}: no {fragment:?} in {text}");
+        assert!(text.contains(fragment) || line.contains(fragment), "no {fragment:?} in {text}");
     }
     text.into_owned()
+}
+
+/// Calls by number, each with arguments by their places: those of these values.
+type Calls = [(i64, Vec<(u8, i32)>)];
+
+/// Measures in a process for which the kernel refuses these calls with this error.
+fn refusing(calls: &Calls, error: i32, line: &str) -> Output {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for (call, arguments) in calls {
+        let is = |&(place, value): &(u8, i32)| {
+            let value = u64::from(value.cast_unsigned());
+            SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap()
+        };
+        let rule = SeccompRule::new(arguments.iter().map(is).collect()).unwrap();
+        rules.entry(*call).or_default().push(rule);
+    }
+    let refuse = SeccompAction::Errno(error.cast_unsigned());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    thread::scope(|scope| {
+        // A process inherits the filter of the thread that starts it (seccomp(2)).
+        let thread = scope.spawn(|| {
+            apply_filter(&program).unwrap();
+            measure(line)
+        });
+        thread.join().unwrap()
+    })
 }
 
 #[track_caller]
@@ -63,6 +104,8 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
         ("connect-exchange loopback", "exchanges_per_s"),
         ("ping-pong loopback --transport unix", "rtt_mean_ns"),
         ("exchange loopback --flows 20", "exchanges_per_s"),
+        ("burst loopback --outstanding 8", "goodput_bps"),
+        ("burst loopback --transport udp --flows 2", "payloads_per_s"),
     ] {
         let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
         let records = answer["records"].as_array().unwrap();
@@ -117,6 +160,21 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
     }
     // As a flag it takes datagrams, and does not eat the word behind it.
     expect("stream --probe loopback -t 100ms", 0, &["probe udp", "median round trip, loaded"]);
+}
+
+#[test]
+fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
+    let answer = json("burst loopback --outstanding 8 --payload 1000 -t 100ms --warm-up 0s");
+    let figures = &answer["records"][0]["figures"];
+    let value = |figure: &str| figures[figure]["value"].as_f64().unwrap();
+    let is_near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    let bursts_per_s = value("exchanges_per_s");
+    assert!(is_near(value("payloads_per_s"), 8.0 * bursts_per_s), "{figures}");
+    assert!(is_near(value("goodput_bps"), 8.0 * 8.0 * 1000.0 * bursts_per_s), "{figures}");
+    // One burst is under way at a time.
+    assert!(value("rtt_mean_ns") * bursts_per_s <= 1e9 * (1.0 + 1e-9), "{figures}");
+    let text = expect("burst loopback -t 100ms --interval 20ms", 0, &["Mbit/s", "bursts/s"]);
+    assert!(text.contains("64") && text.contains("median round trip"), "{text}");
 }
 
 #[test]
@@ -213,7 +271,8 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
     for (line, fragments) in [
         ("stream example.org", &["loopback", "lab:veth"][..]),
         ("stream lab:token-ring", &["lab:token-ring", "ethernet"]),
-        ("stroll loopback", &["stream", "ping-pong"]),
+        ("stroll loopback", &["stream", "ping-pong", "burst"]),
+        ("burst loopback --rate 1M", &["use pace closed"]),
         ("stream loopback --transport smoke", &["tcp", "udp"]),
         ("stream loopback --vs speed=9", &["no factor", "payload"]),
         ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
@@ -229,10 +288,63 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_named_with_what_the_kernel_has() {
+fn what_this_host_lacks_is_named_with_what_it_has_or_how_to_get_it() {
+    for (line, fragments) in [
+        (
+            "stream loopback --congestion warp -t 50ms",
+            ["cannot use congestion control warp", "this kernel has", "modprobe tcp_warp"],
+        ),
+        (
+            "stream loopback --device nonesuch0 -t 50ms",
+            ["no device nonesuch0", "here", "see `ip link`"],
+        ),
+    ] {
+        expect(line, 66, &fragments);
+    }
+}
+
+#[test]
+fn a_datagram_too_large_for_the_path_is_named_with_what_fits() {
+    // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
     expect(
-        "stream loopback --congestion warp -t 50ms",
+        "stream loopback --transport udp --family 6 --payload 65527 --dont-fragment true -t 50ms",
         67,
-        &["cannot use congestion control warp", "this kernel has"],
+        &["65527 bytes", "MTU of 65536", "at most 65488", "dont_fragment"],
     );
+}
+
+#[test]
+fn mptcp_that_is_switched_off_is_named_with_the_switch() {
+    // net/mptcp/protocol.c, mptcp_init_sock.
+    let socket = (libc::SYS_socket, vec![(2, libc::IPPROTO_MPTCP)]);
+    let output = refusing(&[socket], libc::ENOPROTOOPT, "stream loopback --transport mptcp");
+    says(&output, 66, &["mptcp is switched off", "sysctl net.mptcp.enabled=1"]);
+}
+
+#[test]
+fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
+    // An address of IPv4 has 16 bytes (ip(7)); those of the program's own sockets are of other kinds.
+    let connect = [(libc::SYS_connect, vec![(2, 16)])];
+    for (error, fragments) in [
+        (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nobody listens"]),
+        (libc::ENETUNREACH, ["127.0.0.1", "unreachable", "ip route get 127.0.0.1"]),
+    ] {
+        says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
+    }
+}
+
+#[test]
+fn a_buffer_that_is_not_granted_whole_is_a_note_with_the_limit() {
+    // What an ordinary user hears (socket(7)).
+    let forced = |option| (libc::SYS_setsockopt, vec![(1, libc::SOL_SOCKET), (2, option)]);
+    let forced = [forced(libc::SO_RCVBUFFORCE), forced(libc::SO_SNDBUFFORCE)];
+    let line = "stream loopback --transport udp --window 1GiB -t 50ms";
+    let output = refusing(&forced, libc::EPERM, line);
+    let fragments = [
+        "a receive buffer of 1073741824 bytes, got",
+        "raise net.core.rmem_max",
+        "a send buffer of 1073741824 bytes, got",
+        "raise net.core.wmem_max",
+    ];
+    says(&output, 0, &fragments);
 }

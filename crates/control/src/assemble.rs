@@ -94,7 +94,9 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
         }
     }
     warnings.extend(stolen(start, answer));
-    warnings.extend(above_ceiling(point, &figures, &limits(point), &passive.counts));
+    // Goodput is counted where a stream arrives, and where bursts are answered.
+    let counted = if point.pattern == Pattern::Burst { active } else { passive };
+    warnings.extend(above_ceiling(point, &figures, &limits(point), &counted.counts));
     warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
@@ -104,6 +106,7 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
         warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
     }
     warnings.extend(small_buffer(point, passive));
+    warnings.extend(small_send_buffer(point, active));
     let (from, to) =
         if is_reverse { (End::Server, End::Client) } else { (End::Client, End::Server) };
     let flow = Flow {
@@ -184,11 +187,17 @@ fn figures(
             receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()
         },
-        Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange => {
+        Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange | Pattern::Burst => {
             let rtt = active.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
             let mean = rtt.and_then(fabricmark_stats::Histogram::mean_ns);
+            let is_burst = point.pattern == Pattern::Burst;
+            let payloads = f64::from(point.payloads_per_request());
+            let payloads_per_s = active.counts.calls_per_s().map(|bursts| bursts * payloads);
             Figures {
+                // What is answered has arrived.
+                goodput_bps: active.counts.sent_bps().filter(|_| is_burst).map(figure),
+                payloads_per_s: payloads_per_s.filter(|_| is_burst).map(figure),
                 rtt_mean_ns: mean.map(figure),
                 half_rtt_mean_ns: mean
                     .filter(|_| point.pattern == Pattern::PingPong)
@@ -217,15 +226,16 @@ fn figures(
     }
 }
 
-/// The hard bound first, then what holds under a condition. A token bucket passes a message that
-/// fits into it at once, so a shaped link has no floor of the round trip.
+/// The hard bound first, then what holds under a condition. What bounds a stream bounds bursts, too,
+/// which are silent until they are answered. A token bucket passes a message that fits into it at
+/// once, so a shaped link has no floor of the round trip.
 fn limits(point: &Point) -> Limits {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
     let ceilings: Vec<Ceiling> = match (point.pattern, point.transport) {
-        (Pattern::Stream, Transport::Udp) => {
+        (Pattern::Stream | Pattern::Burst, Transport::Udp) => {
             udp_goodput(link, family, payload).into_iter().collect()
         }
-        (Pattern::Stream, Transport::Tcp | Transport::Mptcp) => [
+        (Pattern::Stream | Pattern::Burst, Transport::Tcp | Transport::Mptcp) => [
             tcp_stream_goodput(link, family, 0),
             tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
             tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS),
@@ -235,14 +245,16 @@ fn limits(point: &Point) -> Limits {
         .collect(),
         // Records only add to what TCP carries, so that its bounds on a stream hold. What holds for
         // writes that leave alone does not: a record is longer than its payload.
-        (Pattern::Stream, Transport::Tls) => [
+        (Pattern::Stream | Pattern::Burst, Transport::Tls) => [
             tcp_stream_goodput(link, family, 0),
             tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
         ]
         .into_iter()
         .flatten()
         .collect(),
-        (Pattern::Stream, Transport::Quic) => quic_goodput(link, family).into_iter().collect(),
+        (Pattern::Stream | Pattern::Burst, Transport::Quic) => {
+            quic_goodput(link, family).into_iter().collect()
+        }
         _ => Vec::new(),
     };
     let ceilings = match point.direction {
@@ -307,6 +319,13 @@ fn small_buffer(point: &Point, passive: &EndReport) -> Option<Warning> {
     let asked_bytes = point.receive_buffer?.0;
     let granted_bytes = passive.side.receive_buffer_bytes? / 2;
     (granted_bytes < asked_bytes).then_some(Warning::SmallBuffer { asked_bytes, granted_bytes })
+}
+
+/// As [`small_buffer`], of the end that sends.
+fn small_send_buffer(point: &Point, active: &EndReport) -> Option<Warning> {
+    let asked_bytes = point.send_buffer?.0;
+    let granted_bytes = active.side.send_buffer_bytes? / 2;
+    (granted_bytes < asked_bytes).then_some(Warning::SmallSendBuffer { asked_bytes, granted_bytes })
 }
 
 fn node(

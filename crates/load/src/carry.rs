@@ -15,6 +15,7 @@ use fabricmark_units::{Bytes, Stream};
 use crate::amount::{Amount, Limited};
 use crate::control::Control;
 use crate::pacer::{Pacer, Waiting};
+use crate::pattern::answer;
 use crate::pattern::exchange::{self, Asked, Asking};
 use crate::pattern::stream::{self, Ramp};
 use crate::pattern::{paced_exchange, paced_stream};
@@ -58,7 +59,7 @@ fn carry_all<F: Flow>(
     let first = flows.first().and_then(Flow::fd).map(|fd| fd.try_clone_to_owned());
     let tcp = first.transpose().map_err(system("watch the first flow"))?;
     let (report, series) = watched(interval, tcp.as_ref().map(AsFd::as_fd), control, |gauge| {
-        let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare.is_active()));
+        let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare));
         carry_plain(&mut gauged.collect::<Vec<_>>(), prepare, control, begin)
     });
     Ok(EndReport { series, ..report? })
@@ -189,7 +190,7 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
     stream::receive_crowd(flows, &mut buffer, ramp, control)
 }
 
-/// Buffers of a request and of its response.
+/// Buffers of a request, or of a payload of one, and of its response.
 pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
     let point = &prepare.point;
     let response = point.response.unwrap_or(point.payload);
@@ -231,17 +232,22 @@ fn ask_paced<F: Flow>(
 
 fn asking(point: &Point) -> Asking {
     Asking {
-        outstanding: point.outstanding.unwrap_or(1) as usize,
+        outstanding: match point.pattern {
+            Pattern::Burst => 1,
+            _ => point.outstanding.unwrap_or(1) as usize,
+        },
+        payloads: point.payloads_per_request(),
         is_reliable: point.transport != Transport::Udp,
     }
 }
 
 fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
-    let (mut request, mut response) = messages(prepare);
+    let (mut payload, mut response) = messages(prepare);
+    let payloads = prepare.point.payloads_per_request();
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
-        return exchange::answer(flow, &mut request, &mut response, control);
+        return answer::answer(flow, payloads, &mut payload, &mut response, control);
     }
-    exchange::answer_crowd(flows, &mut request, &mut response, control)
+    answer::answer_crowd(flows, payloads, &mut payload, &mut response, control)
 }
 
 /// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.
@@ -265,7 +271,7 @@ pub fn instrument() -> Instrument {
     let ping_pong_ns = measure(&|control| {
         let (mut request, mut response) = ([0; 64], [0; 64]);
         let (request, response) = (black_box(&mut request), black_box(&mut response));
-        let asking = Asking { outstanding: 1, is_reliable: true };
+        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true };
         let asked =
             exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
         asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))

@@ -223,8 +223,10 @@ impl Endpoint {
         if self.prepare.is_active() {
             let sockets: Vec<&TcpStream> = flows.iter().filter_map(tcp).collect();
             if !sockets.is_empty() {
-                let bytes = self.prepare.point.payload.0;
-                report.tcp = tcp::counters(sockets.into_iter(), bytes, &report.counts)?;
+                let Point { payload, .. } = self.prepare.point;
+                let payloads = self.prepare.point.payloads_per_request();
+                let writes = report.counts.calls * u64::from(payloads);
+                report.tcp = tcp::counters(sockets.into_iter(), writes, payload.0)?;
             }
         }
         Ok(report)
@@ -320,6 +322,12 @@ fn check(point: &Point) -> Result<(), Failure> {
     let flows_max = Point::flows_max(point.transport, point.path);
     if point.flows == 0 || u64::from(point.flows) > flows_max {
         let message = format!("{} flows are not 1 to {flows_max}", point.flows);
+        return Err(Failure::Protocol(message));
+    }
+    if let Some(outstanding) = point.outstanding
+        && (outstanding == 0 || outstanding > Point::OUTSTANDING_MAX)
+    {
+        let message = format!("{outstanding} outstanding are not 1 to {}", Point::OUTSTANDING_MAX);
         return Err(Failure::Protocol(message));
     }
     if point.path.is_uring() {

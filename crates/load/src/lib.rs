@@ -36,6 +36,7 @@ pub mod path {
 mod pacer;
 pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
+    pub mod answer;
     pub mod connect_exchange;
     pub mod exchange;
     pub mod paced_exchange;

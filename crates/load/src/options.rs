@@ -60,7 +60,7 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
                     "device {device} is refused ({error}): run as root or with CAP_NET_RAW"
                 )),
                 Some(libc::ENODEV) => {
-                    Failure::System(format!("there is no device {device} here: see `ip link`"))
+                    Failure::Missing(format!("there is no device {device} here: see `ip link`"))
                 }
                 _ => system(format!("open flows through device {device}"))(error),
             }

@@ -36,6 +36,7 @@ pub(crate) fn system(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
             io::ErrorKind::AddrInUse => {
                 "; set another port in [run], or leave it out to let the kernel choose"
             }
+            io::ErrorKind::AddrNotAvailable => "; use an address of this host: see `ip address`",
             _ => "",
         };
         Failure::System(format!("cannot {doing}: {error}{help}"))
@@ -138,10 +139,18 @@ pub(crate) fn unix_address(prepare: &Prepare) -> Result<SockAddr, Failure> {
 fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     if let Some(name) = point.congestion.as_ref().filter(|_| point.transport.has_tcp()) {
         socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-            Failure::System(format!(
-                "cannot use congestion control {name}: {error}; this kernel has {}",
-                available_congestion()
-            ))
+            let (known, help) = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    let known = congestion_controls("tcp_allowed_congestion_control");
+                    (format!("ordinary users may use {known}"), "or run as root".to_owned())
+                }
+                _ => {
+                    let known = congestion_controls("tcp_available_congestion_control");
+                    (format!("this kernel has {known}"), format!("or run `modprobe tcp_{name}`"))
+                }
+            };
+            let said = format!("cannot use congestion control {name} ({error})");
+            Failure::Missing(format!("{said}: {known}; use one of these, {help}"))
         })?;
     }
     if let Some(mss) = point.mss {
@@ -202,8 +211,9 @@ pub(crate) fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failur
     result.map_err(system("set how a socket waits"))
 }
 
-fn available_congestion() -> String {
-    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+/// The congestion controls that a list of the kernel names (ip-sysctl.rst).
+fn congestion_controls(list: &str) -> String {
+    std::fs::read_to_string(format!("/proc/sys/net/ipv4/{list}"))
         .map_or_else(|_| "others".to_owned(), |names| names.trim().replace(' ', ", "))
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::Failure;
-use fabricmark_record::{Counts, TcpCounters};
+use fabricmark_record::TcpCounters;
 use socket2::SockRef;
 
 use crate::clock::now_ns;
@@ -16,11 +16,11 @@ use crate::sys::{self, TcpInfo};
 /// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
 const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
 
-/// TCP's counters once everything written is acknowledged; `payload_bytes` is the length of a write.
+/// TCP's counters once everything is acknowledged: so many writes of `payload_bytes` each.
 pub(crate) fn counters<'a>(
     streams: impl Iterator<Item = &'a TcpStream>,
+    writes: u64,
     payload_bytes: u64,
-    counts: &Counts,
 ) -> Result<Option<TcpCounters>, Failure> {
     let until = now_ns() + ACKNOWLEDGED_WITHIN_NS;
     let mut congestion = None;
@@ -41,7 +41,7 @@ pub(crate) fn counters<'a>(
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
     let mss = sum(|info| info.snd_mss) / count;
-    let alone = counts.calls * payload_bytes.div_ceil(mss.max(1));
+    let alone = writes * payload_bytes.div_ceil(mss.max(1));
     let congestion = congestion.unwrap_or_default();
     Ok(Some(TcpCounters {
         congestion: String::from_utf8_lossy(&congestion).trim_end_matches('\0').to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn counters<'a>(
         data_segments,
         retransmitted,
         srtt_ns: sum(|info| info.rtt_us) * 1000 / count,
-        writes_per_segment: counts.calls as f64 / first_sent as f64,
+        writes_per_segment: writes as f64 / first_sent as f64,
         merging: alone as f64 / first_sent as f64,
     }))
 }

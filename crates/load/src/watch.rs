@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
+use fabricmark_proto::Prepare;
 use fabricmark_record::Series;
 use fabricmark_units::Nanos;
 use rustix::process::getpid;
@@ -56,13 +57,16 @@ pub(crate) struct Gauged<'a, F> {
     flow: &'a mut F,
     gauge: &'a Gauge,
     does_ask: bool,
-    /// Length of the request that went out last.
-    request_bytes: u64,
+    /// Payloads of a request.
+    payloads: u64,
+    /// Length of the payload that went out last.
+    payload_bytes: u64,
 }
 
 impl<'a, F> Gauged<'a, F> {
-    pub(crate) fn new(flow: &'a mut F, gauge: &'a Gauge, is_active: bool) -> Self {
-        Self { flow, gauge, does_ask: is_active, request_bytes: 0 }
+    pub(crate) fn new(flow: &'a mut F, gauge: &'a Gauge, prepare: &Prepare) -> Self {
+        let payloads = prepare.point.payloads_per_request().into();
+        Self { flow, gauge, does_ask: prepare.is_active(), payloads, payload_bytes: 0 }
     }
 }
 
@@ -86,7 +90,7 @@ impl<F: Flow> Flow for Gauged<'_, F> {
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
         self.flow.send_message(message, number)?;
         if self.does_ask {
-            self.request_bytes = message.len() as u64;
+            self.payload_bytes = message.len() as u64;
         } else {
             self.gauge.add(message.len() as u64, 1);
         }
@@ -96,7 +100,7 @@ impl<F: Flow> Flow for Gauged<'_, F> {
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         let message = self.flow.receive_message(buffer)?;
         if self.does_ask && message != Message::End {
-            self.gauge.add(self.request_bytes, 1);
+            self.gauge.add(self.payloads * self.payload_bytes, 1);
         }
         Ok(message)
     }

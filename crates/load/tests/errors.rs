@@ -122,7 +122,8 @@ fn an_unknown_congestion_control_names_those_of_the_kernel() {
     let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let known = std::fs::read_to_string(known).unwrap();
     let failure = refused("transport=tcp congestion=nonesuch");
-    says(&failure, &["nonesuch"]);
+    assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+    says(&failure, &["nonesuch", "use one of these", "modprobe tcp_nonesuch"]);
     says(&failure, &known.split_whitespace().collect::<Vec<_>>());
 }
 
@@ -168,8 +169,25 @@ fn what_needs_a_privilege_says_which() {
 }
 
 #[test]
+fn a_congestion_control_that_ordinary_users_may_not_use_says_who_may() {
+    let option = arguments(&[(1, libc::IPPROTO_TCP), (2, libc::TCP_CONGESTION)]);
+    let refused = || refused("transport=tcp congestion=cubic");
+    let failure = refusing(libc::SYS_setsockopt, option, libc::EPERM, refused);
+    assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+    says(&failure, &["cubic", "ordinary users may use", "run as root"]);
+}
+
+#[test]
 fn a_device_that_is_not_there_is_named() {
-    says(&refused("transport=udp device=nonesuch0"), &["no device nonesuch0", "ip link"]);
+    let failure = refused("transport=udp device=nonesuch0");
+    assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
+    says(&failure, &["no device nonesuch0", "ip link"]);
+}
+
+#[test]
+fn an_address_of_another_host_is_named_with_the_command_that_shows_ours() {
+    // TEST-NET-1 (RFC 5737).
+    says(&refused("transport=udp source=192.0.2.1"), &["192.0.2.1", "ip address"]);
 }
 
 #[test]

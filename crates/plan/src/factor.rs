@@ -28,7 +28,7 @@ pub enum Factor {
     Payload,
     /// Application bytes per response.
     Response,
-    /// Requests under way at once in each flow.
+    /// Requests under way at once in each flow, or payloads of a burst.
     Outstanding,
     /// Which way a stream flows: [`Direction`].
     Direction,
@@ -92,10 +92,6 @@ pub struct LevelError(pub String);
 
 /// Largest socket buffer that may be asked for: 1 GiB, RFC 7323's largest window.
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
-
-/// Most requests under way in one flow: netperf's bursts end below it, and what is under way is
-/// remembered.
-pub(crate) const OUTSTANDING_MAX: u32 = 65_536;
 
 /// Longest time for a connection: Linux gives up after two minutes by itself (tcp_syn_retries).
 const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
@@ -185,7 +181,7 @@ impl Factor {
             Self::Family => "IP version: 4 or 6",
             Self::Payload => "application bytes per write, datagram or request",
             Self::Response => "application bytes per response",
-            Self::Outstanding => "requests under way at once in each flow",
+            Self::Outstanding => "requests under way at once in each flow; payloads of a burst",
             Self::Direction => "which way a stream flows",
             Self::Probe => "a ping-pong beside the load: the round trip idle and loaded",
             Self::Flows => "flows at once",
@@ -257,7 +253,7 @@ impl Factor {
             }
             Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
             Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
-            Self::Outstanding => number(text, 1, OUTSTANDING_MAX.into()),
+            Self::Outstanding => number(text, 1, Point::OUTSTANDING_MAX.into()),
             Self::Flows => number(text, 1, Point::FLOWS_MAX),
             // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
             Self::Mss => number(text, 88, 65_495),

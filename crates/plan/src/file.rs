@@ -401,7 +401,8 @@ impl Reader<'_, '_> {
         if let (Some(wanted), Some(pattern)) = (filter.get(&Factor::Pattern), patterns.first())
             && !patterns.iter().any(|pattern| pattern.word() == wanted)
         {
-            let message = format!("this figure belongs to the pattern {pattern}");
+            let words: Vec<&str> = patterns.iter().map(|pattern| pattern.word()).collect();
+            let message = format!("this figure belongs to the pattern {}", words.join(" or "));
             let help =
                 format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
             self.source.problem(place, message, help);

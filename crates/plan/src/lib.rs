@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
 
+mod burst;
 mod factor;
 mod file;
 mod matrix;

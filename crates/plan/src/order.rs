@@ -37,8 +37,8 @@ pub struct Outcome {
     pub block: u32,
     /// Index of its point in the plan.
     pub point: usize,
-    /// Its deciding figure: goodput in bit/s for a stream, mean round trip in nanoseconds for
-    /// ping-pong; nothing for a run that was invalid.
+    /// Its deciding figure: goodput in bit/s for streams and bursts, mean round trip in nanoseconds
+    /// for ping-pong; nothing for a run that was invalid.
     pub value: Option<f64>,
 }
 

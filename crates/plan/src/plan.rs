@@ -119,15 +119,15 @@ pub type Where = BTreeMap<Factor, Level>;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Application bits per second that arrived; mean over runs.
+    /// Application bits per second that arrived, of bursts those of the answered ones; mean over runs.
     Goodput,
     /// Payloads that arrived each second: datagrams, or reads of a stream of bytes; mean over runs.
     PayloadRate,
-    /// Exchanges each second; mean over runs.
+    /// Exchanges each second, or whole bursts; mean over runs.
     ExchangeRate,
     /// Half the mean round trip; mean over runs.
     HalfRtt,
-    /// Mean round trip; mean over runs.
+    /// Mean round trip, of a burst from its first byte to its answer; mean over runs.
     Rtt,
     /// Median round trip of a run; median over runs.
     RttP50,
@@ -232,9 +232,8 @@ impl Figure {
     /// The patterns that yield this figure.
     pub fn patterns(self) -> &'static [Pattern] {
         match self {
-            Self::Goodput
-            | Self::PayloadRate
-            | Self::SenderDemand
+            Self::Goodput | Self::PayloadRate => &[Pattern::Stream, Pattern::Burst],
+            Self::SenderDemand
             | Self::ReceiverDemand
             | Self::ForwardGoodput
             | Self::ReverseGoodput => &[Pattern::Stream],
@@ -246,7 +245,7 @@ impl Figure {
             | Self::LoadedRttP99 => Pattern::ALL,
             // A response of another length makes half of a round trip mean nothing.
             Self::HalfRtt => &[Pattern::PingPong],
-            _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange],
+            _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange, Pattern::Burst],
         }
     }
 
@@ -254,7 +253,7 @@ impl Figure {
     /// so exchanges are judged by their round trips there.
     pub fn deciding(point: &Point) -> Self {
         match point.pattern {
-            Pattern::Stream => Self::Goodput,
+            Pattern::Stream | Pattern::Burst => Self::Goodput,
             Pattern::PingPong => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange if point.pace != Pace::Closed => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,

@@ -59,6 +59,9 @@ words! {
         ConnectExchange = "connect-exchange",
         /// One payload there, the same payload back, and so on: half of it is half a round trip.
         PingPong = "ping-pong",
+        /// Several payloads there back to back, one response when all of them have arrived, and so on:
+        /// a window of MPI's bandwidth test (osu_bw of the OSU Micro-Benchmarks).
+        Burst = "burst",
     }
 }
 
@@ -197,7 +200,7 @@ pub struct Point {
     /// Application bytes per response; absent where the pattern has none of its own.
     pub response: Option<Bytes>,
     /// Requests under way at once in each flow, at most so many where their departures follow a pace;
-    /// absent where there are no requests.
+    /// in a burst its payloads; absent where there are no requests.
     pub outstanding: Option<u32>,
     /// Which way a stream flows; absent where both ways are used in turn.
     pub direction: Option<Direction>,
@@ -284,6 +287,18 @@ impl Point {
             _ if path.is_uring() => 1_000,
             Transport::Quic => 500,
             _ => Self::FLOWS_MAX,
+        }
+    }
+
+    /// Most requests under way in one flow, and most payloads of a burst: netperf's bursts end below
+    /// it, and what is under way is remembered.
+    pub const OUTSTANDING_MAX: u32 = 65_536;
+
+    /// Payloads that are answered together: those of a burst, and else a request alone.
+    pub fn payloads_per_request(&self) -> u32 {
+        match self.pattern {
+            Pattern::Burst => self.outstanding.unwrap_or(1),
+            _ => 1,
         }
     }
 

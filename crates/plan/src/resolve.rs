@@ -5,7 +5,8 @@ use std::str::FromStr;
 use fabricmark_units::Bytes;
 use fabricmark_wire::{Family, Link};
 
-use crate::factor::{Factor, OUTSTANDING_MAX};
+use crate::burst;
+use crate::factor::Factor;
 use crate::pace::Pace;
 use crate::plan::Where;
 use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
@@ -42,13 +43,22 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let payload: Bytes = levels.required(Factor::Payload, |level| level.parse().ok())?;
     let link: Link = levels.required(Factor::Link, |level| level.parse().ok())?;
     let (is_stream, has_tcp) = (pattern == Pattern::Stream, transport.has_tcp());
-    let has_response = matches!(pattern, Pattern::Exchange | Pattern::ConnectExchange);
+    let default_response = match pattern {
+        Pattern::Exchange | Pattern::ConnectExchange => Some(payload),
+        Pattern::Burst => Some(burst::RESPONSE),
+        Pattern::Stream | Pattern::PingPong => None,
+    };
     let flows = levels.parsed(Factor::Flows).unwrap_or(1);
     let wait = levels.word(Factor::Wait, Wait::named);
     let pace: Pace = levels.parsed(Factor::Pace).unwrap_or_default();
     let is_open = pace != Pace::Closed;
-    // A slow answer does not hold up an open loop.
-    let under_way = if is_open { OUTSTANDING_MAX } else { 1 };
+    let default_outstanding = match pattern {
+        // A slow answer does not hold up an open loop.
+        Pattern::Exchange if is_open => Some(Point::OUTSTANDING_MAX),
+        Pattern::Exchange => Some(1),
+        Pattern::Burst => Some(burst::PAYLOADS),
+        _ => None,
+    };
     let has_ip = has_ip(transport);
     // QUIC sets what it needs itself, and MPTCP takes few options of IP (net/mptcp/sockopt.c).
     let sets_ip = has_ip && !matches!(transport, Transport::Mptcp | Transport::Quic);
@@ -58,9 +68,10 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         transport,
         family,
         payload,
-        response: has_response.then(|| levels.parsed(Factor::Response).unwrap_or(payload)),
-        outstanding: (pattern == Pattern::Exchange)
-            .then(|| levels.parsed(Factor::Outstanding).unwrap_or(under_way)),
+        response: default_response
+            .map(|default| levels.parsed(Factor::Response).unwrap_or(default)),
+        outstanding: default_outstanding
+            .map(|default| levels.parsed(Factor::Outstanding).unwrap_or(default)),
         direction: is_stream.then(|| {
             levels.word(Factor::Direction, Direction::named).unwrap_or(Direction::Forward)
         }),
@@ -128,7 +139,11 @@ impl Levels<'_> {
     }
 }
 
-fn contradiction(factor: Factor, message: String, help: impl Into<String>) -> Contradiction {
+pub(crate) fn contradiction(
+    factor: Factor,
+    message: String,
+    help: impl Into<String>,
+) -> Contradiction {
     Contradiction { factor, message, help: help.into() }
 }
 
@@ -184,6 +199,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         let message = "nothing flows both ways over null".to_owned();
         return refuse(Factor::Direction, message, "use direction forward");
     }
+    burst::check(point)?;
     check_quic(point)?;
     check_options(point)?;
     check_path(point)
@@ -244,7 +260,7 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         && (point.path != Path::Copy || point.pattern == Pattern::ConnectExchange)
     {
         let message = "quickack is set again after each receive of path copy".to_owned();
-        let help = "use path copy and pattern stream, exchange or ping-pong";
+        let help = "use path copy and another pattern than connect-exchange";
         return refuse(Factor::QuickAck, message, help);
     }
     Ok(())
@@ -273,13 +289,11 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let message = format!("the path {path} moves many payloads a call, not one a departure");
         return refuse(message, "use path copy, or pace closed".to_owned());
     }
-    let (patterns, carried): (&[Pattern], _) = match path {
-        Path::Uring => {
-            (&[Pattern::Stream, Pattern::Exchange, Pattern::PingPong], "streams and exchanges")
-        }
-        _ => (&[Pattern::Stream], "streams"),
+    let (is_carried, carried) = match path {
+        Path::Uring => (pattern != Pattern::ConnectExchange, "streams, exchanges and bursts"),
+        _ => (pattern == Pattern::Stream, "streams"),
     };
-    if !patterns.contains(&pattern) {
+    if !is_carried {
         let message = format!("the path {path} carries {carried}, not {pattern}");
         return refuse(message, "use path copy".to_owned());
     }

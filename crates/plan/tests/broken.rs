@@ -239,6 +239,22 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "`busy-poll`",
         "epoll",
     ),
+    (
+        "burst with a pace",
+        "[\"stream\"]\ntransport = [\"tcp\", \"udp\"]",
+        "[\"burst\"]\npace = [\"fixed:1M\"]\ntransport = [\"tcp\"]",
+        5,
+        "not by fixed:1M",
+        "pace closed",
+    ),
+    (
+        "burst whose response has no room for a number",
+        "[\"stream\"]",
+        "[\"burst\"]\nresponse = [3]",
+        5,
+        "3 bytes has no room",
+        "at least 4",
+    ),
     ("quic with a DSCP", "[\"tcp\", \"udp\"]", "[\"quic\"]\ndscp = [46]", 6, "no DSCP", "leave it"),
     (
         "congestion control that quic lacks",

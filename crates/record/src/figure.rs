@@ -33,15 +33,19 @@ pub struct Figure {
 pub struct Figures {
     /// Application bits per second that arrived after the ramp, which is the first twentieth of the
     /// run: in it a token bucket empties, a window opens and a sleeping receiver wakes up. The bytes
-    /// of the arrival that starts the interval are not counted, since their time is not in it.
+    /// of the arrival that starts the interval are not counted, since their time is not in it. Of
+    /// bursts the bytes of those that were answered, from the first departure to the last answer and
+    /// without a ramp, as osu_bw has it: the wait for each answer is in it.
     pub goodput_bps: Option<Figure>,
     /// Application bits per second that the sender handed to the kernel.
     pub sent_bps: Option<Figure>,
-    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes.
+    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes; of bursts the
+    /// payloads of those that were answered.
     pub payloads_per_s: Option<Figure>,
-    /// Exchanges each second.
+    /// Exchanges each second, or answered bursts.
     pub exchanges_per_s: Option<Figure>,
-    /// Mean round trip; of an open loop from the intended departure, so that a late one counts.
+    /// Mean round trip; of an open loop from the intended departure, so that a late one counts; of a
+    /// burst from its first byte to its answer.
     pub rtt_mean_ns: Option<Figure>,
     /// Median round trip.
     pub rtt_p50_ns: Option<Figure>,
@@ -61,7 +65,7 @@ pub struct Figures {
     #[serde(default)]
     pub receiver_demand_us_per_kib: Option<Figure>,
     /// Service demand of exchanges at the asking end: microseconds in which any processor of the
-    /// machine was busy, for each request with its response
+    /// machine was busy, for each request, or whole burst, with its response
     /// ([`crate::service_demand_us_per_transaction`]); on one machine again the work of both ends.
     #[serde(default)]
     pub asker_demand_us_per_transaction: Option<Figure>,

@@ -37,7 +37,8 @@ pub struct Flow {
     /// How evenly many flows shared.
     #[serde(default)]
     pub fairness: Option<Fairness>,
-    /// From request to response in nanoseconds; of an open loop from the intended departure.
+    /// From the first byte of the request to the response in nanoseconds; of an open loop from the
+    /// intended departure.
     pub rtt_ns: Option<Histogram>,
     /// How the starting end kept to its pace; absent in a closed loop.
     #[serde(default)]
@@ -53,7 +54,7 @@ pub struct Flow {
 /// Payloads and bytes at one end of a flow, and the time they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Calls that moved data: writes, reads or datagrams.
+    /// Calls that moved data: writes, reads or datagrams; of exchanges and bursts the answered ones.
     pub calls: u64,
     /// Application bytes.
     pub bytes: u64,
@@ -75,9 +76,9 @@ pub struct Counts {
 /// How evenly flows shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
-    /// Payloads or exchanges of the flow that had fewest.
+    /// Payloads, exchanges or bursts of the flow that had fewest.
     pub fewest: u64,
-    /// Payloads or exchanges of the flow that had most.
+    /// Payloads, exchanges or bursts of the flow that had most.
     pub most: u64,
     /// Jain's index: 1 where all have the same, 1/n where one has everything (DEC-TR-301, 1984).
     pub jain: f64,

@@ -89,8 +89,8 @@ impl Record {
         self.flows.iter().filter(move |flow| !probes.contains(&flow.group.as_str()))
     }
 
-    /// The figure that decides when a point has been run often enough: goodput for a stream, mean
-    /// round trip for ping-pong, the rate of sending over `null`, where nothing arrives; nothing
+    /// The figure that decides when a point has been run often enough: goodput for streams and bursts,
+    /// mean round trip for ping-pong, the rate of sending over `null`, where nothing arrives; nothing
     /// where the run does not count.
     pub fn deciding_value(&self) -> Option<f64> {
         if self.outcome != Outcome::Completed {

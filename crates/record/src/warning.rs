@@ -70,6 +70,13 @@ pub enum Warning {
         /// Bytes granted.
         granted_bytes: u64,
     },
+    /// The kernel granted less send buffer than was asked for.
+    SmallSendBuffer {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes granted.
+        granted_bytes: u64,
+    },
     /// Round trips that got no answer in time.
     LostRoundTrips {
         /// How many.
@@ -136,6 +143,11 @@ impl fmt::Display for Warning {
                 f,
                 "asked for a receive buffer of {asked_bytes} bytes, got {granted_bytes}: raise \
                  net.core.rmem_max"
+            ),
+            Self::SmallSendBuffer { asked_bytes, granted_bytes } => write!(
+                f,
+                "asked for a send buffer of {asked_bytes} bytes, got {granted_bytes}: raise \
+                 net.core.wmem_max"
             ),
             Self::LostRoundTrips { count } => write!(f, "{count} round trips got no answer"),
         }

@@ -117,6 +117,9 @@ impl<'a> Cell<'a> {
         let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
         let lost_packets = flows().filter_map(|flow| Some(flow.quic?.lost_packets));
         let is_stream = point.pattern == Pattern::Stream;
+        // Both send one payload after the other.
+        let is_train = is_stream || point.pattern == Pattern::Burst;
+        let has_ceiling = figure == Figure::Goodput;
         let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
             Loss::default(),
             |mut sum, flow| {
@@ -132,9 +135,9 @@ impl<'a> Cell<'a> {
                 .and_then(|record| record.figures.get(figure))
                 .map(|figure| figure.provenance),
             limit: limit(first.and_then(|record| hard_limit(record, figure))),
-            message_limit: limit(first.filter(|_| is_stream).and_then(message_limit)),
-            is_merged: is_stream && tcp.iter().any(|tcp| tcp.is_merged()),
-            writes_per_segment: (is_stream && !tcp.is_empty()).then(|| {
+            message_limit: limit(first.filter(|_| has_ceiling).and_then(message_limit)),
+            is_merged: has_ceiling && tcp.iter().any(|tcp| tcp.is_merged()),
+            writes_per_segment: (is_train && !tcp.is_empty()).then(|| {
                 tcp.iter().map(|tcp| tcp.writes_per_segment).sum::<f64>() / tcp.len() as f64
             }),
             retransmitted: (!tcp.is_empty()).then(|| tcp.iter().map(|tcp| tcp.retransmitted).sum()),

@@ -75,12 +75,13 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         (
             "Figures",
             "Goodput is application bytes that arrived after the first twentieth of a run, over \
-             the time since then. Half a round trip is half of the mean round trip, not a one-way \
-             delay. Percentiles are medians over runs with order-statistic intervals. Service demand \
-             is the time in which any processor of the machine was busy, for each KiB or \
-             transaction; of two ends on one machine it has the work of both. In an open loop \
-             round trips count from the intended departure; its slip is how much later payloads or \
-             requests departed."
+             the time since then; of bursts those of the answered ones, over the whole time. A round \
+             trip counts from the first byte of a request or burst. Half a round trip is half of the \
+             mean round trip, not a one-way delay. Percentiles are medians over runs with \
+             order-statistic intervals. Service demand is the time in which any processor of the \
+             machine was busy, for each KiB or transaction; of two ends on one machine it has the \
+             work of both. In an open loop round trips count from the intended departure; its slip \
+             is how much later payloads or requests departed."
                 .to_owned(),
         ),
         (
@@ -202,10 +203,21 @@ fn runs(e: &Experiment<'_>) -> String {
     }
     let state = if e.planned_complete { "" } else { ", more planned" };
     format!(
-        "{} counted ({} s), {warm_ups} warm-ups, {skipped} skipped, {invalid} invalid{state}",
+        "{} counted ({}), {warm_ups} warm-ups, {skipped} skipped, {invalid} invalid{state}",
         fixed(f64::from(completed), 0),
-        fixed(time.as_secs_f64(), 0)
+        span(time)
     )
+}
+
+/// A time of runs for people: `36 s`, `2.5 s`, `50 ms`.
+fn span(time: Nanos) -> String {
+    match time.0 {
+        0 => "0 s".to_owned(),
+        1..1_000_000 => format!("{} µs", fixed(time.0 as f64 / 1e3, 0)),
+        1_000_000..1_000_000_000 => format!("{} ms", fixed(time.0 as f64 / 1e6, 0)),
+        1_000_000_000..10_000_000_000 => format!("{} s", fixed(time.as_secs_f64(), 1)),
+        _ => format!("{} s", fixed(time.as_secs_f64(), 0)),
+    }
 }
 
 fn certainty(e: &Experiment<'_>) -> String {
@@ -247,4 +259,23 @@ fn host(host: &HostFacts) -> String {
     }
     words.retain(|word| !word.is_empty());
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_short_runs_is_told_in_parts_of_a_second() {
+        for (ns, said) in [
+            (0, "0 s"),
+            (50_000, "50 µs"),
+            (50_000_000, "50 ms"),
+            (1_000_000_000, "1.0 s"),
+            (2_500_000_000, "2.5 s"),
+            (36_000_000_000, "36 s"),
+        ] {
+            assert_eq!(span(Nanos(ns)), said);
+        }
+    }
 }

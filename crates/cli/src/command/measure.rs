@@ -34,7 +34,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Bytes of a write where nobody says: iperf3's choice for TCP.
 const STREAM_BYTES: &str = "131072";
 
-/// Bytes of a datagram where nobody says: fits every MTU.
+/// Bytes of a datagram, or of a payload of a burst, where nobody says: fits every MTU.
 const DATAGRAM_BYTES: &str = "1024";
 
 /// Bytes of a request where nobody says.
@@ -139,6 +139,7 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     let payload = match Pattern::named(&options.pattern) {
         Some(Pattern::Stream) if has_datagrams => DATAGRAM_BYTES,
         Some(Pattern::Stream) => STREAM_BYTES,
+        Some(Pattern::Burst) => DATAGRAM_BYTES,
         _ => REQUEST_BYTES,
     };
     base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());

@@ -1,5 +1,6 @@
 //! Exchange: a request there, a response back; ping-pong is the exchange whose response is as long
-//! as its request. Several requests of one flow may be under way.
+//! as its request, a burst the one whose request is several payloads. Several requests of one flow may
+//! be under way.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,7 +33,7 @@ const LOOKS: u32 = 64;
 pub struct Asked {
     /// Answered exchanges, the bytes of their requests, and the time from first to last.
     pub counts: Counts,
-    /// From request to response, in nanoseconds.
+    /// From the first byte of the request to the response, in nanoseconds.
     pub rtt_ns: Histogram,
     /// Exchanges without an answer.
     pub lost: u64,
@@ -43,28 +44,51 @@ pub struct Asked {
 pub struct Asking {
     /// Requests under way at once.
     pub outstanding: usize,
+    /// Payloads of a request, at least 1.
+    pub payloads: u32,
     /// Whether every answer comes, and in order.
     pub is_reliable: bool,
+}
+
+/// A request without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// Number of its last payload.
+    number: u64,
+    departed_ns: u64,
+    /// When its last payload was handed over; of a single payload the departure, which is as good and
+    /// costs no reading of the clock.
+    handed_over_ns: u64,
+}
+
+/// A request that has been handed over in part.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    departed_ns: u64,
+    /// Payloads handed over whole.
+    payloads: u32,
 }
 
 /// The requests of one flow.
 #[derive(Debug)]
 struct Asker {
     asking: Asking,
-    /// Number of the next request.
+    /// Number of the next payload.
     next: u64,
-    /// Numbers and departures of requests without an answer, oldest first.
-    under_way: VecDeque<(u64, u64)>,
+    begun: Option<Begun>,
+    /// Oldest first.
+    under_way: VecDeque<Request>,
     heard_ns: u64,
+    /// When the transport last took a payload, as far as the clock was read.
+    moved_ns: u64,
     answered: u64,
-    /// Whether a request has been handed over in part.
-    is_sending: bool,
 }
 
 impl Asker {
     fn new(asking: Asking, now: u64) -> Self {
         let under_way = VecDeque::with_capacity(asking.outstanding);
-        Self { asking, next: 0, under_way, heard_ns: now, answered: 0, is_sending: false }
+        let (next, begun, answered) = (0, None, 0);
+        Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered }
     }
 
     /// Asks and hears until the flow would block, or the run stops and every request has its answer.
@@ -80,24 +104,20 @@ impl Asker {
         let mut now = None;
         loop {
             let is_stopped = control.stop.load(Relaxed);
-            while self.is_sending || (!is_stopped && self.under_way.len() < self.asking.outstanding)
+            while self.begun.is_some()
+                || (!is_stopped && self.under_way.len() < self.asking.outstanding)
             {
-                let departed_ns = *now.get_or_insert_with(now_ns);
-                match flow.send_message(request, self.next) {
-                    Ok(()) => self.under_way.push_back((self.next, departed_ns)),
-                    Err(error) if is_timeout(&error) => {
-                        self.is_sending = self.asking.is_reliable;
-                        break;
-                    }
+                let departs_ns = *now.get_or_insert_with(now_ns);
+                match self.send(flow, request, departs_ns) {
+                    Ok(()) => {}
+                    Err(error) if is_timeout(&error) => break,
                     Err(error) => return Err(error),
                 }
-                self.is_sending = false;
-                self.next += 1;
             }
-            if self.is_done(is_stopped) {
+            if self.under_way.is_empty() {
                 return Ok(());
             }
-            let departed = match flow.receive_message(response) {
+            let asked_for = match flow.receive_message(response) {
                 Ok(Message::Next) => self.under_way.pop_front(),
                 Ok(Message::Numbered(number)) => self.take(number),
                 Ok(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -106,7 +126,7 @@ impl Asker {
             };
             self.heard_ns = now_ns();
             now = Some(self.heard_ns);
-            if let Some((_, departed_ns)) = departed {
+            if let Some(Request { departed_ns, .. }) = asked_for {
                 asked.rtt_ns.record(self.heard_ns - departed_ns);
                 asked.counts.calls += 1;
                 self.answered += 1;
@@ -114,25 +134,68 @@ impl Asker {
         }
     }
 
+    /// Hands a request over, or what is left of one that was begun; a time-out when the transport has
+    /// no room for all of it.
+    fn send(
+        &mut self,
+        flow: &mut impl Flow,
+        request: &mut [u8],
+        departs_ns: u64,
+    ) -> io::Result<()> {
+        let fresh = Begun { departed_ns: departs_ns, payloads: 0 };
+        let mut begun = self.begun.take().unwrap_or(fresh);
+        let before = begun.payloads;
+        while begun.payloads < self.asking.payloads {
+            if let Err(error) = flow.send_message(request, self.next) {
+                // Of a datagram nothing was taken, so that it has not departed.
+                if self.asking.is_reliable || begun.payloads > 0 {
+                    self.begun = Some(begun);
+                }
+                if begun.payloads > before {
+                    self.moved_ns = now_ns();
+                }
+                return Err(error);
+            }
+            begun.payloads += 1;
+            self.next += 1;
+        }
+        let departed_ns = begun.departed_ns;
+        let is_single = self.asking.payloads == 1;
+        let handed_over_ns = if is_single { departed_ns } else { now_ns() };
+        self.moved_ns = handed_over_ns;
+        let number = self.next - 1;
+        self.under_way.push_back(Request { number, departed_ns, handed_over_ns });
+        Ok(())
+    }
+
     /// Whether nothing is left to be sent or heard.
     fn is_done(&self, is_stopped: bool) -> bool {
-        is_stopped && self.under_way.is_empty() && !self.is_sending
+        is_stopped && self.under_way.is_empty() && self.begun.is_none()
     }
 
     /// The request of this number; nothing for one that was given up before.
-    fn take(&mut self, number: u64) -> Option<(u64, u64)> {
-        let place = self.under_way.iter().position(|&(asked, _)| asked == number)?;
+    fn take(&mut self, number: u64) -> Option<Request> {
+        let place = self.under_way.iter().position(|request| request.number == number)?;
         self.under_way.remove(place)
     }
 
     /// Gives requests up that have waited too long; an error when the other end is silent.
     fn expire(&mut self, now: u64, asked: &mut Asked) -> io::Result<()> {
-        if now.saturating_sub(self.heard_ns) > SILENT_MAX_NS {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+        // A long burst that moves is no silence, but a datagram moves though nobody hears.
+        let live_ns = if self.asking.is_reliable { self.moved_ns } else { 0 };
+        if now.saturating_sub(self.heard_ns.max(live_ns)) > SILENT_MAX_NS {
+            let said = match (self.asking.payloads, self.asking.is_reliable) {
+                (2.., false) => {
+                    "no burst arrived whole within 5 s; use less outstanding or payload, or more \
+                     receive_buffer"
+                }
+                _ => "no answer",
+            };
+            return Err(io::Error::new(io::ErrorKind::TimedOut, said));
         }
-        while let Some(&(_, departed_ns)) = self.under_way.front()
+        while let Some(Request { handed_over_ns, .. }) = self.under_way.front()
             && !self.asking.is_reliable
-            && now.saturating_sub(departed_ns) > LOST_AFTER_NS
+            && now.saturating_sub(*handed_over_ns) > LOST_AFTER_NS
         {
             self.under_way.pop_front();
             asked.lost += 1;
@@ -162,7 +225,7 @@ pub fn ask(
             asker.expire(now_ns(), &mut asked)?;
         }
     }
-    Ok(finish(asked, request, asker.heard_ns - began))
+    Ok(finish(asked, asking.payloads, request, asker.heard_ns - began))
 }
 
 /// Makes exchanges over many flows until told to stop; gives each flow's exchanges.
@@ -204,109 +267,11 @@ pub fn ask_crowd(
     }
     let of_each = askers.iter().map(|asker| asker.answered).collect();
     let last_ns = askers.iter().map(|asker| asker.heard_ns).max().unwrap_or(began);
-    Ok((finish(asked, request, last_ns - began), of_each))
+    Ok((finish(asked, asking.payloads, request, last_ns - began), of_each))
 }
 
-pub(super) fn finish(mut asked: Asked, request: &[u8], elapsed_ns: u64) -> Asked {
-    asked.counts.bytes = asked.counts.calls * request.len() as u64;
+pub(super) fn finish(mut asked: Asked, payloads: u32, payload: &[u8], elapsed_ns: u64) -> Asked {
+    asked.counts.bytes = asked.counts.calls * u64::from(payloads) * payload.len() as u64;
     asked.counts.elapsed_ns = elapsed_ns;
     asked
-}
-
-/// The answers of one flow.
-#[derive(Debug, Default)]
-struct Answerer {
-    /// Number of a request whose response is not sent yet.
-    owed: Option<u64>,
-}
-
-impl Answerer {
-    /// Answers until the flow would block; false at the end of a reliable flow.
-    fn advance(
-        &mut self,
-        flow: &mut impl Flow,
-        request: &mut [u8],
-        response: &mut [u8],
-        counts: &mut Counts,
-    ) -> io::Result<bool> {
-        loop {
-            if let Some(number) = self.owed {
-                flow.send_message(response, number)?;
-                self.owed = None;
-                counts.calls += 1;
-            }
-            self.owed = match flow.receive_message(request)? {
-                Message::Next => Some(0),
-                Message::Numbered(number) => Some(number),
-                Message::End => return Ok(false),
-            };
-        }
-    }
-}
-
-/// Answers until the flow ends or the coordinator says that it has.
-pub fn answer(
-    flow: &mut impl Flow,
-    request: &mut [u8],
-    response: &mut [u8],
-    control: &Control,
-) -> io::Result<Counts> {
-    let mut counts = Counts::default();
-    let mut answerer = Answerer::default();
-    let began = now_ns();
-    loop {
-        match answerer.advance(flow, request, response, &mut counts) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) if is_timeout(&error) => {
-                if !flow.has_end() && control.is_drained(0, u64::MAX) {
-                    break;
-                }
-                control.check().map_err(io::Error::other)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(answered(counts, response, began))
-}
-
-/// Answers many flows until all of them have ended or the coordinator says that they have.
-pub fn answer_crowd(
-    flows: &mut [impl Flow],
-    request: &mut [u8],
-    response: &mut [u8],
-    control: &Control,
-) -> io::Result<Counts> {
-    let mut counts = Counts::default();
-    let mut answerers: Vec<Answerer> = flows.iter().map(|_| Answerer::default()).collect();
-    // What arrived before is told at once.
-    let mut crowd = Crowd::of(flows, Interest::Change)?;
-    let began = now_ns();
-    let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
-    while open > 0 {
-        let ready = crowd.wait(flows)?;
-        control.check().map_err(io::Error::other)?;
-        if ready.is_empty() && !has_end && control.is_drained(0, u64::MAX) {
-            break;
-        }
-        for ready in ready {
-            let flow = &mut flows[ready];
-            match answerers[ready].advance(flow, request, response, &mut counts) {
-                Ok(true) => {}
-                Ok(false) => {
-                    crowd.forget(ready, flows)?;
-                    open -= 1;
-                }
-                Err(error) if is_timeout(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(answered(counts, response, began))
-}
-
-fn answered(mut counts: Counts, response: &[u8], began: u64) -> Counts {
-    counts.bytes = counts.calls * response.len() as u64;
-    counts.elapsed_ns = now_ns() - began;
-    counts
 }

@@ -148,7 +148,7 @@ pub fn ask(
     }
     let last_ns = askers.iter().map(|asker| asker.requests.heard_ns()).max().unwrap_or(0);
     let of_each = askers.iter().map(|asker| asker.answered).collect();
-    Ok((finish(asked, request, last_ns.saturating_sub(began)), of_each, pacer.finish()))
+    Ok((finish(asked, 1, request, last_ns.saturating_sub(began)), of_each, pacer.finish()))
 }
 
 /// The flow whose turn it is, or the next one that has room.

@@ -1,6 +1,7 @@
 //! Both ends of each transport and pattern over loopback, with the real kernel in between.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod burst;
 mod crowds;
 mod intervals;
 mod pace;
@@ -254,6 +255,9 @@ fn many_flows_share_a_thread() {
         ("exchange", "udp", 50),
         ("exchange", "tls", 10),
         ("ping-pong", "unix", 50),
+        ("burst", "tcp", 50),
+        ("burst", "unix", 10),
+        ("burst", "tls", 5),
     ] {
         for direction in ["forward", "reverse"] {
             let levels = format!(
@@ -287,8 +291,10 @@ fn each_connect_exchange_has_a_connection_of_its_own() {
 fn the_null_transport_carries_streams_and_exchanges() {
     let (start, _) = run("pattern=stream transport=null");
     assert!(start.counts.calls > 0);
-    let (start, _) = run("pattern=ping-pong transport=null");
-    assert!(!start.rtt_ns.unwrap().is_empty());
+    for pattern in ["ping-pong", "burst"] {
+        let (start, _) = run(&format!("pattern={pattern} transport=null"));
+        assert!(!start.rtt_ns.unwrap().is_empty(), "{pattern}");
+    }
 }
 
 proptest! {
@@ -301,13 +307,18 @@ proptest! {
     ) {
         for transport in RELIABLE.into_iter().chain(["quic"]) {
             let wait = if transport == "quic" && wait == "busy-poll" { "block" } else { wait };
-            for pattern in ["stream", "exchange", "ping-pong"] {
+            for pattern in ["stream", "exchange", "ping-pong", "burst"] {
+                let burst = if pattern == "burst" { " outstanding=5" } else { "" };
                 let levels = format!(
-                    "pattern={pattern} transport={transport} wait={wait} payload={payload}"
+                    "pattern={pattern} transport={transport} wait={wait} payload={payload}{burst}"
                 );
                 let (start, answer) = run(&levels);
                 prop_assert!(start.counts.bytes > 0, "{}", levels);
-                prop_assert_eq!(start.counts.bytes, answer.counts.bytes, "{}", levels);
+                if pattern == "burst" {
+                    prop_assert_eq!(start.counts.calls, answer.counts.calls, "{}", levels);
+                } else {
+                    prop_assert_eq!(start.counts.bytes, answer.counts.bytes, "{}", levels);
+                }
             }
         }
     }

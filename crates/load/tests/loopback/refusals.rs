@@ -89,7 +89,9 @@ fn a_port_in_use_is_named_with_the_remedy() {
 fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
     let mut start = prepare(Role::Start, "pattern=stream transport=tcp");
     start.point.congestion = Some("nonesuch".to_owned());
-    let error = Endpoint::prepare(start).unwrap_err().to_string();
+    let error = Endpoint::prepare(start).unwrap_err();
+    assert!(matches!(error, Failure::Missing(_)), "{error:?}");
+    let error = error.to_string();
     assert!(error.contains("nonesuch") && error.contains("reno"), "{error}");
 }
 

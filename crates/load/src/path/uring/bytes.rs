@@ -33,7 +33,7 @@ impl<S: ByteStream> UringBytes<S> {
     /// A flow that sends payloads of `send_bytes` bytes.
     pub fn new(stream: S, point: &Point, send_bytes: usize) -> Result<Self, Failure> {
         let receive_bytes = match point.pattern {
-            Pattern::Stream => stream_bytes(point),
+            Pattern::Stream | Pattern::Burst => stream_bytes(point),
             _ => {
                 let largest = point.response.map_or(point.payload, |r| r.max(point.payload));
                 (largest.0 as usize).clamp(64, STREAM_BYTES)

@@ -1,0 +1,116 @@
+//! The answering end of an exchange, a ping-pong or a burst: a response for each request that is whole.
+
+use std::io;
+
+use fabricmark_proto::Gathering;
+use fabricmark_record::Counts;
+
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::crowd::{Crowd, Interest};
+use crate::transport::{Flow, Message, is_timeout};
+
+/// The answers of one flow.
+#[derive(Debug)]
+struct Answerer {
+    gathering: Gathering,
+    /// Number of a request whose response is not sent yet.
+    owed: Option<u64>,
+}
+
+impl Answerer {
+    fn new(payloads: u32) -> Self {
+        Self { gathering: Gathering::new(payloads), owed: None }
+    }
+
+    /// Answers until the flow would block; false at the end of a reliable flow.
+    fn advance(
+        &mut self,
+        flow: &mut impl Flow,
+        payload: &mut [u8],
+        response: &mut [u8],
+        counts: &mut Counts,
+    ) -> io::Result<bool> {
+        loop {
+            if let Some(number) = self.owed {
+                flow.send_message(response, number)?;
+                self.owed = None;
+                counts.calls += 1;
+            }
+            self.owed = match flow.receive_message(payload)? {
+                Message::Next => self.gathering.arrive_in_order(),
+                Message::Numbered(number) => self.gathering.arrive(number),
+                Message::End => return Ok(false),
+            };
+        }
+    }
+}
+
+/// Answers each request of so many payloads until the flow ends or the coordinator says that it has.
+pub fn answer(
+    flow: &mut impl Flow,
+    payloads: u32,
+    payload: &mut [u8],
+    response: &mut [u8],
+    control: &Control,
+) -> io::Result<Counts> {
+    let mut counts = Counts::default();
+    let mut answerer = Answerer::new(payloads);
+    let began = now_ns();
+    loop {
+        match answerer.advance(flow, payload, response, &mut counts) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if is_timeout(&error) => {
+                if !flow.has_end() && control.is_drained(0, u64::MAX) {
+                    break;
+                }
+                control.check().map_err(io::Error::other)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answered(counts, response, began))
+}
+
+/// Answers many flows until all of them have ended or the coordinator says that they have.
+pub fn answer_crowd(
+    flows: &mut [impl Flow],
+    payloads: u32,
+    payload: &mut [u8],
+    response: &mut [u8],
+    control: &Control,
+) -> io::Result<Counts> {
+    let mut counts = Counts::default();
+    let mut answerers: Vec<Answerer> = flows.iter().map(|_| Answerer::new(payloads)).collect();
+    // What arrived before is told at once.
+    let mut crowd = Crowd::of(flows, Interest::Change)?;
+    let began = now_ns();
+    let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
+    while open > 0 {
+        let ready = crowd.wait(flows)?;
+        control.check().map_err(io::Error::other)?;
+        if ready.is_empty() && !has_end && control.is_drained(0, u64::MAX) {
+            break;
+        }
+        for ready in ready {
+            let flow = &mut flows[ready];
+            match answerers[ready].advance(flow, payload, response, &mut counts) {
+                Ok(true) => {}
+                Ok(false) => {
+                    crowd.forget(ready, flows)?;
+                    open -= 1;
+                }
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(answered(counts, response, began))
+}
+
+fn answered(mut counts: Counts, response: &[u8], began: u64) -> Counts {
+    counts.bytes = counts.calls * response.len() as u64;
+    counts.elapsed_ns = now_ns() - began;
+    counts
+}
