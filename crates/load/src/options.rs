@@ -181,18 +181,87 @@ impl ByteStream for QuickAck {
 mod tests {
     use std::net::UdpSocket;
 
+    use fabricmark_units::Nanos;
+    use socket2::{Domain, Type};
+
     use super::*;
 
-    #[test]
-    fn a_flow_label_stands_in_the_address_as_on_the_wire() {
-        let at: SocketAddr = "[::1]:9".parse().unwrap();
-        let levels =
-            "pattern=stream transport=udp family=6 link=loopback payload=1 flow_label=74565";
+    /// The point of these levels and of those that every point needs.
+    fn point(levels: &str) -> Point {
+        let levels = format!("pattern=stream link=loopback payload=1 congestion=cubic {levels}");
         let levels = levels.split(' ').map(|level| {
             let (name, text) = level.split_once('=').unwrap();
             (fabricmark_plan::Factor::named(name).unwrap(), text.to_owned())
         });
-        let point = fabricmark_plan::resolve(&levels.collect()).unwrap();
+        fabricmark_plan::resolve(&levels.collect()).unwrap()
+    }
+
+    /// A socket with the options of these levels.
+    fn with_options(domain: Domain, kind: Type, levels: &str) -> Socket {
+        let prepare = Prepare {
+            run: 1,
+            role: Role::Start,
+            point: point(levels),
+            duration_ns: Nanos::from_millis(1),
+            token: [0; 16],
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            device: "lo".to_owned(),
+            cpu: None,
+            interval_ns: None,
+            seed: 1,
+            trace: None,
+        };
+        let socket = Socket::new(domain, kind, None).unwrap();
+        set(&socket, &prepare).unwrap();
+        socket
+    }
+
+    #[test]
+    fn the_kernel_holds_tcp_cork_as_it_was_asked_for() {
+        for (option, expected) in
+            [("cork=true", true), ("cork=false", false), ("label=none", false)]
+        {
+            let levels = format!("transport=tcp family=4 {option}");
+            let socket = with_options(Domain::IPV4, Type::STREAM, &levels);
+            assert_eq!(socket.tcp_cork().unwrap(), expected, "{option}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_holds_whether_packets_may_be_fragmented_as_it_was_asked_for() {
+        for (transport, kind) in [("tcp", Type::STREAM), ("udp", Type::DGRAM)] {
+            for (family, domain, level, option, values) in [
+                (
+                    4,
+                    Domain::IPV4,
+                    libc::IPPROTO_IP,
+                    libc::IP_MTU_DISCOVER,
+                    [libc::IP_PMTUDISC_DO, libc::IP_PMTUDISC_DONT],
+                ),
+                (
+                    6,
+                    Domain::IPV6,
+                    libc::IPPROTO_IPV6,
+                    libc::IPV6_MTU_DISCOVER,
+                    [libc::IPV6_PMTUDISC_DO, libc::IPV6_PMTUDISC_DONT],
+                ),
+            ] {
+                for (is_set, expected) in [true, false].into_iter().zip(values) {
+                    let levels =
+                        format!("transport={transport} family={family} dont_fragment={is_set}");
+                    let socket = with_options(domain, kind, &levels);
+                    let held: libc::c_int = sys::get(socket.as_fd(), level, option, -1).unwrap().0;
+                    assert_eq!(held, expected, "{levels}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_label_stands_in_the_address_as_on_the_wire() {
+        let at: SocketAddr = "[::1]:9".parse().unwrap();
+        let point = point("transport=udp family=6 flow_label=74565");
         let socket = UdpSocket::bind("[::1]:0").unwrap();
         sys::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1).unwrap();
         socket.connect(labelled(at, &point)).unwrap();

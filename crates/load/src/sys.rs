@@ -64,7 +64,12 @@ pub(crate) struct TcpInfo {
 }
 
 /// Reads an option into a plain value; gives the number of bytes that the kernel filled.
-fn get<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: T) -> io::Result<(T, usize)> {
+pub(crate) fn get<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: i32,
+    option: i32,
+    value: T,
+) -> io::Result<(T, usize)> {
     let mut value = MaybeUninit::new(value);
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer and length describe `value`, which outlives the call; the kernel writes at
