@@ -63,13 +63,7 @@ impl Flow for GsoFlow {
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         loop {
             let (bytes, segment) = sys::receive_gro(self.udp.socket().as_fd(), &mut self.buffer)?;
-            let mut moved = Moved::default();
-            for datagram in self.buffer[..bytes].chunks(segment.max(1)) {
-                if self.udp.note(datagram, datagram.len()) {
-                    moved.payloads += 1;
-                    moved.bytes += datagram.len() as u64;
-                }
-            }
+            let moved = self.udp.note_all(self.buffer[..bytes].chunks(segment.max(1)));
             if moved.payloads > 0 {
                 return Ok(moved);
             }

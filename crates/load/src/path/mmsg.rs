@@ -45,14 +45,7 @@ impl Flow for MmsgFlow {
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         loop {
             let arrived = self.batch.receive(self.udp.socket().as_fd())?;
-            let mut moved = Moved::default();
-            for place in 0..arrived {
-                let datagram = self.batch.arrived(place);
-                if self.udp.note(datagram, datagram.len()) {
-                    moved.payloads += 1;
-                    moved.bytes += datagram.len() as u64;
-                }
-            }
+            let moved = self.udp.note_all((0..arrived).map(|place| self.batch.arrived(place)));
             if moved.payloads > 0 {
                 return Ok(moved);
             }

@@ -79,6 +79,18 @@ impl UdpFlow {
         true
     }
 
+    /// Notes the arrival of whole datagrams; gives those that are payloads of the stream.
+    pub(crate) fn note_all<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) -> Moved {
+        let mut moved = Moved::default();
+        for datagram in datagrams {
+            if self.note(datagram, datagram.len()) {
+                moved.payloads += 1;
+                moved.bytes += datagram.len() as u64;
+            }
+        }
+        moved
+    }
+
     /// Writes its number into a message that is about to be sent.
     pub(crate) fn number(&mut self, message: &mut [u8], number: u64) {
         if self.is_numbered {

@@ -54,15 +54,11 @@ impl Flow for UringDatagrams {
         loop {
             self.channel.await_arrival()?;
             self.channel.is_over = false;
-            let mut moved = Moved::default();
-            while let Some(arrival) = self.channel.arrived.pop_front() {
-                let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);
-                if self.udp.note(datagram, datagram.len()) {
-                    moved.payloads += 1;
-                    moved.bytes += datagram.len() as u64;
-                }
-                self.channel.ring.give_back(arrival.place);
-            }
+            let Channel { ring, arrived, .. } = &mut self.channel;
+            let datagrams =
+                arrived.iter().map(|arrival| ring.arrived(arrival.place, arrival.bytes));
+            let moved = self.udp.note_all(datagrams);
+            arrived.drain(..).for_each(|arrival| ring.give_back(arrival.place));
             if moved.payloads > 0 {
                 self.channel.receive_on()?;
                 return Ok(moved);
