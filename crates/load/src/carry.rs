@@ -3,11 +3,10 @@
 use std::hint::black_box;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Path, Pattern, Point, Transport, Wait};
+use fabricmark_plan::{Pace, Path, Pattern, Point, Transport, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
 use fabricmark_units::{Bytes, Stream};
@@ -72,6 +71,8 @@ fn carry_plain<F: Flow>(
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
     let mut report = EndReport::default();
+    let rousing = blocks(&prepare.point).then(|| control.rouser.block(look_every(prepare)));
+    let rousing = rousing.transpose().map_err(system("handle SIGURG"))?;
     if prepare.is_active() {
         begin();
     }
@@ -109,12 +110,28 @@ fn carry_plain<F: Flow>(
             report.counts = answered.map_err(peer("cannot answer"))?;
         }
     }
+    drop(rousing);
     if prepare.role == Role::Start || prepare.is_active() {
         for flow in flows {
             flow.finish().map_err(peer("cannot end the flow"))?;
         }
     }
     Ok(report)
+}
+
+/// Whether calls may block for ever; those of rings and of QUIC end by themselves.
+fn blocks(point: &Point) -> bool {
+    matches!(point.wait, Wait::Block | Wait::BusyPoll)
+        && !point.path.is_uring()
+        && point.transport != Transport::Quic
+}
+
+/// How often a blocked end looks although it has no orders; in an open loop its calls do not block.
+fn look_every(prepare: &Prepare) -> Option<Duration> {
+    let Prepare { point, .. } = prepare;
+    let waits_for_answers =
+        prepare.is_active() && point.pattern != Pattern::Stream && point.pace == Pace::Closed;
+    waits_for_answers.then(|| asking(point).look_every())
 }
 
 /// What the asking end found, in its report.
@@ -258,7 +275,7 @@ pub fn instrument() -> Instrument {
         let (calls, elapsed_ns) = thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(EACH);
-                control.stop.store(true, Relaxed);
+                control.end();
             });
             run(&control)
         });

@@ -7,6 +7,8 @@ use std::time::Duration;
 use fabricmark_proto::Failure;
 use fabricmark_record::Interval;
 
+use crate::rouse::Rouser;
+
 /// What a run tells of while it is under way.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
@@ -28,14 +30,16 @@ impl fmt::Debug for Listener {
 /// What the control conversation tells a running load thread.
 #[derive(Debug)]
 pub struct Control {
-    /// The starting end is to send nothing more.
-    pub stop: AtomicBool,
+    /// The sending or asking end is to send nothing more.
+    pub(crate) stop: AtomicBool,
     /// The run is given up.
-    pub abort: AtomicBool,
+    abort: AtomicBool,
     /// Bytes that the other end has sent in all; `u64::MAX` until that is known.
-    pub expected_bytes: AtomicU64,
+    pub(crate) expected_bytes: AtomicU64,
     /// Silence in nanoseconds that ends a receiver once the bytes are known.
-    pub idle_ns: AtomicU64,
+    idle_ns: AtomicU64,
+    /// Makes a load thread that blocks look at all these.
+    pub(crate) rouser: Rouser,
     listener: Option<Listener>,
 }
 
@@ -46,13 +50,15 @@ impl Default for Control {
             abort: AtomicBool::new(false),
             expected_bytes: AtomicU64::new(u64::MAX),
             idle_ns: AtomicU64::new(0),
+            rouser: Rouser::default(),
             listener: None,
         }
     }
 }
 
 impl Control {
-    /// How often a blocked load thread looks at its orders.
+    /// How often a load thread that waits looks whether it has orders, and how often one that blocks is
+    /// roused once there are some.
     pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
     /// A control whose run tells of its events.
@@ -71,12 +77,19 @@ impl Control {
     pub fn drain(&self, bytes: u64, idle_ns: u64) {
         self.idle_ns.store(idle_ns, Relaxed);
         self.expected_bytes.store(bytes, Relaxed);
+        self.rouser.order();
+    }
+
+    /// Ends the sending or asking before the time of the run is over.
+    pub fn end(&self) {
+        self.stop.store(true, Relaxed);
+        self.rouser.order();
     }
 
     /// Gives the run up.
     pub fn give_up(&self) {
         self.abort.store(true, Relaxed);
-        self.stop.store(true, Relaxed);
+        self.end();
     }
 
     /// An error when the run is given up.

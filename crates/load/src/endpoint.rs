@@ -7,8 +7,6 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -79,24 +77,15 @@ impl Endpoint {
     /// end needs the address of the other.
     pub fn run(self, peer_at: Option<SocketAddr>, control: &Control) -> Result<EndReport, Failure> {
         let duration: Duration = self.prepare.duration_ns.into();
-        let (begun, wait) = mpsc::channel::<()>();
         thread::scope(|scope| {
             // The clock of the run is a thread of its own, so that the hot loop reads only a flag.
-            scope.spawn(|| {
-                let wait = wait;
-                if wait.recv().is_ok() {
-                    let _ = wait.recv_timeout(duration);
-                }
-                control.stop.store(true, Relaxed);
-            });
+            scope.spawn(|| control.rouser.keep_time(&control.stop));
+            let _left = control.rouser.leaving();
             let begin = || {
                 control.tell(Event::Begun);
-                // The timer waits for it on the other side of the channel as long as this lives.
-                let _ = begun.send(());
+                control.rouser.begin(duration);
             };
-            let result = self.carry_out(peer_at, control, &begin);
-            drop(begun);
-            result
+            self.carry_out(peer_at, control, &begin)
         })
     }
 
@@ -216,6 +205,8 @@ impl Endpoint {
         tcp: impl Fn(&F) -> Option<&TcpStream>,
     ) -> Result<EndReport, Failure> {
         let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        // Nobody is to wait for the acknowledgements of a run that is given up.
+        control.check()?;
         report.opening_rtt_ns = opening_rtt_ns;
         if let Some(first) = flows.first().and_then(F::fd) {
             report.side = side(&SockRef::from(&first), self.prepare.cpu);

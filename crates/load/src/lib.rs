@@ -44,6 +44,7 @@ pub mod pattern {
     pub mod paced_stream;
     pub mod stream;
 }
+mod rouse;
 pub mod sampler;
 mod sockets;
 pub mod stamp;

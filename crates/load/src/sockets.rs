@@ -199,14 +199,17 @@ fn set_buffer(socket: &Socket, direction: Direction, Bytes(bytes): Bytes) -> Res
     .map_err(system("set a socket buffer"))
 }
 
-/// Makes an open flow wait as the point says: in the call, for at most [`Control::LOOK_EVERY`], or
-/// not at all.
+/// Makes an open flow wait as the point says: in the call, until something happens or the thread is
+/// roused, or not at all.
 pub(crate) fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
+    // Where several requests are under way, one that finds no room gives way to the answers: else both
+    // ends would wait for the other to read. It costs nothing where there is room.
+    let room_within = point.outstanding.filter(|&requests| requests > 1);
     let result = match point.wait {
         Wait::Epoll | Wait::Spin => socket.set_nonblocking(true),
         Wait::Block | Wait::BusyPoll => socket
-            .set_read_timeout(Some(Control::LOOK_EVERY))
-            .and_then(|()| socket.set_write_timeout(Some(Control::LOOK_EVERY))),
+            .set_read_timeout(None)
+            .and_then(|()| socket.set_write_timeout(room_within.map(|_| Control::LOOK_EVERY))),
     };
     result.map_err(system("set how a socket waits"))
 }

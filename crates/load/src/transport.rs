@@ -40,9 +40,9 @@ pub enum Message {
 
 /// One end of an open flow.
 ///
-/// A call that has nothing to do gives [`io::ErrorKind::WouldBlock`]: after the socket's time-out
-/// where sockets block, at once where they do not. Nothing is lost by that: the next call with the
-/// same arguments goes on where this one stopped.
+/// A call that has nothing to do gives [`io::ErrorKind::WouldBlock`] at once where sockets do not
+/// block, and [`io::ErrorKind::Interrupted`] when its thread is roused where they do. Nothing is lost
+/// by that: the next call with the same arguments goes on where this one stopped.
 pub trait Flow {
     /// Hands one payload, or several of its length, to the transport in one call.
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved>;
@@ -92,7 +92,8 @@ pub trait Flow {
     }
 }
 
-/// Whether an error only says that nothing came within the time-out.
+/// Whether an error only says that nothing has come yet: in no time, within a time-out, or before the
+/// thread was roused.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
@@ -154,8 +155,12 @@ impl Splice {
         let received = splice(stream, None, &self.write_end, None, bytes, SpliceFlags::MOVE)?;
         let mut left = received;
         while left > 0 {
-            let flags = SpliceFlags::MOVE;
-            left -= splice(&self.read_end, None, &self.nowhere, None, left, flags)?;
+            // Though there is no need to wait, a signal may come first (fs/splice.c,
+            // splice_from_pipe_next), and what has left the socket must leave the pipe.
+            left -= retry_on_intr(|| {
+                let flags = SpliceFlags::MOVE;
+                splice(&self.read_end, None, &self.nowhere, None, left, flags)
+            })?;
         }
         Ok(received)
     }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use fabricmark_record::Counts;
 use fabricmark_stats::Histogram;
@@ -21,7 +22,8 @@ pub(super) const LOST_AFTER_NS: u64 = 200_000_000;
 /// Silence after which the other end counts as gone.
 pub(super) const SILENT_MAX_NS: u64 = 5_000_000_000;
 
-/// How often a crowd is searched for flows whose answer is lost.
+/// How often a crowd is searched for flows whose answer is lost, and an asker that blocks is roused for
+/// it.
 pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 
 /// Looks of a flow that does not block between two readings of the clock: 64 empty receive calls take
@@ -48,6 +50,13 @@ pub struct Asking {
     pub payloads: u32,
     /// Whether every answer comes, and in order.
     pub is_reliable: bool,
+}
+
+impl Asking {
+    /// How often an asker that blocks has to look whether answers are lost, or the other end silent.
+    pub(crate) fn look_every(self) -> Duration {
+        Duration::from_nanos(if self.is_reliable { SILENT_MAX_NS / 5 } else { SEARCH_EVERY_NS })
+    }
 }
 
 /// A request without an answer.
@@ -114,6 +123,7 @@ impl Asker {
                     Err(error) => return Err(error),
                 }
             }
+            // A blocking flow is not to wait for the answer to a request that is not sent.
             if self.under_way.is_empty() {
                 return Ok(());
             }

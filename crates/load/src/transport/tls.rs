@@ -147,10 +147,11 @@ impl Read for TlsStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            // The other end may wait for the rest of a record before it says anything.
+            // The other end may wait for the rest of a record before it says anything, or for room for
+            // what it says.
             match self.send_records() {
-                Err(error) if !is_timeout(&error) => return Err(error),
-                _ => {}
+                Err(error) if is_timeout(&error) && self.waiting_bytes()? > 0 => {}
+                sent => sent?,
             }
             self.take_records()?;
         }
@@ -196,13 +197,19 @@ impl ByteStream for TlsStream {
     fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
         let until = now_ns() + PEER_WITHIN.as_nanos() as u64;
+        // Nobody rouses the thread any more.
+        self.tcp().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {
             match self.send_records() {
                 Ok(()) => return self.tcp().shutdown(Shutdown::Write),
                 Err(error) if is_timeout(&error) && now_ns() < until => {
                     let mut asked = [PollFd::new(self.tcp(), PollFlags::OUT)];
                     let nanos = Control::LOOK_EVERY.as_nanos() as i64;
-                    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos }))?;
+                    let within = Timespec { tv_sec: 0, tv_nsec: nanos };
+                    match poll(&mut asked, Some(&within)) {
+                        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 // The other end closed first: TCP alone would say so here.
                 Err(error) if is_closed(&error) => return Err(io::ErrorKind::NotConnected.into()),

@@ -6,6 +6,7 @@ mod crowds;
 mod intervals;
 mod pace;
 mod refusals;
+mod rousing;
 mod support;
 
 use std::net::UdpSocket;

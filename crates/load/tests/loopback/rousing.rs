@@ -1,0 +1,130 @@
+//! A load thread that blocks looks at its orders, though its peer says nothing.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+
+use fabricmark_load::{Control, Endpoint};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_units::Nanos;
+
+use crate::support::prepare;
+
+/// An end of a run that would go on for a minute.
+fn endless(role: Role, levels: &str) -> Prepare {
+    Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(role, levels) }
+}
+
+fn opening(of: &Prepare) -> Opening {
+    Opening { kind: OpeningKind::Open, run: of.run, flow: 0, token: of.token }
+}
+
+/// Waits for an opening on a datagram socket, accepts it, and keeps to its sender.
+fn accept(socket: &UdpSocket, opening: Opening) {
+    let mut bytes = [0; OPENING_BYTES];
+    let (_, from) = socket.recv_from(&mut bytes).unwrap();
+    assert_eq!(bytes, opening.emit());
+    socket.connect(from).unwrap();
+    socket.send(&opening.acceptance().emit()).unwrap();
+}
+
+#[test]
+fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
+    for levels in ["pattern=stream", "pattern=stream direction=reverse", "pattern=ping-pong"] {
+        for wait in ["block", "busy-poll"] {
+            let start = endless(Role::Start, &format!("{levels} transport=tcp wait={wait}"));
+            let opening = opening(&start);
+            let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = peer.local_addr().unwrap();
+            let control = Control::default();
+            thread::scope(|scope| {
+                let start = Endpoint::prepare(start).unwrap();
+                let started = scope.spawn(|| start.run(Some(at), &control));
+                let (mut flow, _) = peer.accept().unwrap();
+                flow.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+                flow.write_all(&opening.acceptance().emit()).unwrap();
+                control.give_up();
+                let ended = started.join().unwrap().unwrap_err().to_string();
+                assert!(ended.ends_with(&Failure::Aborted.to_string()), "{levels} {wait}: {ended}");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
+    for pattern in ["stream", "ping-pong"] {
+        let answer = endless(Role::Answer, &format!("pattern={pattern} transport=tcp"));
+        let (opening, address) = (opening(&answer), answer.address);
+        let control = Control::default();
+        let answer = Endpoint::prepare(answer).unwrap();
+        let at = SocketAddr::new(address, answer.port());
+        thread::scope(|scope| {
+            let answered = scope.spawn(|| answer.run(None, &control));
+            let mut flow = TcpStream::connect(at).unwrap();
+            flow.write_all(&opening.emit()).unwrap();
+            flow.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+            control.give_up();
+            let ended = answered.join().unwrap().unwrap_err().to_string();
+            assert!(ended.ends_with(&Failure::Aborted.to_string()), "{pattern}: {ended}");
+        });
+    }
+}
+
+#[test]
+fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
+    for path in ["copy", "trunc", "mmsg", "gso"] {
+        let levels = format!("pattern=stream transport=udp path={path}");
+        let answer = endless(Role::Answer, &levels);
+        let (opening, address) = (opening(&answer), answer.address);
+        let control = Control::default();
+        let answer = Endpoint::prepare(answer).unwrap();
+        let at = SocketAddr::new(address, answer.port());
+        let report = thread::scope(|scope| {
+            let answered = scope.spawn(|| answer.run(None, &control));
+            let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+            peer.connect(at).unwrap();
+            peer.send(&opening.emit()).unwrap();
+            peer.recv(&mut [0; OPENING_BYTES]).unwrap();
+            peer.send(&[0; 512]).unwrap();
+            // Three were sent, and two of them are lost.
+            control.drain(3 * 512, 1_000_000);
+            answered.join().unwrap().unwrap()
+        });
+        assert_eq!((report.counts.bytes, report.counts.calls), (512, 1), "{path}");
+    }
+}
+
+#[test]
+fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
+    let start = endless(Role::Start, "pattern=ping-pong transport=udp");
+    let opening = opening(&start);
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    let control = Control::default();
+    let report = thread::scope(|scope| {
+        let start = Endpoint::prepare(start).unwrap();
+        let started = scope.spawn(|| start.run(Some(at), &control));
+        accept(&peer, opening);
+        let mut message = [0; 512];
+        assert_eq!(peer.recv(&mut message).unwrap(), 512, "the first request has no answer");
+        assert_eq!(peer.recv(&mut message).unwrap(), 512, "and so there is a second");
+        control.end();
+        peer.send(&message).unwrap();
+        started.join().unwrap().unwrap()
+    });
+    assert_eq!((report.lost_round_trips, report.counts.calls), (1, 1));
+}
+
+#[test]
+fn large_requests_and_answers_under_way_at_once_do_not_block_each_other() {
+    for transport in ["tcp", "tls", "unix"] {
+        let levels = format!(
+            "pattern=exchange transport={transport} payload=1000000 outstanding=4 \
+             send_buffer=65536 receive_buffer=65536"
+        );
+        let (start, answer) = crate::support::run(&levels);
+        assert!(start.counts.calls > 0, "{levels}");
+        assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
+    }
+}
