@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::control::Control;
 use crate::transport::{Flow, Message, Moved};
@@ -29,7 +28,7 @@ impl<'a> Amount<'a> {
         let left = self.left_bytes.get().saturating_sub(bytes);
         self.left_bytes.set(left);
         if left == 0 {
-            self.control.stop.store(true, Relaxed);
+            self.control.end();
         }
     }
 }

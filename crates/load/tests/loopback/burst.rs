@@ -1,7 +1,6 @@
 //! Bursts: several payloads there, one response when all of them have arrived.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
@@ -154,7 +153,7 @@ fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next
         }
         socket.send(&datagram(2)).unwrap();
         hear(5);
-        control.stop.store(true, Relaxed);
+        control.end();
         socket.send(&datagram(5)).unwrap();
         starting.join().unwrap().unwrap()
     });
