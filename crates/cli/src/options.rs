@@ -106,6 +106,9 @@ pub struct Measure {
     /// A run ends after so many payloads or requests
     #[arg(long, short = 'k', value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
     pub count: Option<Amount>,
+    /// A run does not count its first so long, which is added to its length
+    #[arg(long, short = 'O', value_name = "TIME", conflicts_with_all = ["bytes", "count"])]
+    pub omit: Option<Nanos>,
     /// Length of a run before the first that counts; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,

@@ -224,6 +224,28 @@ fn an_amount_ends_a_run_before_its_time() {
 }
 
 #[test]
+fn what_is_omitted_does_not_count_and_is_added_to_the_run() {
+    for pattern in
+        ["stream", "exchange", "connect-exchange", "burst", "exchange --pace fixed:2000/s"]
+    {
+        let (pattern, rest) = pattern.split_once(' ').unwrap_or((pattern, ""));
+        let line = format!("{pattern} loopback {rest} -O 200ms -t 100ms --warm-up 0s");
+        let answer = json(&line);
+        let flow = &answer["records"][0]["flows"][0];
+        let counting = if pattern == "stream" { &flow["received"] } else { &flow["sent"] };
+        let count = |name: &str| counting[name].as_u64().unwrap();
+        assert!(count("ramp_calls") > 0 && count("ramp_bytes") > 0, "{line}: {counting}");
+        assert!(count("calls") > count("ramp_calls"), "{line}: {counting}");
+        if pattern != "stream" {
+            let round_trips = flow["rtt_ns"]["count"].as_u64();
+            let counted = count("calls") - count("ramp_calls");
+            assert!(round_trips.is_none_or(|n| n == counted), "{line}: {counting}");
+        }
+    }
+    expect("exchange loopback -O 10ms -t 10ms", 0, &["duration 10ms", "omitted 10ms"]);
+}
+
+#[test]
 fn intervals_are_told_while_a_run_lasts() {
     let line = "stream loopback -t 200ms --interval 20ms";
     let text = expect(line, 0, &["0.00 to", "payloads/s", "sent again", "srtt", "cwnd", "goodput"]);

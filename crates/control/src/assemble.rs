@@ -193,16 +193,16 @@ fn figures(
             let mean = rtt.and_then(fabricmark_stats::Histogram::mean_ns);
             let is_burst = point.pattern == Pattern::Burst;
             let payloads = f64::from(point.payloads_per_request());
-            let payloads_per_s = active.counts.calls_per_s().map(|bursts| bursts * payloads);
+            let payloads_per_s = active.counts.received_per_s().map(|bursts| bursts * payloads);
             Figures {
                 // What is answered has arrived.
-                goodput_bps: active.counts.sent_bps().filter(|_| is_burst).map(figure),
+                goodput_bps: active.counts.received_bps().filter(|_| is_burst).map(figure),
                 payloads_per_s: payloads_per_s.filter(|_| is_burst).map(figure),
                 rtt_mean_ns: mean.map(figure),
                 half_rtt_mean_ns: mean
                     .filter(|_| point.pattern == Pattern::PingPong)
                     .map(|mean| figure(mean / 2.0)),
-                exchanges_per_s: active.counts.calls_per_s().map(figure),
+                exchanges_per_s: active.counts.received_per_s().map(figure),
                 rtt_p50_ns: quantile(0.5),
                 rtt_p99_ns: quantile(0.99),
                 rtt_p999_ns: quantile(0.999),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fabricmark_plan::{Pace, Path, Pattern, Point, Transport, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
 use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
-use fabricmark_units::{Bytes, Stream};
+use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
 use crate::control::Control;
@@ -131,7 +131,7 @@ fn look_every(prepare: &Prepare) -> Option<Duration> {
     let Prepare { point, .. } = prepare;
     let waits_for_answers =
         prepare.is_active() && point.pattern != Pattern::Stream && point.pace == Pace::Closed;
-    waits_for_answers.then(|| asking(point).look_every())
+    waits_for_answers.then(|| asking(prepare).look_every())
 }
 
 /// What the asking end found, in its report.
@@ -199,7 +199,7 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
     let mut buffer = vec![0; bytes];
     let ramp = match prepare.amount {
         Some(_) => Ramp::of_an_amount(),
-        None => Ramp::of(prepare.duration_ns),
+        None => Ramp::of(prepare.duration_ns, prepare.omit_ns),
     };
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         return stream::receive(flow, &mut buffer, ramp, control);
@@ -221,7 +221,7 @@ fn ask<F: Flow>(
 ) -> io::Result<(Asked, Option<Fairness>)> {
     let point = &prepare.point;
     let (mut request, mut response) = messages(prepare);
-    let asking = asking(point);
+    let asking = asking(prepare);
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         let blocks = point.wait != Wait::Spin;
         let asked = exchange::ask(flow, &mut request, &mut response, asking, blocks, control)?;
@@ -241,13 +241,13 @@ fn ask_paced<F: Flow>(
     control: &Control,
 ) -> io::Result<AskedPaced> {
     let (mut request, mut response) = messages(prepare);
-    let asking = asking(&prepare.point);
+    let asking = asking(prepare);
     let (asked, of_each, pacing) =
         paced_exchange::ask(flows, &mut request, &mut response, asking, pacer, control)?;
     Ok((asked, fairness(&of_each), pacing))
 }
 
-fn asking(point: &Point) -> Asking {
+fn asking(Prepare { point, omit_ns, .. }: &Prepare) -> Asking {
     Asking {
         outstanding: match point.pattern {
             Pattern::Burst => 1,
@@ -255,6 +255,7 @@ fn asking(point: &Point) -> Asking {
         },
         payloads: point.payloads_per_request(),
         is_reliable: point.transport != Transport::Udp,
+        ramp: *omit_ns,
     }
 }
 
@@ -288,7 +289,7 @@ pub fn instrument() -> Instrument {
     let ping_pong_ns = measure(&|control| {
         let (mut request, mut response) = ([0; 64], [0; 64]);
         let (request, response) = (black_box(&mut request), black_box(&mut response));
-        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true };
+        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true, ramp: Nanos(0) };
         let asked =
             exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
         asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))

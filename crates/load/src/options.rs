@@ -203,6 +203,7 @@ mod tests {
             role: Role::Start,
             point: point(levels),
             duration_ns: Nanos::from_millis(1),
+            omit_ns: Nanos(0),
             amount: None,
             token: [0; 16],
             address: std::net::Ipv4Addr::LOCALHOST.into(),

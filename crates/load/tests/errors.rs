@@ -33,6 +33,7 @@ fn prepare(role: Role, levels: &str) -> Prepare {
         role,
         point,
         duration_ns: Nanos::from_millis(10),
+        omit_ns: Nanos(0),
         amount: None,
         token: [7; 16],
         address: address.parse().unwrap(),

@@ -120,6 +120,7 @@ impl Reader<'_, '_> {
             testbed: testbed?,
             seed: seed?,
             duration_ns: duration,
+            omit_ns: Nanos(0),
             amount: None,
             warm_up_ns: warm_up,
             interval_ns: interval?,

@@ -27,6 +27,9 @@ pub struct Plan {
     pub seed: u64,
     /// Length of one run.
     pub duration_ns: Nanos,
+    /// What a run does before that and does not count; 0 for what each pattern leaves out by itself.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub omit_ns: Nanos,
     /// What ends a run before its length does, in each direction that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
@@ -56,6 +59,10 @@ pub struct Plan {
     /// What to show; it does not change what is run.
     #[serde(skip)]
     pub presentation: Presentation,
+}
+
+fn is_nothing(Nanos(ns): &Nanos) -> bool {
+    *ns == 0
 }
 
 /// How much a run sends at most.
@@ -277,6 +284,7 @@ impl Plan {
             // Nobody knows how fast it will be.
             (false, Some(_)) => Nanos(0),
         };
+        let each = Nanos(each.0 + self.omit_ns.0);
         if point.probe.is_some() { Nanos(2 * each.0) } else { each }
     }
 

@@ -95,6 +95,7 @@ pub fn settings(
         testbed: Testbed::Lab,
         seed: 1,
         duration_ns,
+        omit_ns: Nanos(0),
         amount: None,
         warm_up_ns,
         interval_ns: None,

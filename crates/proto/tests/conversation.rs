@@ -36,6 +36,7 @@ fn prepare(role: Role) -> Prepare {
         ))
         .unwrap(),
         duration_ns: DURATION,
+        omit_ns: Nanos(0),
         amount: None,
         token: [1; 16],
         address: IpAddr::from([127, 0, 0, 1]),

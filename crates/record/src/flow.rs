@@ -59,10 +59,11 @@ pub struct Counts {
     /// Application bytes.
     pub bytes: u64,
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
-    /// the ramp behind which nothing waits.
+    /// the ramp behind which nothing waits, at an asking end from the end of the ramp.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
-    /// the arrival that started the interval. 0 at a sender.
+    /// the arrival that started the interval. At an asking end those of requests that were answered
+    /// before it began, 0 at a sender.
     pub ramp_bytes: u64,
     /// Calls that belong to `ramp_bytes`.
     #[serde(default)]
@@ -205,11 +206,6 @@ impl Counts {
     pub fn received_per_s(&self) -> Option<f64> {
         let later = self.calls.saturating_sub(self.ramp_calls);
         (self.elapsed_ns > 0).then(|| 1e9 * later as f64 / self.elapsed_ns as f64)
-    }
-
-    /// All calls each second of the whole time.
-    pub fn calls_per_s(&self) -> Option<f64> {
-        (self.elapsed_ns > 0).then(|| 1e9 * self.calls as f64 / self.elapsed_ns as f64)
     }
 }
 

@@ -3,6 +3,7 @@
 use fabricmark_plan::{Factor, Figure, Plan, Point};
 use fabricmark_record::{Instrument, Record};
 use fabricmark_stats::{Comparison, Estimate, holm, paired};
+use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
@@ -256,6 +257,9 @@ fn shared(m: &Measured<'_>) -> String {
         }
     };
     words.push(format!("duration {at_most}{}", m.plan.duration_ns));
+    if m.plan.omit_ns > Nanos(0) {
+        words.push(format!("omitted {}", m.plan.omit_ns));
+    }
     words.push(format!("warm-up {}", m.plan.warm_up_ns));
     words.join(" · ")
 }

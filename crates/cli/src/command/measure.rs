@@ -149,6 +149,7 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
         StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
     plan.amount = options.amount();
+    plan.omit_ns = options.omit.unwrap_or_default();
     plan.cpus = options.cpu;
     plan.port = options.port;
     plan.seed = options.seed;

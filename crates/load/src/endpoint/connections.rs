@@ -71,6 +71,7 @@ impl Endpoint {
     ) -> Result<(), Failure> {
         let (request, mut response) = messages(&self.prepare);
         let mut pacer = pacer(&self.prepare, control)?;
+        let ramp = self.prepare.omit_ns;
         let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
         let (asked, series) = self.counted(control, |gauge| {
             let departure = || {
@@ -81,7 +82,7 @@ impl Endpoint {
                 amount.take(request.len() as u64);
                 departed_ns
             };
-            connect_exchange::ask(connect, &request, &mut response, departure, gauge)
+            connect_exchange::ask(connect, &request, &mut response, departure, ramp, gauge)
         });
         note_asked(report, asked.map_err(peer("an exchange failed"))?);
         report.series = series;

@@ -11,19 +11,20 @@ use crate::gauge::Gauge;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
+use fabricmark_units::Nanos;
 
 /// Makes exchanges, each over a connection of its own, as long as `departure` gives times: of an open
-/// loop the intended ones, each when it has come. The time of an exchange is from there to the other
+/// loop the intended ones, each when it has come; those of the ramp do not count. The time of an exchange is from there to the other
 /// end's close.
 pub fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
     mut departure: impl FnMut() -> Option<u64>,
+    ramp: Nanos,
     gauge: &Gauge,
 ) -> io::Result<Asked> {
-    let mut asked = Asked::default();
-    let began = now_ns();
+    let mut asked = Asked::since(now_ns(), ramp);
     while let Some(departed_ns) = departure() {
         let mut stream = connect()?;
         stream.write_all(request)?;
@@ -32,13 +33,11 @@ pub fn ask<S: Read + Write>(
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more than the response"));
         }
         drop(stream);
-        asked.rtt_ns.record(now_ns() - departed_ns);
-        asked.counts.calls += 1;
+        let heard_ns = now_ns();
+        asked.take(heard_ns, heard_ns - departed_ns);
         gauge.add(request.len() as u64, 1);
     }
-    asked.counts.bytes = asked.counts.calls * request.len() as u64;
-    asked.counts.elapsed_ns = now_ns() - began;
-    Ok(asked)
+    Ok(asked.until(now_ns(), 1, request))
 }
 
 /// Answers one request over each connection until the coordinator says that all are made. `accept`

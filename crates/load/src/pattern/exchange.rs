@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fabricmark_record::Counts;
 use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
 
 use crate::clock::now_ns;
 use crate::control::Control;
@@ -39,6 +40,34 @@ pub struct Asked {
     pub rtt_ns: Histogram,
     /// Exchanges without an answer.
     pub lost: u64,
+    /// Answers that are heard earlier belong to the ramp.
+    from_ns: u64,
+}
+
+impl Asked {
+    /// Nothing so far; the first `ramp` of a run that began at `began_ns` is not to count.
+    pub(super) fn since(began_ns: u64, ramp: Nanos) -> Self {
+        Self { from_ns: began_ns + ramp.0, ..Self::default() }
+    }
+
+    /// Takes an answer.
+    pub(super) fn take(&mut self, heard_ns: u64, latency_ns: u64) {
+        self.counts.calls += 1;
+        if heard_ns < self.from_ns {
+            self.counts.ramp_calls += 1;
+        } else {
+            self.rtt_ns.record(latency_ns);
+        }
+    }
+
+    /// What was found until the last answer, to requests of so many payloads.
+    pub(super) fn until(mut self, last_ns: u64, payloads: u32, payload: &[u8]) -> Self {
+        let request_bytes = u64::from(payloads) * payload.len() as u64;
+        self.counts.bytes = self.counts.calls * request_bytes;
+        self.counts.ramp_bytes = self.counts.ramp_calls * request_bytes;
+        self.counts.elapsed_ns = last_ns.saturating_sub(self.from_ns);
+        self
+    }
 }
 
 /// How a flow asks.
@@ -50,6 +79,8 @@ pub struct Asking {
     pub payloads: u32,
     /// Whether every answer comes, and in order.
     pub is_reliable: bool,
+    /// The part of the run that does not count.
+    pub ramp: Nanos,
 }
 
 impl Asking {
@@ -137,8 +168,7 @@ impl Asker {
             self.heard_ns = now_ns();
             now = Some(self.heard_ns);
             if let Some(Request { departed_ns, .. }) = asked_for {
-                asked.rtt_ns.record(self.heard_ns - departed_ns);
-                asked.counts.calls += 1;
+                asked.take(self.heard_ns, self.heard_ns - departed_ns);
                 self.answered += 1;
             }
         }
@@ -223,8 +253,8 @@ pub fn ask(
     does_block: bool,
     control: &Control,
 ) -> io::Result<Asked> {
-    let mut asked = Asked::default();
     let began = now_ns();
+    let mut asked = Asked::since(began, asking.ramp);
     let mut asker = Asker::new(asking, began);
     let mut looks = 0;
     while !asker.is_done(control.stop.load(Relaxed)) {
@@ -235,7 +265,7 @@ pub fn ask(
             asker.expire(now_ns(), &mut asked)?;
         }
     }
-    Ok(finish(asked, asking.payloads, request, asker.heard_ns - began))
+    Ok(asked.until(asker.heard_ns, asking.payloads, request))
 }
 
 /// Makes exchanges over many flows until told to stop; gives each flow's exchanges.
@@ -246,9 +276,9 @@ pub fn ask_crowd(
     asking: Asking,
     control: &Control,
 ) -> io::Result<(Asked, Vec<u64>)> {
-    let mut asked = Asked::default();
     let mut crowd = Crowd::of(flows, Interest::Change)?;
     let began = now_ns();
+    let mut asked = Asked::since(began, asking.ramp);
     let mut askers: Vec<Asker> = flows.iter().map(|_| Asker::new(asking, began)).collect();
     for (flow, asker) in flows.iter_mut().zip(&mut askers) {
         asker.advance(flow, request, response, &mut asked, control)?;
@@ -277,11 +307,5 @@ pub fn ask_crowd(
     }
     let of_each = askers.iter().map(|asker| asker.answered).collect();
     let last_ns = askers.iter().map(|asker| asker.heard_ns).max().unwrap_or(began);
-    Ok((finish(asked, asking.payloads, request, last_ns - began), of_each))
-}
-
-pub(super) fn finish(mut asked: Asked, payloads: u32, payload: &[u8], elapsed_ns: u64) -> Asked {
-    asked.counts.bytes = asked.counts.calls * u64::from(payloads) * payload.len() as u64;
-    asked.counts.elapsed_ns = elapsed_ns;
-    asked
+    Ok((asked.until(last_ns, asking.payloads, request), of_each))
 }

@@ -8,7 +8,7 @@ use std::io;
 
 use fabricmark_record::Pacing;
 
-use super::exchange::{Asked, Asking, LOST_AFTER_NS, SEARCH_EVERY_NS, SILENT_MAX_NS, finish};
+use super::exchange::{Asked, Asking, LOST_AFTER_NS, SEARCH_EVERY_NS, SILENT_MAX_NS};
 use super::paced_requests::Requests;
 use crate::clock::now_ns;
 use crate::control::Control;
@@ -69,9 +69,9 @@ impl Asker {
                 Err(error) if is_timeout(&error) => return Ok(()),
                 Err(error) => return Err(error),
             };
-            if let Some(latency_ns) = self.requests.answer(number, now_ns()) {
-                asked.rtt_ns.record(latency_ns);
-                asked.counts.calls += 1;
+            let heard_ns = now_ns();
+            if let Some(latency_ns) = self.requests.answer(number, heard_ns) {
+                asked.take(heard_ns, latency_ns);
                 self.answered += 1;
             }
         }
@@ -103,8 +103,8 @@ pub fn ask(
     let requests = || Requests::new(asking.outstanding, lost_after_ns);
     let asker = || Asker { requests: requests(), is_sending: false, answered: 0 };
     let mut askers: Vec<Asker> = flows.iter().map(|_| asker()).collect();
-    let (mut asked, mut turn) = (Asked::default(), 0);
     let began = now_ns();
+    let (mut asked, mut turn) = (Asked::since(began, asking.ramp), 0);
     let (mut now, mut search_ns) = (began, began + SEARCH_EVERY_NS);
     loop {
         let next_ns = pacer.next_ns();
@@ -148,7 +148,7 @@ pub fn ask(
     }
     let last_ns = askers.iter().map(|asker| asker.requests.heard_ns()).max().unwrap_or(0);
     let of_each = askers.iter().map(|asker| asker.answered).collect();
-    Ok((finish(asked, 1, request, last_ns.saturating_sub(began)), of_each, pacer.finish()))
+    Ok((asked.until(last_ns, 1, request), of_each, pacer.finish()))
 }
 
 /// The flow whose turn it is, or the next one that has room.

@@ -36,7 +36,8 @@ pub fn send(
     Ok((counts, of_each, pacer.finish()))
 }
 
-/// Sends one payload, in several calls where a stream of bytes takes it in parts. A stop ends it.
+/// Sends one payload, in several calls where a stream of bytes takes it in parts. What has departed is
+/// sent; a stop ends only the wait for room.
 fn send_whole(
     flow: &mut impl Flow,
     payload: &mut [u8],
@@ -45,13 +46,16 @@ fn send_whole(
     control: &Control,
 ) -> io::Result<()> {
     let mut left = payload.len() as u64;
-    while left > 0 && !control.stop.load(Relaxed) {
+    while left > 0 {
         match flow.send(payload) {
             Ok(moved) => {
                 add(counts, moved);
                 left = left.saturating_sub(moved.bytes);
             }
             Err(error) if is_timeout(&error) => {
+                if control.stop.load(Relaxed) {
+                    break;
+                }
                 if polls {
                     wait_for_room(flow)?;
                 }

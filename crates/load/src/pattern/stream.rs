@@ -90,11 +90,11 @@ impl Ramp {
     const LOOK_EVERY_NS: u64 = 100_000;
     const LOOKS_MIN: u64 = 50;
 
-    /// The ramp of a run.
-    pub fn of(Nanos(duration_ns): Nanos) -> Self {
-        let length_ns = duration_ns / Self::SHARE;
+    /// The ramp of a run of which at least `omit` does not count.
+    pub fn of(Nanos(duration_ns): Nanos, Nanos(omit_ns): Nanos) -> Self {
+        let length_ns = omit_ns.max(duration_ns / Self::SHARE);
         let looks_left = (length_ns / Self::LOOK_EVERY_NS).max(Self::LOOKS_MIN);
-        Self { length_ns, looks_left, longest_ns: duration_ns / 2, ends_ns: None }
+        Self { length_ns, looks_left, longest_ns: length_ns.max(duration_ns / 2), ends_ns: None }
     }
 
     /// The ramp of a run that ends with an amount: the first arrival, since nobody knows how long it takes.

@@ -12,6 +12,7 @@ fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
     let levels = format!("{levels} pace=trace:file");
     let [start, answer] = [Role::Start, Role::Answer].map(|role| Prepare {
         duration_ns: Nanos::from_secs(60),
+        omit_ns: Nanos(0),
         amount: None,
         trace: Some(Trace::try_from(departures.to_vec()).unwrap()),
         ..prepare(role, &levels)

@@ -28,6 +28,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         role,
         point,
         duration_ns: Nanos::from_millis(50),
+        omit_ns: Nanos(0),
         amount: None,
         token: token(levels),
         address,

@@ -57,8 +57,11 @@ pub struct Prepare {
     pub role: Role,
     /// What to carry out.
     pub point: Point,
-    /// How long the starting end sends.
+    /// How long the active end sends or asks.
     pub duration_ns: Nanos,
+    /// The first part of that, which does not count.
+    #[serde(default)]
+    pub omit_ns: Nanos,
     /// Application bytes, of requests where there are some, after which the active end stops earlier
     /// than that; absent where only the time ends the run.
     #[serde(default)]
