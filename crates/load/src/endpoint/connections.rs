@@ -18,7 +18,7 @@ use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::pacer::Pacer;
 use crate::pattern::connect_exchange;
-use crate::sockets::{bound, peer, side};
+use crate::sockets::{PEER_WITHIN, bound, peer, side};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
 
@@ -55,6 +55,8 @@ impl Endpoint {
         drop(first);
         let accept = || {
             let mut connection = listener.accept()?;
+            // It has the time-out of the listener, which is for looks at orders.
+            SockRef::from(&connection).set_read_timeout(Some(PEER_WITHIN))?;
             connection.shake_hands(&self.prepare.point)?;
             Ok(connection)
         };

@@ -1,8 +1,9 @@
 //! A load thread that blocks looks at its orders, though its peer says nothing.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
+use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
@@ -69,6 +70,31 @@ fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
             assert!(ended.ends_with(&Failure::Aborted.to_string()), "{pattern}: {ended}");
         });
     }
+}
+
+#[test]
+fn a_request_that_comes_long_after_its_connection_is_answered() {
+    let answer = endless(Role::Answer, "pattern=connect-exchange transport=tcp response=9");
+    let (opening, address) = (opening(&answer), answer.address);
+    let control = Control::default();
+    let answer = Endpoint::prepare(answer).unwrap();
+    let at = SocketAddr::new(address, answer.port());
+    let report = thread::scope(|scope| {
+        let answered = scope.spawn(|| answer.run(None, &control));
+        let mut first = TcpStream::connect(at).unwrap();
+        first.write_all(&opening.emit()).unwrap();
+        first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+        let mut late = TcpStream::connect(at).unwrap();
+        late.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let early = late.read(&mut [0; 9]).unwrap_err().kind();
+        assert_eq!(early, ErrorKind::WouldBlock, "the other end waits");
+        late.set_read_timeout(None).unwrap();
+        late.write_all(&[0; 512]).unwrap();
+        late.read_exact(&mut [0; 9]).unwrap();
+        control.drain(512, 0);
+        answered.join().unwrap().unwrap()
+    });
+    assert_eq!(report.counts.calls, 1);
 }
 
 #[test]
