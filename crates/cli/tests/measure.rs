@@ -106,6 +106,8 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
         ("exchange loopback --flows 20", "exchanges_per_s"),
         ("burst loopback --outstanding 8", "goodput_bps"),
         ("burst loopback --transport udp --flows 2", "payloads_per_s"),
+        ("stream loopback --transport quic", "goodput_bps"),
+        ("ping-pong loopback --transport udp --timestamps software", "rtt_mean_ns"),
     ] {
         let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
         let records = answer["records"].as_array().unwrap();
@@ -299,6 +301,7 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
         ("stream loopback --vs speed=9", &["no factor", "payload"]),
         ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
         ("stream loopback --path gso", &["use transport udp"]),
+        ("exchange loopback --timestamps software --outstanding 2", &["use outstanding = 1"]),
         ("stream loopback --transport udp --payload 70000", &["use at most 65507"]),
         ("stream loopback --require fast", &["goodput>=9G"]),
         ("stream loopback --runs 0", &["1 to 10000"]),
@@ -307,6 +310,12 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
     ] {
         expect(line, 64, fragments);
     }
+}
+
+#[test]
+fn a_device_without_hardware_timestamps_is_named() {
+    let line = "ping-pong loopback --transport udp --timestamps hardware -t 50ms";
+    expect(line, 66, &["lo has no hardware timestamps", "timestamps software"]);
 }
 
 #[test]

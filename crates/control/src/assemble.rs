@@ -4,9 +4,10 @@ use fabricmark_lab::{End, Shaper};
 use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, Limits, Node, Pacing, Provenance,
-    Usage, Warning,
+    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing,
+    Provenance, Usage, Warning,
 };
+use fabricmark_stats::Histogram;
 use fabricmark_units::Bytes;
 use fabricmark_wire::{
     Ceiling, Link, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
@@ -105,6 +106,7 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
     if start.lost_round_trips > 0 {
         warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
     }
+    warnings.extend(active.kernel_times.as_ref().and_then(KernelTimes::warning));
     warnings.extend(small_buffer(point, passive));
     warnings.extend(small_send_buffer(point, active));
     let (from, to) =
@@ -122,6 +124,7 @@ fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
         duplicates: passive.sequence.map(|counts| counts.duplicates),
         fairness: active.fairness,
         rtt_ns: active.rtt_ns.clone(),
+        kernel_times: active.kernel_times.clone(),
         pacing: active.pacing.clone(),
         tcp: active.tcp.clone(),
         quic: active.quic,
@@ -190,10 +193,13 @@ fn figures(
         Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange | Pattern::Burst => {
             let rtt = active.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
-            let mean = rtt.and_then(fabricmark_stats::Histogram::mean_ns);
+            let mean = rtt.and_then(Histogram::mean_ns);
             let is_burst = point.pattern == Pattern::Burst;
             let payloads = f64::from(point.payloads_per_request());
             let payloads_per_s = active.counts.received_per_s().map(|bursts| bursts * payloads);
+            let stamped = |part: fn(&KernelTimes) -> &Histogram, q| {
+                part(active.kernel_times.as_ref()?).quantile(q).map(|ns| figure(ns as f64))
+            };
             Figures {
                 // What is answered has arrived.
                 goodput_bps: active.counts.received_bps().filter(|_| is_burst).map(figure),
@@ -206,6 +212,10 @@ fn figures(
                 rtt_p50_ns: quantile(0.5),
                 rtt_p99_ns: quantile(0.99),
                 rtt_p999_ns: quantile(0.999),
+                kernel_rtt_p50_ns: stamped(|times| &times.rtt_ns, 0.5),
+                kernel_rtt_p99_ns: stamped(|times| &times.rtt_ns, 0.99),
+                application_p50_ns: stamped(|times| &times.application_ns, 0.5),
+                application_p99_ns: stamped(|times| &times.application_ns, 0.99),
                 asker_demand_us_per_transaction: us_per_transaction(active),
                 answerer_demand_us_per_transaction: us_per_transaction(passive),
                 ..Figures::default()

@@ -4,6 +4,9 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use fabricmark_record::KernelTimes;
 
 use crate::control::Control;
 use crate::transport::{Flow, Message, Moved};
@@ -84,5 +87,27 @@ impl<F: Flow> Flow for Limited<'_, F> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.flow.fd()
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.flow.ready_fd()
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.flow.due()
+    }
+
+    fn tend(&mut self) -> io::Result<()> {
+        self.flow.tend()
+    }
+
+    fn settle(&mut self) -> io::Result<Moved> {
+        let moved = self.flow.settle()?;
+        self.amount.take(moved.bytes);
+        Ok(moved)
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        self.flow.take_kernel_times()
     }
 }

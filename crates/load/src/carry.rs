@@ -111,6 +111,8 @@ fn carry_plain<F: Flow>(
         }
     }
     drop(rousing);
+    report.kernel_times =
+        flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
     if prepare.role == Role::Start || prepare.is_active() {
         for flow in flows {
             flow.finish().map_err(peer("cannot end the flow"))?;

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{INTERVAL_MIN, Path, Pattern, Point, Transport};
+use fabricmark_plan::{INTERVAL_MIN, Path, Pattern, Point, Timestamps, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -27,9 +27,11 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, system};
+use crate::stamp::check_hardware;
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
+use crate::transport::stamped::{StampedTcp, StampedUdp};
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
 use crate::{sys, tcp};
@@ -46,6 +48,9 @@ impl Endpoint {
     /// Makes sockets ready; an answering end is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
         check(&prepare.point)?;
+        if prepare.role == Role::Start && prepare.point.timestamps == Some(Timestamps::Hardware) {
+            check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))?;
+        }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
             return Err(Failure::Protocol(message));
@@ -164,6 +169,12 @@ impl Endpoint {
             let streams: Result<Vec<_>, Failure> = streams.into_iter().map(quick).collect();
             return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
         }
+        if let Some(source) = point.timestamps.filter(|_| is_active) {
+            let stamped =
+                |stream| StampedTcp::new(stream, source).map_err(system("set SO_TIMESTAMPING"));
+            let streams: Result<Vec<_>, Failure> = streams.into_iter().map(stamped).collect();
+            return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+        }
         let way: fn(TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
             (Path::ZeroCopy, true) => |stream, _| Pages::zerocopy(stream),
             (Path::SendFile, true) => Pages::sendfile,
@@ -258,7 +269,15 @@ impl Endpoint {
                 let flows: Result<Vec<_>, Failure> = flows.map(lay).collect();
                 self.datagrams(flows?, control, begin, UringDatagrams::udp)?
             }
-            _ => self.datagrams(flows.collect(), control, begin, |udp| udp)?,
+            _ => match point.timestamps.filter(|_| self.prepare.is_active()) {
+                Some(source) => {
+                    let flows: io::Result<Vec<_>> =
+                        flows.map(|udp| StampedUdp::new(udp, source)).collect();
+                    let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
+                    self.datagrams(flows, control, begin, StampedUdp::udp)?
+                }
+                None => self.datagrams(flows.collect(), control, begin, |udp| udp)?,
+            },
         };
         report.opening_rtt_ns = opening_rtt_ns;
         Ok(report)

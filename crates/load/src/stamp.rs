@@ -7,10 +7,17 @@
 #[expect(unsafe_code, reason = "control messages that no safe crate reads")]
 mod sys;
 
+mod device;
+mod trips;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use rustix::net::RecvFlags;
 use sys::flag;
+
+pub(crate) use device::check_hardware;
+pub(crate) use trips::Trips;
 
 /// When a packet was sent or received. At least one of the two is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +70,7 @@ pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
 pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
     let mut stamps = Vec::new();
     loop {
-        match sys::receive(fd, &mut [], true) {
+        match sys::receive(fd, &mut [], RecvFlags::ERRQUEUE) {
             Ok(received) => {
                 if let (Some(id), Some(stamp)) = (received.sent_id, Stamp::of(&received)) {
                     stamps.push((id, stamp));
@@ -75,13 +82,14 @@ pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
     }
 }
 
-/// Receives as recv(2) does, waiting as the socket is set to; over TCP the stamp is that of the last
-/// byte received.
+/// Receives as recv(2) does with these flags, waiting as the socket is set to; over TCP the stamp is
+/// that of the last byte received.
 pub fn recv_with_stamp(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
+    flags: RecvFlags,
 ) -> io::Result<(usize, Option<Stamp>)> {
-    let received = sys::receive(fd, buffer, false)?;
+    let received = sys::receive(fd, buffer, flags)?;
     Ok((received.bytes, Stamp::of(&received)))
 }
 
@@ -127,7 +135,8 @@ mod tests {
                 panic!("one packet has one stamp: {sent:?}")
             };
             assert_eq!(sent.hardware_ns, None, "loopback has no hardware");
-            let (bytes, received) = recv_with_stamp(to, &mut [0; 2_000]).unwrap();
+            let (bytes, received) =
+                recv_with_stamp(to, &mut [0; 2_000], RecvFlags::empty()).unwrap();
             let after_ns = now_ns();
             assert_eq!(bytes, 100);
             if let Some(received) = received {
@@ -218,7 +227,8 @@ mod tests {
     fn a_socket_that_was_not_asked_has_no_stamps() {
         let (from, to) = udp_pair("127.0.0.1:0");
         from.send(&[0; 10]).unwrap();
-        assert_eq!(recv_with_stamp(to.as_fd(), &mut [0; 10]).unwrap(), (10, None));
+        let received = recv_with_stamp(to.as_fd(), &mut [0; 10], RecvFlags::empty());
+        assert_eq!(received.unwrap(), (10, None));
         assert_eq!(read_tx_stamps(from.as_fd()).unwrap(), []);
     }
 }

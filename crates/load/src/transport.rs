@@ -4,12 +4,15 @@ pub mod bytes;
 pub mod null;
 pub mod quic;
 mod security;
+pub mod stamped;
 pub mod tls;
 pub mod udp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
+
+use fabricmark_record::KernelTimes;
 
 /// What one call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +92,11 @@ pub trait Flow {
     /// Stops sending; gives what was sent since [`Self::send`] last said.
     fn settle(&mut self) -> io::Result<Moved> {
         Ok(Moved::default())
+    }
+
+    /// Its round trips, parted by the stamps of their packets, where it was made to ask for these.
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        None
     }
 }
 

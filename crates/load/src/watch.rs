@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use fabricmark_proto::Prepare;
-use fabricmark_record::Series;
+use fabricmark_record::{KernelTimes, Series};
 use fabricmark_units::Nanos;
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -133,5 +133,9 @@ impl<F: Flow> Flow for Gauged<'_, F> {
         let moved = self.flow.settle()?;
         self.gauge.add(moved.bytes, moved.payloads);
         Ok(moved)
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        self.flow.take_kernel_times()
     }
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
 
 /// What may vary between points.
 #[derive(
@@ -78,6 +78,8 @@ pub enum Factor {
     Device,
     /// Longest time for a connection to be made.
     ConnectTimeout,
+    /// Who stamps packets: [`Timestamps`].
+    Timestamps,
     /// A name without an effect.
     Label,
 }
@@ -98,7 +100,7 @@ const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -129,6 +131,7 @@ impl Factor {
         Self::SourcePort,
         Self::Device,
         Self::ConnectTimeout,
+        Self::Timestamps,
         Self::Label,
     ];
 
@@ -169,6 +172,7 @@ impl Factor {
             Self::SourcePort => "source_port",
             Self::Device => "device",
             Self::ConnectTimeout => "connect_timeout",
+            Self::Timestamps => "timestamps",
             Self::Label => "label",
         }
     }
@@ -209,6 +213,9 @@ impl Factor {
             Self::SourcePort => "port that the flow is opened from",
             Self::Device => "network device that flows are opened through",
             Self::ConnectTimeout => "longest time for a connection to be made",
+            Self::Timestamps => {
+                "who stamps the packets of udp and tcp, to tell the share of the application in round trips"
+            }
             Self::Label => "a name without an effect, to compare a setting with itself",
         }
     }
@@ -223,6 +230,7 @@ impl Factor {
             Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
             Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
+            Self::Timestamps => Timestamps::ALL.iter().map(|word| word.word()).collect(),
             _ => Vec::new(),
         }
     }
@@ -246,6 +254,7 @@ impl Factor {
                 .map(|pace: Pace| pace.to_string())
                 .map_err(|error| LevelError(error.to_string())),
             Self::PaceWait => word(text, PaceWait::ALL, &[]),
+            Self::Timestamps => word(text, Timestamps::ALL, &[]),
             Self::PacingRate => bit_rate(text),
             Self::Family => word(text, &["4", "6"], &[]),
             Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {

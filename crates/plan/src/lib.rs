@@ -29,7 +29,7 @@ pub use plan::{
     Amount, Chart, ChartKind, Compare, Figure, INTERVAL_MIN, INTERVALS_MAX, Plan, Presentation,
     Table, Testbed, Where,
 };
-pub use point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
+pub use point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
 pub use settings::{SettingError, overlay, settings};

@@ -72,6 +72,7 @@ impl Point {
             send_buffer: None,
             cork: None,
             quickack: None,
+            timestamps: None,
             source_port: None,
             ..self.clone()
         })

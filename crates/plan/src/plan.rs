@@ -166,6 +166,14 @@ pub enum Figure {
     LoadedRttP50,
     /// 99th percentile of the probe's round trips beside the load; median over runs.
     LoadedRttP99,
+    /// Median of the round trips between the stamps of their packets; median over runs.
+    KernelRttP50,
+    /// 99th percentile of them; median over runs.
+    KernelRttP99,
+    /// Median of what the application at the asking end added to them; median over runs.
+    ApplicationP50,
+    /// 99th percentile of it; median over runs.
+    ApplicationP99,
 }
 
 /// A table: a row for each level of one factor, a column for each combination of others.
@@ -213,7 +221,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 20] = [
+    pub const ALL: [(&str, Self); 24] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -234,6 +242,10 @@ impl Figure {
         ("idle-rtt-p99", Self::IdleRttP99),
         ("loaded-rtt-p50", Self::LoadedRttP50),
         ("loaded-rtt-p99", Self::LoadedRttP99),
+        ("kernel-rtt-p50", Self::KernelRttP50),
+        ("kernel-rtt-p99", Self::KernelRttP99),
+        ("application-p50", Self::ApplicationP50),
+        ("application-p99", Self::ApplicationP99),
     ];
 
     /// The patterns that yield this figure.
@@ -252,6 +264,10 @@ impl Figure {
             | Self::LoadedRttP99 => Pattern::ALL,
             // A response of another length makes half of a round trip mean nothing.
             Self::HalfRtt => &[Pattern::PingPong],
+            Self::KernelRttP50
+            | Self::KernelRttP99
+            | Self::ApplicationP50
+            | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Exchange],
             _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange, Pattern::Burst],
         }
     }

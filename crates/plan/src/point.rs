@@ -162,6 +162,17 @@ words! {
     }
 }
 
+words! {
+    /// Who stamps packets, so that round trips are parted into what lies beyond the stamps and what
+    /// before them.
+    Timestamps {
+        /// The kernel, where it hands a packet to the network device and takes one from it.
+        Software = "software",
+        /// The network device, by its own clock.
+        Hardware = "hardware",
+    }
+}
+
 impl Path {
     /// Whether it passes through io_uring.
     pub const fn is_uring(self) -> bool {
@@ -259,6 +270,9 @@ pub struct Point {
     pub device: Option<String>,
     /// Longest time in nanoseconds for a connection to be made; absent for 5 s.
     pub connect_timeout: Option<Nanos>,
+    /// Whose stamps part the round trips at the asking end; absent where nobody is asked for any.
+    #[serde(default)]
+    pub timestamps: Option<Timestamps>,
     /// A name without an effect: two labels compare a setting with itself (an A/A run).
     pub label: Option<String>,
 }
@@ -337,6 +351,7 @@ impl Point {
             Factor::SourcePort => self.source_port.map(|port| port.to_string()),
             Factor::Device => self.device.clone(),
             Factor::ConnectTimeout => self.connect_timeout.map(|within| within.to_string()),
+            Factor::Timestamps => self.timestamps.map(|source| source.to_string()),
             Factor::Label => self.label.clone(),
         }
         .unwrap_or_default()

@@ -9,7 +9,7 @@ use crate::burst;
 use crate::factor::Factor;
 use crate::pace::Pace;
 use crate::plan::Where;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Transport, Wait};
+use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
 
 /// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
 /// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
@@ -106,6 +106,9 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         source_port: levels.parsed(Factor::SourcePort).filter(|_| has_ip),
         device: levels.parsed(Factor::Device).filter(|_| has_ip),
         connect_timeout: levels.parsed(Factor::ConnectTimeout).filter(|_| has_connect),
+        timestamps: levels
+            .word(Factor::Timestamps, Timestamps::named)
+            .filter(|_| !is_stream && matches!(transport, Transport::Udp | Transport::Tcp)),
         label: levels.parsed(Factor::Label),
     };
     check(&point)?;
@@ -262,6 +265,29 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         let message = "quickack is set again after each receive of path copy".to_owned();
         let help = "use path copy and another pattern than connect-exchange";
         return refuse(Factor::QuickAck, message, help);
+    }
+    check_timestamps(point)
+}
+
+/// A stamp of sending belongs to a request only where no other is under way, and a connection for each
+/// exchange has packets of its own.
+fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
+    if point.timestamps.is_none() {
+        return Ok(());
+    }
+    let refuse = |message: &str, help: &str| {
+        Err(contradiction(Factor::Timestamps, message.to_owned(), help))
+    };
+    if point.outstanding.is_some_and(|requests| requests > 1) {
+        let message = "timestamps part round trips of one request under way";
+        return refuse(message, "use outstanding = 1, or leave out timestamps");
+    }
+    if point.pattern == Pattern::ConnectExchange
+        || point.path != Path::Copy
+        || point.quickack.is_some()
+    {
+        let message = "timestamps are those of exchange and ping-pong over plain calls";
+        return refuse(message, "use one of these patterns, path copy and no quickack");
     }
     Ok(())
 }

@@ -181,6 +181,22 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "path copy",
     ),
     (
+        "stamps of several requests under way",
+        "[\"stream\"]",
+        "[\"exchange\"]\noutstanding = [4]\ntimestamps = [\"software\"]",
+        6,
+        "one request under way",
+        "outstanding = 1",
+    ),
+    (
+        "unknown stamps",
+        "[settings]",
+        "timestamps = [\"yes\"]\n[settings]",
+        9,
+        "not a level",
+        "software, hardware",
+    ),
+    (
         "flows that block",
         "[settings]",
         "flows = [10]\nwait = [\"block\"]\n[settings]",

@@ -100,6 +100,19 @@ pub struct Figures {
     /// 99th percentile of it.
     #[serde(default)]
     pub loaded_rtt_p99_ns: Option<Figure>,
+    /// Median of the round trips between the stamps of their packets ([`crate::KernelTimes`]): without
+    /// the system calls and the wake-up of the asking end.
+    #[serde(default)]
+    pub kernel_rtt_p50_ns: Option<Figure>,
+    /// 99th percentile of them.
+    #[serde(default)]
+    pub kernel_rtt_p99_ns: Option<Figure>,
+    /// Median of what the asking end added to them: system calls and its wake-up.
+    #[serde(default)]
+    pub application_p50_ns: Option<Figure>,
+    /// 99th percentile of it.
+    #[serde(default)]
+    pub application_p99_ns: Option<Figure>,
 }
 
 /// What the wire allows for this point; empty on a link that has no wire.
@@ -136,6 +149,10 @@ impl Figures {
             plan::Figure::IdleRttP99 => self.idle_rtt_p99_ns,
             plan::Figure::LoadedRttP50 => self.loaded_rtt_p50_ns,
             plan::Figure::LoadedRttP99 => self.loaded_rtt_p99_ns,
+            plan::Figure::KernelRttP50 => self.kernel_rtt_p50_ns,
+            plan::Figure::KernelRttP99 => self.kernel_rtt_p99_ns,
+            plan::Figure::ApplicationP50 => self.application_p50_ns,
+            plan::Figure::ApplicationP99 => self.application_p99_ns,
         }
     }
 }

@@ -4,6 +4,7 @@ use fabricmark_stats::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel_times::KernelTimes;
 use crate::pacing::Pacing;
 use crate::series::Series;
 
@@ -40,6 +41,9 @@ pub struct Flow {
     /// From the first byte of the request to the response in nanoseconds; of an open loop from the
     /// intended departure.
     pub rtt_ns: Option<Histogram>,
+    /// Round trips parted by the stamps of their packets, where the point asks for timestamps.
+    #[serde(default)]
+    pub kernel_times: Option<KernelTimes>,
     /// How the starting end kept to its pace; absent in a closed loop.
     #[serde(default)]
     pub pacing: Option<Pacing>,

@@ -77,6 +77,14 @@ pub enum Warning {
         /// Bytes granted.
         granted_bytes: u64,
     },
+    /// Round trips that lack a stamp of their packets, so many that they may be those beyond a shown
+    /// percentile.
+    Unstamped {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Round trips that got no answer in time.
     LostRoundTrips {
         /// How many.
@@ -148,6 +156,11 @@ impl fmt::Display for Warning {
                 f,
                 "asked for a send buffer of {asked_bytes} bytes, got {granted_bytes}: raise \
                  net.core.wmem_max"
+            ),
+            Self::Unstamped { count, of } => write!(
+                f,
+                "{count} of {of} round trips lack a stamp and are in no figure of the kernel or of the \
+                 application"
             ),
             Self::LostRoundTrips { count } => write!(f, "{count} round trips got no answer"),
         }

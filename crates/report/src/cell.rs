@@ -104,7 +104,11 @@ impl<'a> Cell<'a> {
             | Figure::IdleRttP50
             | Figure::IdleRttP99
             | Figure::LoadedRttP50
-            | Figure::LoadedRttP99 => middle.clone(),
+            | Figure::LoadedRttP99
+            | Figure::KernelRttP50
+            | Figure::KernelRttP99
+            | Figure::ApplicationP50
+            | Figure::ApplicationP99 => middle.clone(),
             _ => rule.estimate(&values),
         };
         let first = runs.counted.first().copied();

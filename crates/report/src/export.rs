@@ -75,6 +75,10 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
         ("answerer_demand_us_per_transaction", figures.answerer_demand_us_per_transaction),
         ("slip_p50_ns", figures.slip_p50_ns),
         ("slip_p99_ns", figures.slip_p99_ns),
+        ("kernel_rtt_p50_ns", figures.kernel_rtt_p50_ns),
+        ("kernel_rtt_p99_ns", figures.kernel_rtt_p99_ns),
+        ("application_p50_ns", figures.application_p50_ns),
+        ("application_p99_ns", figures.application_p99_ns),
     ] {
         put(name, figure.map(|figure| figure.value.to_string()));
     }

@@ -81,7 +81,9 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
              order-statistic intervals. Service demand is the time in which any processor of the \
              machine was busy, for each KiB or transaction; of two ends on one machine it has the \
              work of both. In an open loop round trips count from the intended departure; its slip \
-             is how much later payloads or requests departed."
+             is how much later payloads or requests departed. Between the stamps that packets get \
+             lie the wire and the whole answering end; the rest of a round trip is the application's: \
+             its system calls and its wake-up."
                 .to_owned(),
         ),
         (

@@ -26,6 +26,7 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::PaceWait => format!("departures by {level}"),
         Factor::PacingRate => format!("pacing rate {level}"),
         Factor::Nodelay => format!("nodelay {level}"),
+        Factor::Timestamps => format!("{level} timestamps"),
         Factor::Label => format!("label {level}"),
         _ => level.to_owned(),
     }
@@ -82,6 +83,10 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
         Figure::IdleRttP99 => "99th percentile of it, idle",
         Figure::LoadedRttP50 => "median round trip, loaded",
         Figure::LoadedRttP99 => "99th percentile of it, loaded",
+        Figure::KernelRttP50 => "median round trip between stamps",
+        Figure::KernelRttP99 => "99th percentile between stamps",
+        Figure::ApplicationP50 => "median added by the application",
+        Figure::ApplicationP99 => "99th percentile added by the application",
     }
 }
 
@@ -108,6 +113,10 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::IdleRttP99 => "idle_rtt_p99",
         Figure::LoadedRttP50 => "loaded_rtt_p50",
         Figure::LoadedRttP99 => "loaded_rtt_p99",
+        Figure::KernelRttP50 => "kernel_rtt_p50",
+        Figure::KernelRttP99 => "kernel_rtt_p99",
+        Figure::ApplicationP50 => "application_p50",
+        Figure::ApplicationP99 => "application_p99",
     }
 }
 

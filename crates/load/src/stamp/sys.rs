@@ -1,9 +1,13 @@
-//! recvmsg(2) with the control messages that carry time stamps.
+//! recvmsg(2) with the control messages that carry time stamps, and what devices say of theirs.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
+
+use rustix::net::{AddressFamily, RecvFlags, SocketType, socket};
+
+use super::device::DeviceStamps;
 
 /// Room for control messages: SCM_TIMESTAMPING takes 64 bytes, IPV6_RECVERR 64; aligned as
 /// `cmsghdr` is.
@@ -21,7 +25,7 @@ struct ScmTimestamping {
 /// What one recvmsg(2) gave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
-    /// Bytes put into the buffer.
+    /// What recvmsg(2) returned: bytes put into the buffer, or with MSG_TRUNC those of the datagram.
     pub bytes: usize,
     /// SCM_TIMESTAMPING's first stamp, of CLOCK_REALTIME; 0 where it is not set.
     pub software_ns: u64,
@@ -46,11 +50,11 @@ pub(super) fn set_timestamping(fd: BorrowedFd<'_>, flags: libc::c_uint) -> io::R
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives with whatever stamps came along, from the error queue if asked for.
+/// Receives with whatever stamps came along.
 pub(super) fn receive(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
-    from_error_queue: bool,
+    flags: RecvFlags,
 ) -> io::Result<Received> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -60,10 +64,9 @@ pub(super) fn receive(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    let flags = if from_error_queue { libc::MSG_ERRQUEUE } else { 0 };
     // SAFETY: `message` describes `buffer` and `control` with their lengths, and both outlive the
     // call and are borrowed by nobody else.
-    let bytes = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
+    let bytes = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags.bits() as _) };
     if bytes < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -124,6 +127,74 @@ fn sent_id(error: &libc::sock_extended_err) -> Option<u32> {
 
 fn nanoseconds(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `struct ethtool_ts_info` (linux/ethtool.h).
+#[repr(C)]
+#[derive(Default)]
+struct TsInfo {
+    command: u32,
+    flags: u32,
+    phc_index: i32,
+    tx_types: u32,
+    tx_reserved: [u32; 3],
+    rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+
+/// `struct hwtstamp_config` (linux/net_tstamp.h).
+#[repr(C)]
+#[derive(Default)]
+struct HwConfig {
+    flags: i32,
+    tx_type: i32,
+    rx_filter: i32,
+}
+
+/// Asks a device about its stamps. An error says that there is no such device or that its driver does
+/// not tell what it can do.
+pub(super) fn device_stamps(device: &str) -> io::Result<DeviceStamps> {
+    /// linux/ethtool.h
+    const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mut info = TsInfo { command: ETHTOOL_GET_TS_INFO, ..TsInfo::default() };
+    // SAFETY: the command lets the kernel write the structure that `info` is.
+    unsafe { ask(socket.as_raw_fd(), device, libc::SIOCETHTOOL, &raw mut info) }?;
+    let mut config = HwConfig::default();
+    // SAFETY: SIOCGHWTSTAMP lets the kernel write the structure that `config` is.
+    let told = unsafe { ask(socket.as_raw_fd(), device, libc::SIOCGHWTSTAMP, &raw mut config) };
+    let told = |value: i32| told.is_ok().then_some(value as u32);
+    Ok(DeviceStamps {
+        flags: info.flags,
+        tx_type: told(config.tx_type),
+        rx_filter: told(config.rx_filter),
+    })
+}
+
+/// An ioctl of a device by its name.
+///
+/// # Safety
+/// `data` points to what the request lets the kernel read and write.
+unsafe fn ask<T>(
+    fd: libc::c_int,
+    device: &str,
+    what: libc::c_ulong,
+    data: *mut T,
+) -> io::Result<()> {
+    // SAFETY: `ifreq` is plain data, for which zero bytes are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // One byte is left for the zero at its end.
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = data.cast();
+    // SAFETY: `request` outlives the call, its name ends with a zero, and its data is what the caller
+    // answers for.
+    let result = unsafe { libc::ioctl(fd, what as _, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// What may be asked of [`set_timestamping`] (linux/net_tstamp.h).

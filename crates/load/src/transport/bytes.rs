@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use fabricmark_record::KernelTimes;
+
 use super::{Flow, Message, Moved};
 
 /// A connection that carries bytes.
@@ -29,6 +31,11 @@ pub trait ByteStream: Read + Write + AsFd {
     /// As [`Flow::tend`].
     fn tend(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// As [`Flow::take_kernel_times`].
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        None
     }
 }
 
@@ -141,5 +148,9 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn tend(&mut self) -> io::Result<()> {
         self.stream.tend()
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        self.stream.take_kernel_times()
     }
 }

@@ -7,6 +7,7 @@ mod intervals;
 mod pace;
 mod refusals;
 mod rousing;
+mod stamps;
 mod support;
 
 use std::net::UdpSocket;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_plan::{Direction, Point, Trace};
 use fabricmark_record::{
-    Counts, Fairness, Interval, KernelCounters, Pacing, QuicCounters, Series, Side, TcpCounters,
-    Usage,
+    Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, Series, Side,
+    TcpCounters, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -192,6 +192,9 @@ pub struct EndReport {
     pub fairness: Option<Fairness>,
     /// From request to response, at the asking end.
     pub rtt_ns: Option<Histogram>,
+    /// Round trips parted by the stamps of their packets, at the asking end.
+    #[serde(default)]
+    pub kernel_times: Option<KernelTimes>,
     /// Round trips that got no answer in time.
     pub lost_round_trips: u64,
     /// How the active end kept to its pace, in an open loop.

@@ -241,6 +241,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             duplicates: None,
             fairness: None,
             rtt_ns: None,
+            kernel_times: None,
             pacing: None,
             tcp,
             quic: None,

@@ -1,0 +1,80 @@
+//! Whether a network device stamps packets itself: what `ethtool -T` and `hwstamp_ctl` tell.
+
+use fabricmark_proto::Failure;
+
+use super::sys::{self, flag};
+
+/// What a device can do and what it is set to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeviceStamps {
+    /// Flags of SO_TIMESTAMPING that it serves.
+    pub flags: u32,
+    /// `hwtstamp_tx_types` (linux/net_tstamp.h) that it is set to; nothing where it does not tell.
+    pub tx_type: Option<u32>,
+    /// `hwtstamp_rx_filters` that it is set to.
+    pub rx_filter: Option<u32>,
+}
+
+/// Every packet sent is stamped that asks for it (HWTSTAMP_TX_ON, linux/net_tstamp.h).
+const TX_ON: u32 = 1;
+
+/// Every packet received is stamped (HWTSTAMP_FILTER_ALL, linux/net_tstamp.h).
+const FILTER_ALL: u32 = 1;
+
+/// Refuses a device that stamps no packets itself, or is not set to.
+pub(crate) fn check_hardware(device: &str) -> Result<(), Failure> {
+    let stamps = sys::device_stamps(device).map_err(|error| {
+        Failure::Missing(format!(
+            "{device} does not tell whether it stamps packets ({error}): use timestamps software"
+        ))
+    })?;
+    judge(device, stamps).map_err(Failure::Missing)
+}
+
+fn judge(device: &str, stamps: DeviceStamps) -> Result<(), String> {
+    const NEEDED: u32 = flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE;
+    if stamps.flags & NEEDED != NEEDED {
+        return Err(format!(
+            "{device} has no hardware timestamps: use a device of which `ethtool -T` says \
+             hardware-transmit and hardware-receive, or timestamps software"
+        ));
+    }
+    match (stamps.tx_type, stamps.rx_filter) {
+        (Some(TX_ON), Some(FILTER_ALL)) => Ok(()),
+        _ => Err(format!(
+            "the hardware timestamps of {device} are not switched on for all packets: run \
+             `hwstamp_ctl -i {device} -t 1 -r 1` as root (package linuxptp)"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_no_hardware_to_stamp_packets() {
+        let Err(Failure::Missing(said)) = check_hardware("lo") else { panic!("lo has a clock") };
+        assert!(said.starts_with("lo has no hardware timestamps: "), "{said}");
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_named() {
+        let Err(Failure::Missing(said)) = check_hardware("fm-none") else { panic!("it is there") };
+        assert!(said.starts_with("fm-none does not tell whether it stamps packets"), "{said}");
+        assert!(check_hardware("a-name-longer-than-15").is_err());
+    }
+
+    #[test]
+    fn a_device_has_to_be_able_and_to_be_switched_on_both_ways() {
+        let flags = flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE;
+        let device = |tx_type, rx_filter| DeviceStamps { flags, tx_type, rx_filter };
+        assert_eq!(judge("eth0", device(Some(1), Some(1))), Ok(()));
+        for off in [device(Some(0), Some(1)), device(Some(1), Some(0)), device(None, None)] {
+            let said = judge("eth0", off).unwrap_err();
+            assert!(said.contains("`hwstamp_ctl -i eth0 -t 1 -r 1`"), "{said}");
+        }
+        let only_sending = DeviceStamps { flags: flags & !flag::RX_HARDWARE, ..device(None, None) };
+        assert!(judge("eth0", only_sending).unwrap_err().contains("`ethtool -T`"));
+    }
+}

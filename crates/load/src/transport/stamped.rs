@@ -1,0 +1,153 @@
+//! UDP and TCP whose round trips are parted by the stamps of their packets. Each costs the asking end
+//! one system call more, which reads the stamp of the request when the response is there.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabricmark_plan::Timestamps;
+use fabricmark_record::KernelTimes;
+use rustix::net::RecvFlags;
+
+use super::bytes::ByteStream;
+use super::udp::UdpFlow;
+use super::{Flow, Message, Moved};
+use crate::stamp::{self, Trips, recv_with_stamp};
+
+fn ask_for(fd: BorrowedFd<'_>, source: Timestamps) -> io::Result<Trips> {
+    stamp::enable(fd, source == Timestamps::Hardware)?;
+    Ok(Trips::by(source))
+}
+
+/// UDP at the asking end of exchanges.
+#[derive(Debug)]
+pub struct StampedUdp {
+    udp: UdpFlow,
+    /// Number of the request under way.
+    asked: u64,
+    trips: Trips,
+}
+
+impl StampedUdp {
+    /// A flow whose packets are stamped from now on.
+    pub fn new(udp: UdpFlow, source: Timestamps) -> io::Result<Self> {
+        let trips = ask_for(udp.socket().as_fd(), source)?;
+        Ok(Self { udp, asked: 0, trips })
+    }
+
+    /// The flow without its stamps.
+    pub fn udp(&self) -> &UdpFlow {
+        &self.udp
+    }
+}
+
+impl Flow for StampedUdp {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.udp.send(payload)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        self.udp.receive(buffer)
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        self.udp.waiting_bytes()
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.asked = number;
+        self.trips.departs();
+        self.udp.send_message(message, number)
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        loop {
+            let socket = self.udp.socket().as_fd();
+            let (bytes, stamp) = recv_with_stamp(socket, buffer, RecvFlags::TRUNC)?;
+            let (kept, wanted) = (&buffer[..bytes.min(buffer.len())], buffer.len());
+            let Some(message) = self.udp.read_message(kept, bytes, wanted) else { continue };
+            // A response that comes after its request was given up is none of this trip.
+            if matches!(message, Message::Next) || message == Message::Numbered(self.asked) {
+                self.trips.arrives(self.udp.socket().as_fd(), stamp)?;
+            }
+            return Ok(message);
+        }
+    }
+
+    fn has_end(&self) -> bool {
+        self.udp.has_end()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.udp.finish()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.udp.fd()
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        Some(self.trips.finish())
+    }
+}
+
+/// TCP at the asking end of exchanges: a trip is from the last write before reads to the last of these.
+#[derive(Debug)]
+pub struct StampedTcp {
+    stream: TcpStream,
+    trips: Trips,
+}
+
+impl StampedTcp {
+    /// A connection whose segments are stamped from now on.
+    pub fn new(stream: TcpStream, source: Timestamps) -> io::Result<Self> {
+        let trips = ask_for(stream.as_fd(), source)?;
+        Ok(Self { stream, trips })
+    }
+
+    /// The connection without its stamps.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl Read for StampedTcp {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (bytes, stamp) = recv_with_stamp(self.stream.as_fd(), buffer, RecvFlags::empty())?;
+        if bytes > 0 {
+            self.trips.arrives(self.stream.as_fd(), stamp)?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Write for StampedTcp {
+    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
+        self.trips.departs();
+        self.stream.write(payload)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for StampedTcp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl ByteStream for StampedTcp {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        self.stream.waiting_bytes()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.stream.finish()
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        Some(self.trips.finish())
+    }
+}

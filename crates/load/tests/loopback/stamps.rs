@@ -1,0 +1,83 @@
+//! Round trips parted by the stamps of their packets.
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+
+use fabricmark_load::Endpoint;
+use fabricmark_load::stamp::{enable, recv_with_stamp};
+use fabricmark_proto::{Failure, Role};
+use rustix::net::RecvFlags;
+
+use crate::support::{prepare, run};
+
+/// A socket whose packets the kernel has begun to stamp on receipt, a moment after it was asked: while
+/// it is open, other sockets need not wait for that.
+fn stamping() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    enable(socket.as_fd(), false).unwrap();
+    loop {
+        socket.send(&[0; 10]).unwrap();
+        let received = recv_with_stamp(socket.as_fd(), &mut [0; 10], RecvFlags::empty());
+        if let (10, Some(_)) = received.unwrap() {
+            return socket;
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_the_whole() {
+    let _stamping = stamping();
+    for levels in [
+        "pattern=ping-pong transport=udp",
+        "pattern=ping-pong transport=udp family=6 wait=spin",
+        // Too short for a number.
+        "pattern=ping-pong transport=udp payload=1",
+        "pattern=exchange transport=udp response=20000 wait=epoll flows=5",
+        "pattern=exchange transport=udp pace=fixed:1000/s outstanding=1",
+        "pattern=ping-pong transport=tcp",
+        "pattern=ping-pong transport=tcp wait=spin family=6",
+        // The response comes in many segments.
+        "pattern=exchange transport=tcp payload=1 response=1000000",
+        "pattern=exchange transport=tcp payload=1000000 response=1 wait=epoll flows=2",
+    ] {
+        let (start, answer) = run(&format!("{levels} timestamps=software"));
+        assert_eq!(answer.kernel_times, None, "{levels}");
+        let times = start.kernel_times.unwrap();
+        let stamped = times.rtt_ns.len();
+        assert_eq!(stamped + times.unstamped, start.counts.calls, "{levels}");
+        assert_eq!(stamped, times.application_ns.len(), "{levels}");
+        assert!(stamped > 0, "{levels}: {} trips without stamps", times.unstamped);
+        let whole_ns = start.rtt_ns.unwrap().mean_ns().unwrap() * start.counts.calls as f64;
+        let mean_ns = times.rtt_ns.mean_ns().unwrap() + times.application_ns.mean_ns().unwrap();
+        assert!(mean_ns * stamped as f64 <= whole_ns, "{levels}: {mean_ns} of {whole_ns}");
+    }
+}
+
+#[test]
+fn intervals_and_stamps_go_together() {
+    let _stamping = stamping();
+    let levels = "pattern=ping-pong transport=udp timestamps=software label=intervals";
+    let mut start = prepare(Role::Start, levels);
+    start.interval_ns = Some(fabricmark_units::Nanos::from_millis(10));
+    let (start, _) = crate::support::both(start, prepare(Role::Answer, levels));
+    let start = start.unwrap();
+    assert!(start.series.is_some() && !start.kernel_times.unwrap().rtt_ns.is_empty());
+}
+
+#[test]
+fn who_asks_for_no_stamps_has_none() {
+    for transport in ["udp", "tcp"] {
+        let (start, _) = run(&format!("pattern=ping-pong transport={transport} label=plain"));
+        assert_eq!(start.kernel_times, None);
+    }
+}
+
+#[test]
+fn a_device_without_hardware_stamps_is_refused_before_the_run() {
+    let levels = "pattern=ping-pong transport=udp timestamps=hardware";
+    let refused = Endpoint::prepare(prepare(Role::Start, levels)).unwrap_err();
+    let Failure::Missing(said) = refused else { panic!("{refused:?}") };
+    assert!(said.starts_with("lo has no hardware timestamps: "), "{said}");
+    assert!(Endpoint::prepare(prepare(Role::Answer, levels)).is_ok(), "it stamps nothing");
+}
