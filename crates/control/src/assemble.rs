@@ -1,6 +1,6 @@
 //! From what two ends counted to a record.
 
-use fabricmark_lab::{End, Shaper};
+use fabricmark_lab::End;
 use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
@@ -8,12 +8,10 @@ use fabricmark_record::{
     Provenance, Usage, Warning,
 };
 use fabricmark_stats::Histogram;
-use fabricmark_units::Bytes;
-use fabricmark_wire::{
-    Ceiling, Link, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
-};
+use fabricmark_wire::Link;
 
 use crate::coordinator::Coordinator;
+use crate::limits::{above_ceiling, limits};
 use crate::run::Part;
 
 /// Flows from which on a process's memory says something about one of them.
@@ -236,44 +234,6 @@ fn figures(
     }
 }
 
-/// The hard bound first, then what holds under a condition. What bounds a stream bounds bursts, too,
-/// which are silent until they are answered. A token bucket passes a message that fits into it at
-/// once, so a shaped link has no floor of the round trip.
-fn limits(point: &Point) -> Limits {
-    let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
-    let ceilings: Vec<Ceiling> = match (point.pattern, point.transport) {
-        (Pattern::Stream | Pattern::Burst, Transport::Udp) => {
-            udp_goodput(link, family, payload).into_iter().collect()
-        }
-        (Pattern::Stream | Pattern::Burst, Transport::Tcp | Transport::Mptcp) => [
-            tcp_stream_goodput(link, family, 0),
-            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
-            tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        // Records only add to what TCP carries, so that its bounds on a stream hold. What holds for
-        // writes that leave alone does not: a record is longer than its payload.
-        (Pattern::Stream | Pattern::Burst, Transport::Tls) => [
-            tcp_stream_goodput(link, family, 0),
-            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        (Pattern::Stream | Pattern::Burst, Transport::Quic) => {
-            quic_goodput(link, family).into_iter().collect()
-        }
-        _ => Vec::new(),
-    };
-    let ceilings = match point.direction {
-        Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
-        _ => ceilings,
-    };
-    Limits { ceilings, rtt_floor: None }
-}
-
 /// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
 fn drops(point: &Point, active: &EndReport, passive: &EndReport, queue_drops: u64) -> Drops {
     if point.transport != Transport::Udp || point.pattern != Pattern::Stream {
@@ -287,24 +247,6 @@ fn drops(point: &Point, active: &EndReport, passive: &EndReport, queue_drops: u6
     let explained = (socket + link + reassembly) * point.datagrams_per_buffer();
     let unexplained = lost.saturating_sub(explained);
     Drops { lost, socket, link, reassembly, unexplained }
-}
-
-fn above_ceiling(
-    point: &Point,
-    figures: &Figures,
-    limits: &Limits,
-    counts: &Counts,
-) -> Option<Warning> {
-    let goodput_bps = figures.goodput_bps?.value;
-    let bound = limits.ceilings.iter().find(|c| c.kind == fabricmark_wire::Kind::Bound)?;
-    let bound_bps = bound.goodput_bps.as_f64();
-    let bucket = Shaper::of(&point.link).map_or(0, |shaper| shaper.bucket_bytes());
-    let earlier_bytes = bucket + counts.waiting_bytes;
-    let seconds = counts.elapsed_ns as f64 / 1e9;
-    fabricmark_wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
-        let allowed_bps = fabricmark_wire::allowed(bound_bps, earlier_bytes, seconds);
-        Warning::AboveCeiling { goodput_bps, allowed_bps }
-    })
 }
 
 /// A wire cannot be overtaken by its receiver: one that lags behind it at first and not later has been

@@ -8,6 +8,7 @@
 mod assemble;
 mod coordinator;
 mod experiment;
+mod limits;
 mod node;
 mod run;
 mod traces;
