@@ -360,7 +360,12 @@ fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
         (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nobody listens"]),
         (libc::ENETUNREACH, ["127.0.0.1", "unreachable", "ip route get 127.0.0.1"]),
     ] {
-        says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
+        let text = says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let output = refusing(&connect, error, "stream loopback -t 50ms --json");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(67), "{answer}");
+        assert_eq!(answer["records"][0]["outcome"]["kind"], "invalid", "{answer}");
     }
 }
 

@@ -11,7 +11,7 @@ use fabricmark_plan::{
     Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where, overlay,
     settings,
 };
-use fabricmark_record::Record;
+use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
@@ -78,6 +78,12 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         _ => {}
     }
     let names: Vec<String> = names(options);
+    let failure = failure(&plan, &names, &records).filter(|_| !is_interrupted);
+    if let (Some(failure), false) = (&failure, options.json)
+        && !records.iter().any(is_counted)
+    {
+        return Err(Failure::new(Code::RunFailed, failure));
+    }
     let reproduce = command_line();
     let measured = Measured {
         plan: &plan,
@@ -98,10 +104,32 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     if is_interrupted {
         return Err(Failure::new(Code::Interrupted, "interrupted; the finished runs are above"));
     }
+    if let Some(failure) = failure {
+        return Err(Failure::new(Code::RunFailed, failure));
+    }
     Ok(match measured.kept() {
         Kept::Yes => ExitCode::SUCCESS,
         Kept::CannotTell => Code::CannotTell.into(),
         Kept::No => Code::Worse.into(),
+    })
+}
+
+fn is_counted(record: &Record) -> bool {
+    !record.place.warm_up && record.outcome == Outcome::Completed
+}
+
+/// Of the first setting without a run that counts: which one it is, and why its last run does not.
+fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> {
+    plan.points.iter().zip(names).find_map(|(point, name)| {
+        let runs = || records.iter().filter(|record| record.point == *point);
+        let last = runs().rfind(|record| !record.place.warm_up);
+        match last.map(|record| &record.outcome) {
+            _ if runs().any(is_counted) => None,
+            Some(Outcome::Skipped(reason) | Outcome::Invalid(reason)) => {
+                Some(format!("no run of {name} counts: {reason}"))
+            }
+            _ => None,
+        }
     })
 }
 
