@@ -215,6 +215,10 @@ impl Endpoint {
         begin: &dyn Fn(),
         tcp: impl Fn(&F) -> Option<&TcpStream>,
     ) -> Result<EndReport, Failure> {
+        if self.prepare.point.pattern == Pattern::Stream && !self.prepare.is_active() {
+            let mut sockets = flows.iter().filter_map(&tcp);
+            sockets.try_for_each(|socket| tcp::forget_opening(socket, &self.prepare.point))?;
+        }
         let mut report = carry(&mut flows, &self.prepare, control, begin)?;
         // Nobody is to wait for the acknowledgements of a run that is given up.
         control.check()?;
