@@ -20,7 +20,8 @@ const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
 /// Lets the receiver of a stream acknowledge as one to which nothing but the stream was ever sent. An end
 /// that has answered something delays its acknowledgements (inet_csk_in_pingpong_mode, net/tcp.h), and
 /// the answer here was that to the opening: over veth with bbr, streams of 1 KiB writes have a third of
-/// the goodput then. MPTCP's sockets have several connections, of which this would say nothing.
+/// the goodput then (0.43 against 1.15 Gbit/s, ten rounds each of `make bench`), while those of 64 B over
+/// loopback, whose writes the delay lets merge, have 1.7 instead of 1.5 Gbit/s. MPTCP's sockets have several connections, of which this would say nothing.
 pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
     if point.quickack.is_some() || point.transport == Transport::Mptcp {
         return Ok(());

@@ -27,6 +27,11 @@ impl Gathering {
     /// Notes the next payload of a transport that keeps the order; gives the number of the last payload
     /// when the request is whole.
     pub fn arrive_in_order(&mut self) -> Option<u64> {
+        if self.payloads == 1 {
+            let number = self.first;
+            self.first += 1;
+            return Some(number);
+        }
         self.arrived += 1;
         self.whole()
     }
