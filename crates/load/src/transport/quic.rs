@@ -153,8 +153,9 @@ impl QuicStream {
     fn turn(&mut self) -> io::Result<bool> {
         let port = &mut *self.port.borrow_mut();
         let (connection, handle) = (&mut self.connection, self.handle);
+        port.send(connection, Instant::now())?;
+        // An acknowledgement may be there already, and is later than what it acknowledges.
         let now = Instant::now();
-        port.send(connection, now)?;
         let mut has_moved = port.receive(now, |whose, event| {
             if whose == handle {
                 connection.handle_event(event);
