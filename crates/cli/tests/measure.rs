@@ -211,6 +211,14 @@ fn an_amount_ends_a_run_before_its_time() {
         ("exchange loopback --transport udp --count 70 --payload 10", 70..=70, 700..=700),
         ("exchange loopback --flows 5 --count 70", 70..=70, 4_480..=4_480),
         ("connect-exchange loopback --count 9", 9..=9, 576..=576),
+        ("exchange loopback --transport quic --flows 3 --count 70", 70..=72, 4_480..=4_608),
+        ("exchange loopback --path io-uring --flows 3 --count 70", 70..=72, 4_480..=4_608),
+        (
+            "stream loopback --transport quic --payload 64KiB -n 16MiB",
+            256..=2_000,
+            16 << 20..=17 << 20,
+        ),
+        ("stream loopback --path io-uring --payload 4KiB -n 16MiB", 1..=9_999, 16 << 20..=17 << 20),
         ("ping-pong loopback --pace fixed:10000/s --count 9", 9..=9, 576..=576),
     ] {
         let answer = json(&format!("{line} --warm-up 0s"));
@@ -222,6 +230,8 @@ fn an_amount_ends_a_run_before_its_time() {
         assert!(bytes.contains(&sent_bytes.unwrap()), "{line}: {sent}");
     }
     expect("exchange loopback --count 3", 0, &["ends after 3 payloads", "at most 3600s"]);
+    let hint = ["64 bytes that arrived came at once", "a larger amount"];
+    expect("stream loopback --payload 64 --count 1 --warm-up 0s", 67, &hint);
     expect("exchange loopback --count 0", 64, &["use a number from 1"]);
 }
 

@@ -259,7 +259,7 @@ impl Context<'_> {
                 record.limits = parts.limits;
                 record.warnings = parts.warnings;
                 if record.deciding_value().is_none() {
-                    record.outcome = Outcome::Invalid("nothing arrived".to_owned());
+                    record.outcome = Outcome::Invalid(why_nothing_counts(&record));
                 } else if !step.warm_up {
                     record.warnings.extend(correlated(step, history, &record));
                 }
@@ -267,6 +267,18 @@ impl Context<'_> {
         }
         Ok(record)
     }
+}
+
+/// Why a run that both ends finished gave no figure.
+fn why_nothing_counts(record: &Record) -> String {
+    let bytes: u64 = record.load().map(|flow| flow.received.bytes).sum();
+    if bytes == 0 {
+        return "nothing arrived".to_owned();
+    }
+    format!(
+        "the {bytes} bytes that arrived came at once, too soon for a rate: take a longer run, or a \
+         larger amount"
+    )
 }
 
 /// Whether this point's runs, this one included, follow one another.

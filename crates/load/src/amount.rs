@@ -3,13 +3,9 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Instant;
-
-use fabricmark_record::KernelTimes;
 
 use crate::control::Control;
-use crate::transport::{Flow, Message, Moved};
+use crate::transport::{Flow, Message, Moved, passes_on};
 
 /// What a run may still send.
 pub(crate) struct Amount<'a> {
@@ -50,6 +46,8 @@ impl<'a, F> Limited<'a, F> {
 }
 
 impl<F: Flow> Flow for Limited<'_, F> {
+    passes_on!();
+
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
         if self.amount.is_used_up() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -63,10 +61,6 @@ impl<F: Flow> Flow for Limited<'_, F> {
         self.flow.receive(buffer)
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
-        self.flow.waiting_bytes()
-    }
-
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
         self.flow.send_message(message, number)?;
         self.amount.take(message.len() as u64);
@@ -77,37 +71,9 @@ impl<F: Flow> Flow for Limited<'_, F> {
         self.flow.receive_message(buffer)
     }
 
-    fn has_end(&self) -> bool {
-        self.flow.has_end()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.flow.finish()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.fd()
-    }
-
-    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.ready_fd()
-    }
-
-    fn due(&mut self) -> Option<Instant> {
-        self.flow.due()
-    }
-
-    fn tend(&mut self) -> io::Result<()> {
-        self.flow.tend()
-    }
-
     fn settle(&mut self) -> io::Result<Moved> {
         let moved = self.flow.settle()?;
         self.amount.take(moved.bytes);
         Ok(moved)
-    }
-
-    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
-        self.flow.take_kernel_times()
     }
 }

@@ -100,6 +100,45 @@ pub trait Flow {
     }
 }
 
+/// What a flow that wraps another in `self.flow` passes on as it is, in one list: a call that is left out
+/// would be answered by the default of [`Flow`].
+macro_rules! passes_on {
+    () => {
+        fn waiting_bytes(&mut self) -> std::io::Result<u64> {
+            self.flow.waiting_bytes()
+        }
+
+        fn has_end(&self) -> bool {
+            self.flow.has_end()
+        }
+
+        fn finish(&mut self) -> std::io::Result<()> {
+            self.flow.finish()
+        }
+
+        fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.flow.fd()
+        }
+
+        fn ready_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.flow.ready_fd()
+        }
+
+        fn due(&mut self) -> Option<std::time::Instant> {
+            self.flow.due()
+        }
+
+        fn tend(&mut self) -> std::io::Result<()> {
+            self.flow.tend()
+        }
+
+        fn take_kernel_times(&mut self) -> Option<fabricmark_record::KernelTimes> {
+            self.flow.take_kernel_times()
+        }
+    };
+}
+pub(crate) use passes_on;
+
 /// Whether an error only says that nothing has come yet: in no time, within a time-out, or before the
 /// thread was roused.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {

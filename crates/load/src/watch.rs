@@ -5,10 +5,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 use fabricmark_proto::Prepare;
-use fabricmark_record::{KernelTimes, Series};
+use fabricmark_record::Series;
 use fabricmark_units::Nanos;
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -17,7 +16,7 @@ use crate::clock::now_ns;
 use crate::control::{Control, Event};
 use crate::gauge::Gauge;
 use crate::sampler::{Probe, Sampler};
-use crate::transport::{Flow, Message, Moved};
+use crate::transport::{Flow, Message, Moved, passes_on};
 
 /// Carries something out that counts into a gauge, and meanwhile tells of each interval; `tcp` is the
 /// socket whose TCP_INFO stands in it.
@@ -71,6 +70,8 @@ impl<'a, F> Gauged<'a, F> {
 }
 
 impl<F: Flow> Flow for Gauged<'_, F> {
+    passes_on!();
+
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
         let moved = self.flow.send(payload)?;
         self.gauge.add(moved.bytes, moved.payloads);
@@ -81,10 +82,6 @@ impl<F: Flow> Flow for Gauged<'_, F> {
         let moved = self.flow.receive(buffer)?;
         self.gauge.add(moved.bytes, moved.payloads);
         Ok(moved)
-    }
-
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
-        self.flow.waiting_bytes()
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
@@ -105,37 +102,9 @@ impl<F: Flow> Flow for Gauged<'_, F> {
         Ok(message)
     }
 
-    fn has_end(&self) -> bool {
-        self.flow.has_end()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.flow.finish()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.fd()
-    }
-
-    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.ready_fd()
-    }
-
-    fn due(&mut self) -> Option<Instant> {
-        self.flow.due()
-    }
-
-    fn tend(&mut self) -> io::Result<()> {
-        self.flow.tend()
-    }
-
     fn settle(&mut self) -> io::Result<Moved> {
         let moved = self.flow.settle()?;
         self.gauge.add(moved.bytes, moved.payloads);
         Ok(moved)
-    }
-
-    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
-        self.flow.take_kernel_times()
     }
 }

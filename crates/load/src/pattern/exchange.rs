@@ -47,7 +47,7 @@ pub struct Asked {
 impl Asked {
     /// Nothing so far; the first `ramp` of a run that began at `began_ns` is not to count.
     pub(super) fn since(began_ns: u64, ramp: Nanos) -> Self {
-        Self { from_ns: began_ns + ramp.0, ..Self::default() }
+        Self { from_ns: began_ns.saturating_add(ramp.0), ..Self::default() }
     }
 
     /// Takes an answer.

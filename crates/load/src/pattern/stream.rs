@@ -105,7 +105,8 @@ impl Ramp {
     /// Whether an arrival is the last that does not count; if so, gives the most bytes that may wait
     /// behind it.
     fn ends(&mut self, now_ns: u64, flow: &mut impl Flow) -> io::Result<Option<u64>> {
-        let first = (now_ns + self.length_ns, now_ns + self.longest_ns);
+        let in_ns = |ns| now_ns.saturating_add(ns);
+        let first = (in_ns(self.length_ns), in_ns(self.longest_ns));
         let (next_ns, last_ns) = self.ends_ns.get_or_insert(first);
         if now_ns < *next_ns {
             return Ok(None);
@@ -242,6 +243,7 @@ mod tests {
     use std::os::fd::BorrowedFd;
 
     use super::*;
+    use crate::pattern::exchange::Asked;
     use crate::transport::Message;
 
     /// Arrivals of 100 bytes, `waiting` of them behind the first.
@@ -285,6 +287,18 @@ mod tests {
         fn fd(&self) -> Option<BorrowedFd<'_>> {
             None
         }
+    }
+
+    #[test]
+    fn a_ramp_without_end_counts_nothing() {
+        let mut ramp = Ramp::of(Nanos(u64::MAX), Nanos(u64::MAX));
+        let mut flow = Backlog { arrivals: 2, waiting: 0 };
+        assert_eq!(ramp.ends(1_000, &mut flow).unwrap(), None);
+        assert_eq!(ramp.ends(u64::MAX - 1, &mut flow).unwrap(), None);
+        let mut asked = Asked::since(1_000, Nanos(u64::MAX));
+        asked.take(2_000, 1_000);
+        let counts = asked.until(2_000, 1, &[0; 9]).counts;
+        assert_eq!((counts.calls, counts.ramp_calls, counts.elapsed_ns), (1, 1, 0));
     }
 
     #[test]
