@@ -118,6 +118,7 @@ impl Reader<'_, '_> {
             charts.into_iter().filter_map(|section| self.chart(section, &levels)).collect();
         Some(Plan {
             testbed: testbed?,
+            peer: None,
             seed: seed?,
             duration_ns: duration,
             omit_ns: Nanos(0),

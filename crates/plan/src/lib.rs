@@ -26,8 +26,8 @@ pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
 pub use plan::{
-    Amount, Chart, ChartKind, Compare, Figure, INTERVAL_MIN, INTERVALS_MAX, Plan, Presentation,
-    Table, Testbed, Where,
+    Amount, Chart, ChartKind, Compare, Figure, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan,
+    Presentation, Table, Testbed, Where,
 };
 pub use point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
 pub use problem::{Problem, Problems};

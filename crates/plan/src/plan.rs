@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_stats::StopRule;
 use fabricmark_units::{Bytes, Nanos};
+use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::factor::{Factor, Level};
 use crate::pace::{Pace, Trace};
-use crate::point::{Pattern, Point};
+use crate::point::{Pattern, Point, Transport};
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
 pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
@@ -23,6 +24,9 @@ pub const INTERVALS_MAX: u64 = 36_000;
 pub struct Plan {
     /// Where the points are carried out.
     pub testbed: Testbed,
+    /// The other host, as it was named, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// Seed of the order of runs.
     pub seed: u64,
     /// Length of one run.
@@ -91,6 +95,25 @@ impl Amount {
 pub enum Testbed {
     /// Networks on this machine.
     Lab,
+    /// The network between this host and another.
+    Hosts,
+}
+
+/// Why a plan cannot be run to another host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// It has several links.
+    #[error(
+        "the plan has the links {0}, and the network to a host is one of them at most: say with --link \
+         which it is"
+    )]
+    Links(String),
+    /// Its link is the machine to itself.
+    #[error("the plan is about loopback: say with --link what network leads to the host")]
+    Loopback,
+    /// A transport that does not leave the machine.
+    #[error("the transport {0} does not leave the machine: leave it out")]
+    StaysHere(Transport),
 }
 
 /// Two levels of one factor to be compared, all other factors being equal.
@@ -290,6 +313,49 @@ impl Plan {
     pub fn digest(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("a plan is plain data");
         Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
+    /// says what it is, and points that differed by their link alone become one.
+    pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, HostError> {
+        self.testbed = Testbed::Hosts;
+        self.peer = Some(peer.to_owned());
+        let mut links: Vec<Link> = Vec::new();
+        for point in &self.points {
+            if !links.contains(&point.link) {
+                links.push(point.link);
+            }
+            if matches!(point.transport, Transport::Unix | Transport::Null) {
+                return Err(HostError::StaysHere(point.transport));
+            }
+        }
+        let link = match (link, links.as_slice()) {
+            (Some(link), _) => link,
+            (None, [Link::Loopback]) => return Err(HostError::Loopback),
+            (None, [link]) => *link,
+            (None, _) => {
+                let words: Vec<String> = links.iter().map(Link::to_string).collect();
+                return Err(HostError::Links(words.join(", ")));
+            }
+        };
+        let mut points: Vec<Point> = Vec::new();
+        let mut places = Vec::new();
+        for point in self.points {
+            let point = Point { link, ..point };
+            let place = points.iter().position(|known| *known == point);
+            places.push(place.unwrap_or_else(|| {
+                points.push(point);
+                points.len() - 1
+            }));
+        }
+        let mut seen = BTreeSet::new();
+        for group in &mut self.groups {
+            let moved = group.iter().map(|&point| places[point]);
+            *group = moved.filter(|&place| seen.insert(place)).collect();
+        }
+        self.groups.retain(|group| !group.is_empty());
+        self.points = points;
+        Ok(self)
     }
 
     /// What a run of a point takes at least: where it is probed, the probe runs alone first.

@@ -93,6 +93,7 @@ pub fn settings(
     }
     Ok(Plan {
         testbed: Testbed::Lab,
+        peer: None,
         seed: 1,
         duration_ns,
         omit_ns: Nanos(0),

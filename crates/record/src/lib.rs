@@ -27,7 +27,7 @@ pub use figure::{Figure, Figures, Limits, Provenance};
 pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};
 pub use kernel::{KernelCounters, UdpCounters};
 pub use kernel_times::KernelTimes;
-pub use node::{Carrier, HostFacts, Node, Side};
+pub use node::{Carrier, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use series::{Interval, Series};

@@ -33,6 +33,9 @@ pub struct Node {
     pub kernel: Option<KernelCounters>,
     /// The machine it ran on.
     pub host: HostFacts,
+    /// How far its clock is from the coordinator's, where that is another machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset: Option<ClockOffset>,
 }
 
 /// How the coordinator reaches a node.
@@ -41,6 +44,10 @@ pub struct Node {
 pub enum Carrier {
     /// A worker process on this machine, over a local socket.
     LocalSocket,
+    /// An agent on a host, over TLS.
+    Agent,
+    /// A server of iperf3.
+    Iperf3,
 }
 
 /// Circumstances at one end of a run.
@@ -82,4 +89,21 @@ pub struct HostFacts {
     pub clock_source: Option<String>,
     /// Whether the processor says that it runs under a hypervisor.
     pub is_virtual: bool,
+}
+
+/// How far the clock of a node is from that of the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockOffset {
+    /// The node's monotonic clock less the coordinator's.
+    pub offset_ns: i64,
+    /// The true distance is no farther from that than this: half the shortest round trip, and what
+    /// clocks may drift since.
+    pub uncertainty_ns: u64,
+    /// Shortest round trip of the control path.
+    pub rtt_min_ns: u64,
+    /// How much faster the node's clock runs, in parts per billion, where that is known better than to
+    /// 100,000 of them.
+    pub drift_ppb: Option<i64>,
+    /// How far the drift may be from that.
+    pub drift_uncertainty_ppb: Option<u64>,
 }

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use rusqlite_migration::{M, Migrations};
 
 pub(crate) static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(
-        "CREATE TABLE experiment (
+    Migrations::new(vec![
+        M::up(
+            "CREATE TABLE experiment (
             id         INTEGER PRIMARY KEY,
             name       TEXT NOT NULL UNIQUE,
             digest     TEXT NOT NULL,     -- of the resolved plan
@@ -26,5 +27,10 @@ pub(crate) static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
             json       TEXT NOT NULL,
             PRIMARY KEY (experiment, block, place)
         ) STRICT, WITHOUT ROWID;",
-    )])
+        ),
+        M::up(
+            "ALTER TABLE experiment ADD COLUMN host TEXT;  -- the other host, where there was one
+        ALTER TABLE experiment ADD COLUMN link TEXT;   -- what was said of the network to it",
+        ),
+    ])
 });

@@ -39,6 +39,10 @@ pub struct NewExperiment<'a> {
     pub started: &'a str,
     /// What the instrument itself costs.
     pub instrument: Instrument,
+    /// The other host, as it was named, where the plan is run to one.
+    pub host: Option<&'a str>,
+    /// What was said of the network that leads there.
+    pub link: Option<String>,
 }
 
 /// One execution of a plan.
@@ -63,10 +67,14 @@ pub struct Experiment {
     pub instrument: Option<Instrument>,
     /// Whether every run of the plan is done.
     pub is_complete: bool,
+    /// The other host, as it was named, where the plan is run to one.
+    pub host: Option<String>,
+    /// What was said of the network that leads there.
+    pub link: Option<String>,
 }
 
 const COLUMNS: &str = "id, name, digest, plan_file, plan_text, is_quick, reproduce, started, \
-                       instrument, is_complete";
+                       instrument, is_complete, host, link";
 
 impl Store {
     /// Opens a store, makes it where there is none, and migrates an older one.
@@ -101,8 +109,8 @@ impl Store {
         self.connection
             .execute(
                 "INSERT INTO experiment (name, digest, plan_file, plan_text, is_quick, reproduce,
-                                         started, instrument)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                                         started, instrument, host, link)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 params![
                     name,
                     new.digest,
@@ -111,7 +119,9 @@ impl Store {
                     new.is_quick,
                     new.reproduce,
                     new.started,
-                    instrument
+                    instrument,
+                    new.host,
+                    new.link
                 ],
             )
             .map_err(self.error())?;
@@ -243,5 +253,7 @@ fn experiment(row: &Row<'_>) -> rusqlite::Result<Experiment> {
         started: row.get(7)?,
         instrument: serde_json::from_str(&instrument).ok(),
         is_complete: row.get(9)?,
+        host: row.get(10)?,
+        link: row.get(11)?,
     })
 }

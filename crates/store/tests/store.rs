@@ -22,6 +22,8 @@ fn new(stem: &str) -> NewExperiment<'_> {
         reproduce: "fabricmark run plan.toml",
         started: "2026-01-01T00:00:00Z",
         instrument: Instrument { stream_call_ns: 0.1, ping_pong_ns: 51.3 },
+        host: None,
+        link: None,
     }
 }
 
