@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::iter::from_fn;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use fabricmark_plan::{Direction, Factor, Where, resolve};
@@ -40,7 +40,11 @@ fn prepare(role: Role) -> Prepare {
         amount: None,
         token: [1; 16],
         address: IpAddr::from([127, 0, 0, 1]),
+        scope_id: 0,
         port: 0,
+        ports: None,
+        from: Vec::new(),
+        patience_ns: Nanos(0),
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,
@@ -280,6 +284,27 @@ fn a_stream_in_reverse_is_drained_at_the_end_that_opened_it() {
 }
 
 #[test]
+fn a_long_opening_that_an_end_tells_of_does_not_make_the_coordinator_wait_for_years() {
+    let reverse = |role| {
+        let mut prepare = prepare(role);
+        prepare.point.direction = Some(Direction::Reverse);
+        prepare
+    };
+    let mut conversation =
+        Conversation::new(Instant(0), reverse(Role::Start), reverse(Role::Answer));
+    for role in [Role::Start, Role::Answer] {
+        conversation.on_message(Instant(0), role, Report::Ready { run: RUN, port: 9 });
+    }
+    let end = Box::new(EndReport { opening_rtt_ns: u64::MAX, ..EndReport::default() });
+    conversation.on_message(Instant(0), Role::Answer, Report::Finished { run: RUN, end });
+    let idle_ns = Prepare::PATIENCE_MAX + Nanos::from_millis(20);
+    let drain = from_fn(|| conversation.poll_output()).last();
+    let expected = Order::Drain { run: RUN, bytes: 0, idle_ns };
+    assert_eq!(drain, Some((Role::Start, expected)));
+    assert_eq!(conversation.deadline(), Some(Instant(0) + Nanos::from_secs(10) + idle_ns));
+}
+
+#[test]
 fn a_failure_at_one_end_is_the_outcome_and_frees_the_other() {
     let (outcome, _, mut workers) = World::new(Manner::Sound, Manner::Refuses).drive();
     let failure = Failure::System("cannot bind".to_owned());
@@ -406,4 +431,59 @@ fn a_worker_without_a_run_tells_of_no_interval() {
     let mut worker = Worker::default();
     worker.on_interval(Interval::default());
     assert_eq!(worker.poll_output(), None);
+}
+
+#[test]
+fn an_order_without_the_newer_fields_is_one_that_asks_for_none_of_them() {
+    let mut order = serde_json::to_value(Order::Prepare(Box::new(prepare(Role::Answer)))).unwrap();
+    for field in ["scope_id", "ports", "from", "patience_ns"] {
+        assert!(order.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+    }
+    let read: Order = serde_json::from_value(order).unwrap();
+    assert_eq!(read, Order::Prepare(Box::new(prepare(Role::Answer))));
+}
+
+#[test]
+fn the_scope_of_an_address_survives_the_way_to_the_starting_end() {
+    let address: IpAddr = "fe80::1".parse().unwrap();
+    let start = Prepare { scope_id: 7, ..prepare(Role::Start) };
+    let answer = Prepare { address, scope_id: 3, ..prepare(Role::Answer) };
+    let now = Instant(0);
+    let mut conversation = Conversation::new(now, start, answer);
+    conversation.on_message(now, Role::Start, Report::Ready { run: RUN, port: 0 });
+    conversation.on_message(now, Role::Answer, Report::Ready { run: RUN, port: 9 });
+    let orders: Vec<_> = from_fn(|| conversation.poll_output()).collect();
+    let (Role::Start, begin @ Order::Begin { .. }) = orders.last().unwrap() else {
+        panic!("{orders:?}")
+    };
+    let begin: Order = serde_json::from_str(&serde_json::to_string(begin).unwrap()).unwrap();
+    let Order::Begin { peer: SocketAddr::V6(peer), .. } = begin else { panic!("{begin:?}") };
+    assert_eq!((IpAddr::from(*peer.ip()), peer.port(), peer.scope_id()), (address, 9, 7));
+}
+
+#[test]
+fn patience_lengthens_every_wait_and_has_a_limit() {
+    for (asked, expected) in [(0, 5), (30, 35), (120, 125), (u64::MAX / 1_000_000_000, 125)] {
+        let patience_ns = Nanos::from_secs(asked);
+        let start = Prepare { patience_ns, ..prepare(Role::Start) };
+        let conversation = Conversation::new(Instant(0), start, prepare(Role::Answer));
+        assert_eq!(conversation.deadline(), Some(Instant(0) + Nanos::from_secs(expected)));
+    }
+}
+
+#[test]
+fn flows_are_admitted_from_the_addresses_named_however_they_are_written() {
+    let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let anyone = prepare(Role::Answer);
+    assert!(anyone.admits(ip("192.0.2.1")));
+    let some = Prepare { from: vec![ip("::ffff:192.0.2.1"), ip("2001:db8::1")], ..anyone };
+    for (from, is_admitted) in [
+        ("192.0.2.1", true),
+        ("::ffff:192.0.2.1", true),
+        ("2001:db8::1", true),
+        ("192.0.2.2", false),
+        ("2001:db8::2", false),
+    ] {
+        assert_eq!(some.admits(ip(from)), is_admitted, "{from}");
+    }
 }

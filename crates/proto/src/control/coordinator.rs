@@ -29,6 +29,10 @@ use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
 /// ends the wait for a stuck peer.
 const ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
 
+/// Time that a run waits for its turn after it was last told its place: those before it may be in runs
+/// of hours, and a queue that is lost is noticed by the connection.
+const QUEUE_WITHIN: Nanos = Nanos::from_secs(24 * 3600);
+
 /// Time beyond the run's duration for its last data to arrive.
 const FINISH_WITHIN: Nanos = Nanos::from_secs(10);
 
@@ -115,9 +119,14 @@ pub struct Conversation {
     duration: Nanos,
     /// What the flows' openings may take.
     opening: Nanos,
-    answer_address: std::net::IpAddr,
+    /// What every wait lasts longer than its own limit.
+    patience: Nanos,
+    /// Where the answering end is reached, but for its port.
+    answer_at: SocketAddr,
     /// The end that sends the stream or asks; it finishes first.
     active: Role,
+    /// Place in the queue of an end that measures for others.
+    place: Option<u32>,
     state: State,
     has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
@@ -132,15 +141,18 @@ impl Conversation {
     /// Begins a run whose ends are prepared as said.
     pub fn new(now: Instant, start: Prepare, answer: Prepare) -> Self {
         let opening = Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0);
-        let longest = start.duration_ns + opening + FINISH_WITHIN + FINISH_WITHIN;
+        let finish = FINISH_WITHIN + start.patience();
+        let longest = start.duration_ns + opening + finish + finish;
         // Two ends, each with a last interval that is shorter.
         let intervals = |Nanos(interval)| 2 * (longest.0 / interval.max(1) + 1);
         let mut conversation = Self {
             run: start.run,
             duration: start.duration_ns,
             opening,
-            answer_address: answer.address,
+            patience: start.patience(),
+            answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Start } else { Role::Answer },
+            place: None,
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_begun: false,
             deadline: None,
@@ -158,6 +170,7 @@ impl Conversation {
     /// Takes a report from one end.
     pub fn on_message(&mut self, now: Instant, from: Role, report: Report) {
         match report {
+            Report::Queued { run, place } if run == self.run => self.on_queued(now, place),
             Report::Ready { run, port } if run == self.run => self.on_ready(now, from, port),
             Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
             Report::Failed { run, failure } if run == self.run => {
@@ -214,6 +227,11 @@ impl Conversation {
         self.intervals.pop_front()
     }
 
+    /// Place of the run in a queue, while it waits there.
+    pub fn place(&self) -> Option<u32> {
+        self.place
+    }
+
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|(deadline, _)| deadline)
@@ -225,7 +243,15 @@ impl Conversation {
     }
 
     fn wait(&mut self, now: Instant, within: Nanos) {
+        let within = within + self.patience;
         self.deadline = Some((now + within, within));
+    }
+
+    fn on_queued(&mut self, now: Instant, place: u32) {
+        if matches!(self.state, State::Preparing { .. }) {
+            self.place = Some(place);
+            self.wait(now, QUEUE_WITHIN);
+        }
     }
 
     fn on_ready(&mut self, now: Instant, from: Role, ready_port: u16) {
@@ -236,8 +262,10 @@ impl Conversation {
             Role::Answer => *port = Some(ready_port),
             Role::Start => *is_starter_ready = true,
         }
+        self.place = None;
         if let (Some(port), true) = (*port, *is_starter_ready) {
-            let peer = SocketAddr::new(self.answer_address, port);
+            let mut peer = self.answer_at;
+            peer.set_port(port);
             self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
             self.state = State::Running { passive: passive.take() };
             self.wait(now, self.duration + FINISH_WITHIN + self.opening);
@@ -257,7 +285,10 @@ impl Conversation {
         match (std::mem::replace(&mut self.state, State::Over), is_active) {
             (State::Running { passive: Some(passive) }, true) => self.conclude(*end, *passive),
             (State::Running { passive: None }, true) => {
-                let idle_ns = Nanos(2 * end.opening_rtt_ns) + IDLE_BEYOND_TWO_RTT;
+                // Bounded, as the number may come from a network.
+                let two_rtt =
+                    Nanos(end.opening_rtt_ns.saturating_mul(2)).min(Prepare::PATIENCE_MAX);
+                let idle_ns = two_rtt + IDLE_BEYOND_TWO_RTT;
                 let drain = Order::Drain { run: self.run, bytes: end.counts.bytes, idle_ns };
                 self.output.push_back((self.active.other(), drain));
                 self.state = State::Draining { active: end };

@@ -1,6 +1,6 @@
 //! The words of the control conversation.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fabricmark_plan::{Direction, Point, Trace};
 use fabricmark_record::{
@@ -28,7 +28,7 @@ pub enum Order {
     Begin {
         /// The run.
         run: u64,
-        /// Where the other end waits.
+        /// Where the other end waits; a scope is that of the starting end.
         peer: SocketAddr,
     },
     /// The other end has finished: wait for what is still under way; answered by
@@ -70,8 +70,22 @@ pub struct Prepare {
     pub token: Token,
     /// Address to bind to.
     pub address: IpAddr,
-    /// Port to bind to at the answering end; 0 lets the kernel choose.
+    /// Interface of that address, by its number at this end, where the address is one of a link (RFC 4007,
+    /// section 6); 0 where it needs none.
+    #[serde(default)]
+    pub scope_id: u32,
+    /// Port to bind to at the answering end; 0 lets the kernel choose, or takes one of [`Self::ports`].
     pub port: u16,
+    /// First and last port of those from which the answering end takes the first free one.
+    #[serde(default)]
+    pub ports: Option<(u16, u16)>,
+    /// Addresses from which flows may come to the answering end; anyone's where there are none. Unix
+    /// sockets have no such address.
+    #[serde(default)]
+    pub from: Vec<IpAddr>,
+    /// Time beyond the fixed limits that the path's round trips need; read by [`Self::patience`].
+    #[serde(default)]
+    pub patience_ns: Nanos,
     /// Network device of that address, whose drops are counted.
     pub device: String,
     /// Processor to bind the load thread to.
@@ -90,6 +104,33 @@ impl Prepare {
     pub fn is_active(&self) -> bool {
         let is_reverse = self.point.direction == Some(Direction::Reverse);
         (self.role == Role::Start) != is_reverse
+    }
+
+    /// Time beyond the fixed limits for whatever this end awaits from the other, at most
+    /// [`Self::PATIENCE_MAX`], as the number may come from a network.
+    pub fn patience(&self) -> Nanos {
+        self.patience_ns.min(Self::PATIENCE_MAX)
+    }
+
+    /// Most time beyond the fixed limits: several times what the worst path needs, yet bounded.
+    pub const PATIENCE_MAX: Nanos = Nanos::from_secs(120);
+
+    /// Whether flows may come from this address. An address of IPv4 is the same when it is written as one
+    /// of IPv6 (RFC 4291, section 2.5.5.2).
+    pub fn admits(&self, from: IpAddr) -> bool {
+        let from = from.to_canonical();
+        self.from.is_empty() || self.from.iter().any(|admitted| admitted.to_canonical() == from)
+    }
+
+    /// Where a port of an address is, as seen from this end: an address of a link is on the link of
+    /// [`Self::scope_id`], be it this end's or the other's.
+    pub fn reaches(&self, address: IpAddr, port: u16) -> SocketAddr {
+        match address {
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => {
+                SocketAddrV6::new(ip, port, 0, self.scope_id).into()
+            }
+            _ => SocketAddr::new(address, port),
+        }
     }
 }
 
@@ -121,6 +162,13 @@ pub enum Report {
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the worker.
         version: u16,
+    },
+    /// The run waits, since others measure; told again whenever its place changes.
+    Queued {
+        /// The run.
+        run: u64,
+        /// Coordinators that come before it, itself included.
+        place: u32,
     },
     /// Ready for the run.
     Ready {

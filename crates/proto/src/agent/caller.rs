@@ -1,0 +1,130 @@
+//! The coordinator's side of one connection to an agent.
+
+use std::collections::VecDeque;
+
+use fabricmark_record::ClockOffset;
+use fabricmark_units::{Instant, Nanos};
+
+use crate::PROTOCOL_VERSION;
+use crate::agent::clock::ClockFilter;
+use crate::agent::message::{Answer, Request, SessionId, Welcome};
+use crate::agent::vigil::{Vigil, patience};
+use crate::control::message::{Order, Report};
+
+/// Weight of a new round trip in the smoothed one (RFC 6298, section 2).
+const WEIGHT: u64 = 8;
+
+/// What a coordinator hears through a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// The agent takes orders.
+    Welcome(Box<Welcome>),
+    /// The worker's report.
+    Report(Report),
+    /// The connection is of no use, for this reason.
+    Refused(String),
+    /// The agent has not been heard for too long.
+    Vanished,
+}
+
+/// One connection to an agent.
+#[derive(Debug)]
+pub struct Caller {
+    is_over: bool,
+    in_a_run: bool,
+    vigil: Vigil,
+    clock: ClockFilter,
+    output: VecDeque<Request>,
+}
+
+impl Caller {
+    /// Says hello over a connection whose opening took so long.
+    pub fn new(now: Instant, session: SessionId, rtt: Nanos) -> Self {
+        let mut vigil = Vigil::new(now);
+        vigil.path(rtt);
+        let hello = Request::Hello { version: PROTOCOL_VERSION, session };
+        Self {
+            is_over: false,
+            in_a_run: false,
+            vigil,
+            clock: ClockFilter::default(),
+            output: VecDeque::from([hello]),
+        }
+    }
+
+    /// Takes an order for the agent's worker.
+    pub fn on_order(&mut self, order: Order) {
+        self.in_a_run |= matches!(order, Order::Prepare(_));
+        self.output.push_back(Request::Order { order });
+    }
+
+    /// Takes what the agent says.
+    pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
+        self.vigil.heard(now);
+        match answer {
+            Answer::Welcome(welcome) => Some(News::Welcome(welcome)),
+            Answer::Refused { why } => {
+                self.is_over = true;
+                Some(News::Refused(why))
+            }
+            Answer::Pong { sent_ns, agent_ns } => {
+                self.on_pong(now, Instant(sent_ns), agent_ns);
+                None
+            }
+            Answer::Report { report } => {
+                if matches!(report, Report::Finished { .. } | Report::Failed { .. }) {
+                    self.in_a_run = false;
+                }
+                Some(News::Report(report))
+            }
+        }
+    }
+
+    fn on_pong(&mut self, now: Instant, sent: Instant, agent_ns: u64) {
+        // The time is our own, but the other end says it.
+        if sent > now {
+            return;
+        }
+        self.clock.add(sent, agent_ns, now);
+        let (known, new) = (self.vigil.rtt().0, (now - sent).0);
+        let smoothed = if known == 0 { new } else { known - known / WEIGHT + new / WEIGHT };
+        self.vigil.path(Nanos(smoothed));
+    }
+
+    /// Takes note of the time: pings, and gives up an agent that has vanished.
+    pub fn on_timeout(&mut self, now: Instant) -> Option<News> {
+        if self.is_over {
+            return None;
+        }
+        if now >= self.vigil.gives_up() {
+            self.is_over = true;
+            return Some(News::Vanished);
+        }
+        if now >= self.vigil.pings(self.in_a_run) {
+            self.vigil.pinged(now);
+            self.output.push_back(Request::Ping { sent_ns: now.0, rtt_ns: self.vigil.rtt().0 });
+        }
+        None
+    }
+
+    /// When [`Self::on_timeout`] wants to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        let due = self.vigil.pings(self.in_a_run).min(self.vigil.gives_up());
+        (!self.is_over).then_some(due)
+    }
+
+    /// The next request to be sent.
+    pub fn poll_output(&mut self) -> Option<Request> {
+        self.output.pop_front()
+    }
+
+    /// Time beyond the usual that an answer may take over this path.
+    pub fn patience(&self) -> Nanos {
+        patience(self.vigil.rtt())
+    }
+
+    /// How far the agent's clock is from ours.
+    pub fn clock(&self, now: Instant) -> Option<ClockOffset> {
+        self.clock.estimate(now)
+    }
+}

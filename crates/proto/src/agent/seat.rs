@@ -1,0 +1,273 @@
+//! The agent's side of one connection, whose other end has proved who it is.
+//!
+//! ```text
+//!   coordinator              seat                 worker
+//!       |-- hello ------------>|                     |
+//!       |<- welcome -----------|                     |
+//!       |-- prepare ---------->|  its turn?          |
+//!       |<- queued, place -----|                     |
+//!       |                      |-- prepare --------->|
+//!       |<- ready -------------|<- ready ------------|
+//!       |-- ping ------------->|                     |
+//!       |<- pong --------------|                     |
+//! ```
+
+use std::collections::VecDeque;
+
+use fabricmark_units::{Instant, Nanos};
+
+use crate::PROTOCOL_VERSION;
+use crate::agent::desk::Turn;
+use crate::agent::message::{Answer, Request, SessionId, Welcome};
+use crate::agent::quota::Quota;
+use crate::agent::vigil::Vigil;
+use crate::control::message::{Failure, Order, Prepare, Report, Role};
+
+/// Time for a coordinator to hang up after its last run, when the agent stops: it has a record to keep.
+const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
+
+/// What a seat wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// Send this to the coordinator.
+    Say(Answer),
+    /// Ask the desk for a turn, and tell [`Seat::on_turn`].
+    Ask,
+    /// Hand this to the worker, which is started for the first.
+    Hand(Order),
+    /// The run is over: tell the desk.
+    Done,
+    /// The run that waited is given up: tell the desk.
+    Leave,
+    /// Close the connection; what was said before is still sent.
+    Close,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody has said hello.
+    Greeting,
+    Idle,
+    /// The run waits for its turn.
+    Waiting(Box<Prepare>),
+    /// The run is under way.
+    Busy(u64),
+    Closed,
+}
+
+/// One connection of a coordinator.
+#[derive(Debug)]
+pub struct Seat {
+    state: State,
+    session: SessionId,
+    quota: Quota,
+    welcome: Option<Box<Welcome>>,
+    vigil: Vigil,
+    /// The agent takes no more runs.
+    is_draining: bool,
+    /// When it hangs up for that.
+    leaves: Option<Instant>,
+    output: VecDeque<Deed>,
+}
+
+impl Seat {
+    /// A connection that is to be greeted so; its handshake says how long the path is.
+    pub fn new(now: Instant, welcome: Welcome, rtt: Nanos) -> Self {
+        let mut vigil = Vigil::new(now);
+        vigil.path(rtt);
+        Self {
+            state: State::Greeting,
+            session: [0; 16],
+            quota: welcome.quota.clone(),
+            welcome: Some(Box::new(welcome)),
+            vigil,
+            is_draining: false,
+            leaves: None,
+            output: VecDeque::new(),
+        }
+    }
+
+    /// Takes a request.
+    pub fn on_request(&mut self, now: Instant, request: Request) {
+        self.vigil.heard(now);
+        match (request, &self.state) {
+            (_, State::Closed) => {}
+            (Request::Hello { version, session }, State::Greeting) => {
+                self.on_hello(version, session);
+            }
+            (Request::Ping { sent_ns, rtt_ns }, _) => {
+                self.vigil.path(Nanos(rtt_ns));
+                self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
+            }
+            (Request::Order { order }, State::Idle | State::Waiting(_) | State::Busy(_)) => {
+                self.on_order(order);
+            }
+            (Request::Hello { .. } | Request::Order { .. }, _) => {
+                self.refuse("a request came that the conversation does not allow here".to_owned());
+            }
+        }
+    }
+
+    fn on_hello(&mut self, version: u16, session: SessionId) {
+        if version != PROTOCOL_VERSION {
+            // Read at the other end, where the two sides have the other names.
+            let ours = PROTOCOL_VERSION;
+            let update = if version > ours { "the agent" } else { "this program" };
+            self.refuse(format!(
+                "the agent speaks version {ours} of the conversation, this program {version}: \
+                 update {update}"
+            ));
+            return;
+        }
+        self.session = session;
+        self.state = State::Idle;
+        if let Some(welcome) = self.welcome.take() {
+            self.say(Answer::Welcome(welcome));
+        }
+    }
+
+    fn on_order(&mut self, order: Order) {
+        match (order, &self.state) {
+            (Order::Prepare(prepare), State::Idle) => self.on_prepare(prepare),
+            (Order::Abort { run }, State::Waiting(_)) => {
+                self.state = State::Idle;
+                self.output.push_back(Deed::Leave);
+                self.fail(run, Failure::Aborted);
+            }
+            (Order::Prepare(prepare), _) => {
+                self.fail(prepare.run, Failure::Protocol("another run is under way".to_owned()));
+            }
+            (order, State::Busy(_)) => self.output.push_back(Deed::Hand(order)),
+            // What the worker would say of a run that it has finished.
+            (Order::Abort { .. } | Order::Drain { .. }, _) => {}
+            (Order::Begin { run, .. }, _) => {
+                self.fail(run, Failure::Protocol("no such run is ready".to_owned()));
+            }
+            (Order::Hello { .. }, _) => {}
+        }
+    }
+
+    fn on_prepare(&mut self, prepare: Box<Prepare>) {
+        if prepare.role != Role::Answer {
+            // It would let the agent connect to wherever the coordinator says.
+            let why = "an agent answers flows and starts none".to_owned();
+            return self.fail(prepare.run, Failure::Protocol(why));
+        }
+        if self.is_draining {
+            let why = "the agent is being stopped and takes no more runs".to_owned();
+            return self.fail(prepare.run, Failure::Missing(why));
+        }
+        if let Err(why) = self.quota.check(&prepare) {
+            return self.fail(prepare.run, Failure::Missing(why));
+        }
+        self.state = State::Waiting(prepare);
+        self.output.push_back(Deed::Ask);
+    }
+
+    /// Takes the desk's answer to [`Deed::Ask`], and each later change of it.
+    pub fn on_turn(&mut self, turn: Turn) {
+        match (turn, std::mem::replace(&mut self.state, State::Idle)) {
+            (Turn::Now, State::Waiting(prepare)) => {
+                self.state = State::Busy(prepare.run);
+                self.output.push_back(Deed::Hand(Order::Prepare(prepare)));
+            }
+            (Turn::Waits { place }, State::Waiting(prepare)) => {
+                let report = Report::Queued { run: prepare.run, place };
+                self.state = State::Waiting(prepare);
+                self.say(Answer::Report { report });
+            }
+            (_, state) => self.state = state,
+        }
+    }
+
+    /// Takes what the worker reports.
+    pub fn on_report(&mut self, report: Report) {
+        let State::Busy(busy) = self.state else { return };
+        if let Report::Finished { run, .. } | Report::Failed { run, .. } = report
+            && run == busy
+        {
+            self.state = State::Idle;
+            self.output.push_back(Deed::Done);
+        }
+        self.say(Answer::Report { report });
+    }
+
+    /// Takes note that the worker is gone.
+    pub fn on_worker_lost(&mut self, why: &str) {
+        if let State::Busy(run) = self.state {
+            self.state = State::Idle;
+            self.output.push_back(Deed::Done);
+            self.fail(run, Failure::System(format!("the agent's worker {why}")));
+        }
+    }
+
+    /// Takes note that the connection is gone, or is to go.
+    pub fn on_closed(&mut self) {
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Waiting(_) => self.output.push_back(Deed::Leave),
+            State::Busy(_) => self.output.push_back(Deed::Done),
+            State::Greeting | State::Idle => {}
+            State::Closed => return,
+        }
+        self.output.push_back(Deed::Close);
+    }
+
+    /// The agent is about to stop: a run under way may end, no other begins.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+        if let State::Waiting(prepare) = &self.state {
+            let run = prepare.run;
+            self.state = State::Idle;
+            self.output.push_back(Deed::Leave);
+            let why = "the agent is being stopped and takes no more runs".to_owned();
+            self.fail(run, Failure::Missing(why));
+        }
+    }
+
+    /// Takes note of the time; a coordinator that was silent too long has vanished, and one without a run
+    /// is left when the agent stops.
+    pub fn on_timeout(&mut self, now: Instant) {
+        let is_left = self.is_draining && !self.is_busy();
+        let leaves = *self.leaves.get_or_insert(now + LEAVE_WITHIN);
+        if !is_left {
+            self.leaves = None;
+        }
+        if now >= self.vigil.gives_up() || (is_left && now >= leaves) {
+            self.on_closed();
+        }
+    }
+
+    /// When [`Self::on_timeout`] wants to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        (!matches!(self.state, State::Closed)).then(|| self.vigil.gives_up())
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Deed> {
+        self.output.pop_front()
+    }
+
+    /// The coordinator; zeros before it has said hello.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Whether a run is under way.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state, State::Busy(_))
+    }
+
+    fn say(&mut self, answer: Answer) {
+        self.output.push_back(Deed::Say(answer));
+    }
+
+    fn fail(&mut self, run: u64, failure: Failure) {
+        self.say(Answer::Report { report: Report::Failed { run, failure } });
+    }
+
+    /// Ends the connection, and says why.
+    pub fn refuse(&mut self, why: String) {
+        self.say(Answer::Refused { why });
+        self.on_closed();
+    }
+}

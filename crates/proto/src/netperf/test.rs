@@ -1,0 +1,245 @@
+//! A request that is within its bounds.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use fabricmark_units::Nanos;
+
+use super::refusal::{FIRST_USER_PORT, Refusal};
+use super::request::{Request, direction, flag};
+use super::server::Caller;
+
+/// Bytes of one call at most, whatever the client asks for: what a test may cost in memory.
+const CALL_BYTES_MAX: u32 = 1 << 20;
+
+/// Bytes of a receive call over TCP where the client leaves it open: Linux's first receive buffer
+/// (ip-sysctl.rst, tcp_rmem), as netserver has it.
+const RECEIVE_BYTES: u32 = 131_072;
+
+/// Bytes of a send call over TCP where the client leaves it open: Linux's first send buffer (tcp_wmem).
+const SEND_BYTES: u32 = 16_384;
+
+/// Payload of the longest datagram over IPv4 (RFC 768, RFC 791).
+const DATAGRAM_BYTES_MAX: u32 = 65_507;
+
+/// Time that a client has to say that a timed test is over, as with netserver.
+const PAD: Nanos = Nanos::from_secs(4);
+
+/// The same for connections of one transaction, where only silence says it: time for the first repetition
+/// of a SYN (RFC 6298).
+const PAD_OF_CONNECTIONS: Nanos = Nanos::from_secs(1);
+
+/// What carries the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Which bytes flow. Sizes are at least 1; over UDP at most a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// The client sends: TCP_STREAM, UDP_STREAM.
+    Receive {
+        /// Bytes of a receive call.
+        call_bytes: u32,
+    },
+    /// The server sends: TCP_MAERTS.
+    Send {
+        /// Bytes of a send call.
+        call_bytes: u32,
+    },
+    /// Each request is answered: TCP_RR, UDP_RR.
+    Exchange {
+        /// Bytes of a request.
+        request_bytes: u32,
+        /// Bytes of a response.
+        response_bytes: u32,
+    },
+    /// A connection for each request: TCP_CRR.
+    ConnectExchange {
+        /// Bytes of a request.
+        request_bytes: u32,
+        /// Bytes of a response.
+        response_bytes: u32,
+    },
+}
+
+/// What ends a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Time; where the server receives, the client says when.
+    After(Nanos),
+    /// So many transactions, or bytes where they flow one way.
+    Count(u64),
+    /// The client.
+    Client,
+}
+
+/// A test that the server is willing to carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// What carries the data.
+    pub transport: Transport,
+    /// Which bytes flow.
+    pub traffic: Traffic,
+    /// What ends the test.
+    pub ending: Ending,
+    /// The server ends it after this, if nothing else has: time from the first connection or datagram.
+    pub within: Nanos,
+    /// SO_RCVBUF; nothing leaves it to the system.
+    pub receive_buffer_bytes: Option<u32>,
+    /// SO_SNDBUF.
+    pub send_buffer_bytes: Option<u32>,
+    /// TCP_NODELAY.
+    pub no_delay: bool,
+    /// Traffic class octet.
+    pub traffic_class: Option<u8>,
+    /// Congestion control by name.
+    pub congestion: Option<String>,
+    /// Whether the results say which congestion control was in use.
+    pub tells_congestion: bool,
+    /// Port of the server's data socket; 0 leaves it to the system.
+    pub server_port: u16,
+    /// Port of the client's data socket, where the server sends first over UDP; else 0.
+    pub client_port: u16,
+}
+
+impl Test {
+    /// The test that a request asks for.
+    pub fn of(request: &Request, caller: Caller) -> Result<Self, Refusal> {
+        let transport = match (request.protocol, request.socket_type) {
+            (6, 1) => Transport::Tcp,
+            (17, 2) => Transport::Udp,
+            _ => return Err(Refusal::Protocol),
+        };
+        let family = if caller.peer.is_ipv4() { 4 } else { 6 };
+        if request.family != family {
+            return Err(Refusal::Family);
+        }
+        if request.server_address != [0; 4] && !names(request.server_address, caller.local) {
+            return Err(Refusal::Address);
+        }
+        if (1..FIRST_USER_PORT).contains(&request.server_port) {
+            return Err(Refusal::Port);
+        }
+        let traffic = traffic(request, transport)?;
+        let (ending, within) = ending(request.length, traffic, caller.duration_max)?;
+        let has_client_port =
+            transport == Transport::Udp && matches!(traffic, Traffic::Send { .. });
+        let client_port = if has_client_port { port(request.client_port)? } else { 0 };
+        if has_client_port && client_port == 0 {
+            return Err(Refusal::Port);
+        }
+        let option = |bytes: i32| u32::try_from(bytes).ok().filter(|&bytes| bytes > 0);
+        Ok(Self {
+            transport,
+            traffic,
+            ending,
+            within,
+            receive_buffer_bytes: option(request.receive_buffer_bytes),
+            send_buffer_bytes: option(request.send_buffer_bytes),
+            no_delay: request.flags & flag::NO_DELAY != 0,
+            traffic_class: u8::try_from(request.traffic_class).ok(),
+            congestion: Some(request.congestion.clone()).filter(|name| !name.is_empty()),
+            tells_congestion: request.flags & flag::WANT_CONGESTION != 0,
+            server_port: port(request.server_port)?,
+            client_port,
+        })
+    }
+}
+
+fn port(word: u32) -> Result<u16, Refusal> {
+    u16::try_from(word).map_err(|_| Refusal::Port)
+}
+
+fn traffic(request: &Request, transport: Transport) -> Result<Traffic, Refusal> {
+    let call = |exchanged: i32, wanted: i32, otherwise| {
+        let bytes = if exchanged > 0 { exchanged } else { wanted };
+        match u32::try_from(bytes) {
+            Ok(0) => Err(Refusal::Size),
+            Ok(bytes) => Ok(bytes.min(CALL_BYTES_MAX)),
+            Err(_) => Ok(otherwise),
+        }
+    };
+    let most = match transport {
+        Transport::Tcp => i32::MAX as u32,
+        Transport::Udp => DATAGRAM_BYTES_MAX,
+    };
+    let of_an_exchange = |bytes: i32| {
+        let bytes = u32::try_from(bytes).ok().filter(|bytes| (1..=most).contains(bytes));
+        bytes.ok_or(Refusal::Size)
+    };
+    let has_connections = request.flags & flag::CONNECT_TEST != 0;
+    match (request.direction, has_connections, transport) {
+        // A datagram is taken whole.
+        (direction::RECEIVE, false, Transport::Udp) => {
+            Ok(Traffic::Receive { call_bytes: DATAGRAM_BYTES_MAX })
+        }
+        (direction::RECEIVE, false, Transport::Tcp) => {
+            let call_bytes = call(request.request_bytes, request.receive_bytes, RECEIVE_BYTES)?;
+            Ok(Traffic::Receive { call_bytes })
+        }
+        (direction::TRANSMIT, false, _) => {
+            let is_tcp = transport == Transport::Tcp;
+            let otherwise = if is_tcp { SEND_BYTES } else { DATAGRAM_BYTES_MAX };
+            let call_bytes = call(request.response_bytes, request.send_bytes, otherwise)?;
+            if !is_tcp && call_bytes > DATAGRAM_BYTES_MAX {
+                return Err(Refusal::Size);
+            }
+            Ok(Traffic::Send { call_bytes })
+        }
+        (EXCHANGE, _, _) => {
+            let request_bytes = of_an_exchange(request.request_bytes)?;
+            let response_bytes = of_an_exchange(request.response_bytes)?;
+            match (has_connections, transport) {
+                (true, Transport::Tcp) => {
+                    Ok(Traffic::ConnectExchange { request_bytes, response_bytes })
+                }
+                (true, Transport::Udp) => Err(Refusal::Direction),
+                (false, _) => Ok(Traffic::Exchange { request_bytes, response_bytes }),
+            }
+        }
+        _ => Err(Refusal::Direction),
+    }
+}
+
+const EXCHANGE: u32 = direction::RECEIVE | direction::TRANSMIT;
+
+/// What ends a test, and the time after which the server ends it.
+fn ending(length: i32, traffic: Traffic, duration_max: Nanos) -> Result<(Ending, Nanos), Refusal> {
+    let Ok(seconds) = u32::try_from(length) else {
+        return Ok((Ending::Count(length.unsigned_abs().into()), duration_max));
+    };
+    if seconds == 0 {
+        return Ok((Ending::Client, duration_max));
+    }
+    let length = Nanos::from_secs(seconds.into());
+    if length > duration_max {
+        return Err(Refusal::Length);
+    }
+    let pad = match traffic {
+        Traffic::Send { .. } => Nanos(0),
+        Traffic::ConnectExchange { .. } => PAD_OF_CONNECTIONS,
+        Traffic::Receive { .. } | Traffic::Exchange { .. } => PAD,
+    };
+    Ok((Ending::After(length), Nanos(length.0 + pad.0)))
+}
+
+/// Whether words of a request are this address.
+fn names(words: [u32; 4], address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(words[0]) == address && words[1..] == [0; 3],
+        IpAddr::V6(address) => {
+            let of = |words: [u32; 4]| {
+                let mut octets = [0; 16];
+                for (word, octets) in words.iter().zip(octets.chunks_exact_mut(4)) {
+                    octets.copy_from_slice(&word.to_be_bytes());
+                }
+                Ipv6Addr::from(octets)
+            };
+            of(words) == address || of(words.map(u32::swap_bytes)) == address
+        }
+    }
+}

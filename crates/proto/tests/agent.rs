@@ -1,0 +1,458 @@
+//! A coordinator, an agent and their workers joined in virtual time, over paths that are long, lose
+//! packets, or end.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::VecDeque;
+
+use fabricmark_plan::{Factor, Where, resolve};
+use fabricmark_proto::{
+    Action, Answer, Caller, Conversation, ConversationError, Deed, Desk, EndReport, Ends, Failure,
+    News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Role, Seat, Turn, Welcome,
+    Worker,
+};
+use fabricmark_units::{BitRate, Bytes, Instant, Nanos, Stream};
+
+const RUN: u64 = 7;
+const DURATION: Nanos = Nanos::from_secs(10);
+const SESSION: [u8; 16] = [9; 16];
+
+fn prepare(role: Role, levels: &[(Factor, &str)]) -> Prepare {
+    let mut all = Where::from(
+        [
+            (Factor::Pattern, "stream"),
+            (Factor::Transport, "udp"),
+            (Factor::Family, "4"),
+            (Factor::Payload, "1024"),
+            (Factor::Link, "veth"),
+        ]
+        .map(|(factor, level)| (factor, level.to_owned())),
+    );
+    all.extend(levels.iter().map(|&(factor, level)| (factor, level.to_owned())));
+    let plain = serde_json::json!({
+        "run": RUN, "role": role, "point": resolve(&all).unwrap(), "duration_ns": DURATION,
+        "token": vec![1; 16], "address": "127.0.0.1", "port": 0, "device": "lo", "seed": 1,
+    });
+    serde_json::from_value(plain).unwrap()
+}
+
+/// A TCP connection over a path: bytes arrive in order, and each loss of a segment delays what follows
+/// until it is repeated. Since pings follow all the time, the sender learns of it, and of the loss of a
+/// repetition, from what arrives later (RFC 8985), not from a timer that doubles.
+struct Path {
+    one_way: Nanos,
+    loss: f64,
+    random: Stream,
+    /// When the last message of each direction arrives.
+    busy: [Instant; 2],
+    is_cut: bool,
+}
+
+impl Path {
+    fn new(rtt: Nanos, loss: f64, seed: u64) -> Self {
+        let one_way = Nanos(rtt.0 / 2);
+        Self {
+            one_way,
+            loss,
+            random: Stream::new(seed, "path"),
+            busy: [Instant(0); 2],
+            is_cut: false,
+        }
+    }
+
+    fn chance(&mut self) -> f64 {
+        self.random.next_u64() as f64 / u64::MAX as f64
+    }
+
+    /// When a message that leaves now arrives, or never.
+    fn carry(&mut self, now: Instant, direction: usize) -> Option<Instant> {
+        if self.is_cut {
+            return None;
+        }
+        let mut left = now;
+        // A round trip, the time to the next ping and its round trip's share.
+        let repeated_after = Nanos(3 * self.one_way.0);
+        while self.chance() < self.loss {
+            left = left + repeated_after;
+        }
+        let at = (left + self.one_way).max(self.busy[direction]);
+        self.busy[direction] = at;
+        Some(at)
+    }
+}
+
+enum Event {
+    Request(Request),
+    Answer(Answer),
+    /// To the coordinator's own worker, and from it.
+    Order(Order),
+    Report(Report),
+    /// A worker's load is over.
+    Finish(Role),
+}
+
+/// A coordinator with a worker of its own and a connection to an agent.
+struct World {
+    now: Instant,
+    path: Path,
+    conversation: Conversation,
+    caller: Caller,
+    seat: Seat,
+    desk: Desk,
+    workers: [Worker; 2],
+    events: VecDeque<(Instant, Event)>,
+    /// Longest time between two requests that arrive at the agent.
+    silence: Nanos,
+    heard_at: Instant,
+    /// When the agent had freed everything.
+    freed: Option<Instant>,
+    gone: Option<News>,
+}
+
+impl World {
+    fn new(path: Path) -> Self {
+        let now = Instant(0);
+        let rtt = Nanos(path.one_way.0 * 2);
+        let caller = Caller::new(now, SESSION, rtt);
+        let prepare = |role| Prepare { patience_ns: caller.patience(), ..prepare(role, &[]) };
+        let (start, answer) = (prepare(Role::Start), prepare(Role::Answer));
+        let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
+        Self {
+            now,
+            conversation: Conversation::new(now, start, answer),
+            caller,
+            seat: Seat::new(now, welcome, rtt),
+            desk: Desk::new(1),
+            path,
+            workers: [Worker::default(), Worker::default()],
+            events: VecDeque::new(),
+            silence: Nanos(0),
+            heard_at: now,
+            freed: None,
+            gone: None,
+        }
+    }
+
+    fn at(&mut self, at: Instant, event: Event) {
+        let place = self.events.partition_point(|(other, _)| *other <= at);
+        self.events.insert(place, (at, event));
+    }
+
+    fn send(&mut self) {
+        while let Some((role, order)) = self.conversation.poll_output() {
+            match role {
+                Role::Start => self.at(self.now, Event::Order(order)),
+                Role::Answer => self.caller.on_order(order),
+            }
+        }
+        while let Some(request) = self.caller.poll_output() {
+            if let Some(at) = self.path.carry(self.now, 0) {
+                self.at(at, Event::Request(request));
+            }
+        }
+        while let Some(deed) = self.seat.poll_output() {
+            match deed {
+                Deed::Say(answer) => {
+                    if let Some(at) = self.path.carry(self.now, 1) {
+                        self.at(at, Event::Answer(answer));
+                    }
+                }
+                Deed::Ask => {
+                    let turn = self.desk.ask(self.seat.session(), 1);
+                    self.seat.on_turn(turn);
+                }
+                Deed::Hand(order) => self.order(Role::Answer, order),
+                Deed::Done => self.desk.done(self.seat.session()),
+                Deed::Leave => self.desk.leave(1),
+                Deed::Close => self.freed = Some(self.now),
+            }
+        }
+        for role in [Role::Start, Role::Answer] {
+            while let Some(report) = self.workers[role as usize].poll_output() {
+                match role {
+                    Role::Start => self.at(self.now, Event::Report(report)),
+                    Role::Answer => self.seat.on_report(report),
+                }
+            }
+        }
+    }
+
+    fn order(&mut self, role: Role, order: Order) {
+        let (now, worker) = (self.now, &mut self.workers[role as usize]);
+        match worker.on_order(order) {
+            Some(Action::Prepare(_)) => worker.on_prepared(1),
+            Some(Action::Begin(_)) => {
+                worker.on_begun();
+                self.at(now + DURATION, Event::Finish(Role::Start));
+            }
+            Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Answer)),
+            Some(Action::Abort) | None => {}
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Request(request) => {
+                self.silence = self.silence.max(self.now - self.heard_at);
+                self.heard_at = self.now;
+                self.seat.on_request(self.now, request);
+            }
+            Event::Answer(answer) => match self.caller.on_answer(self.now, answer) {
+                Some(News::Report(report)) => {
+                    self.conversation.on_message(self.now, Role::Answer, report);
+                }
+                Some(News::Welcome(_)) | None => {}
+                Some(gone) => self.gone = Some(gone),
+            },
+            Event::Order(order) => self.order(Role::Start, order),
+            Event::Report(report) => self.conversation.on_message(self.now, Role::Start, report),
+            Event::Finish(role) => {
+                let end =
+                    EndReport { opening_rtt_ns: self.path.one_way.0 * 2, ..EndReport::default() };
+                self.workers[role as usize].on_finished(Ok(end));
+            }
+        }
+    }
+
+    /// One event or deadline later; false when nothing will happen any more.
+    fn step(&mut self) -> bool {
+        self.send();
+        self.send();
+        let deadlines =
+            [self.conversation.deadline(), self.caller.deadline(), self.seat.deadline()];
+        let event = self.events.front().map(|(at, _)| *at);
+        let Some(next) = deadlines.into_iter().chain([event]).flatten().min() else { return false };
+        self.now = self.now.max(next);
+        match self.events.front() {
+            Some(&(at, _)) if at <= self.now => {
+                let (_, event) = self.events.pop_front().unwrap();
+                self.happen(event);
+            }
+            _ => {
+                self.conversation.on_timeout(self.now);
+                if let Some(gone) = self.caller.on_timeout(self.now) {
+                    self.gone = Some(gone);
+                    self.conversation.on_closed(Role::Answer);
+                }
+                self.seat.on_timeout(self.now);
+            }
+        }
+        true
+    }
+
+    fn until_outcome(&mut self) -> Result<Ends, ConversationError> {
+        for _ in 0..100_000 {
+            assert!(self.step(), "nothing will happen any more");
+            if let Some(outcome) = self.conversation.outcome() {
+                return outcome;
+            }
+        }
+        panic!("no outcome after 100,000 events at {:?}", self.now);
+    }
+}
+
+fn seconds(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}
+
+#[test]
+fn a_run_with_an_agent_ends_well() {
+    let mut world = World::new(Path::new(seconds(0.001), 0.0, 1));
+    world.until_outcome().unwrap();
+    assert!(world.now - Instant(0) < DURATION + seconds(0.1), "{:?}", world.now);
+    assert_eq!(world.desk.busy(), 0);
+}
+
+/// Demand 5 of those that decide: the end of a test survives slow and lossy paths.
+#[test]
+fn runs_end_well_over_a_path_of_2_s_that_loses_a_fifth_each_way() {
+    for seed in 0..200 {
+        let mut world = World::new(Path::new(seconds(2.0), 0.2, seed));
+        let outcome = world.until_outcome();
+        assert!(outcome.is_ok(), "seed {seed}, after {}: {outcome:?}", world.now - Instant(0));
+    }
+}
+
+/// Demand 2: an agent does not stay busy for a peer that vanished.
+#[test]
+fn what_a_vanished_coordinator_held_is_free_within_5_s() {
+    let mut world = World::new(Path::new(seconds(0.02), 0.0, 1));
+    while world.now < Instant(3_000_000_000) {
+        assert!(world.step());
+    }
+    assert!(world.seat.is_busy());
+    let cut = world.now;
+    world.path.is_cut = true;
+    while world.freed.is_none() {
+        assert!(world.step());
+    }
+    let took = world.freed.unwrap() - cut;
+    assert!(took <= seconds(5.0), "{took}");
+    assert_eq!(world.desk.busy(), 0);
+}
+
+#[test]
+fn a_vanished_agent_ends_the_run_within_5_s() {
+    let mut world = World::new(Path::new(seconds(0.02), 0.0, 1));
+    while world.now < Instant(3_000_000_000) {
+        assert!(world.step());
+    }
+    let cut = world.now;
+    world.path.is_cut = true;
+    let outcome = world.until_outcome();
+    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Answer }));
+    assert_eq!(world.gone, Some(News::Vanished));
+    assert!(world.now - cut <= seconds(5.0));
+}
+
+/// Demand 3: the control connection survives translators and filters that forget idle connections.
+#[test]
+fn an_idle_connection_is_never_silent_for_longer_than_2_s() {
+    let mut world = World::new(Path::new(seconds(0.1), 0.0, 1));
+    world.until_outcome().unwrap();
+    let end = world.now + Nanos::from_secs(3600);
+    while world.now < end {
+        assert!(world.step());
+    }
+    assert!(world.silence <= seconds(2.0), "{}", world.silence);
+    assert_eq!((world.freed, world.gone.is_none()), (None, true));
+}
+
+fn hello(version: u16) -> Vec<Deed> {
+    let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
+    let mut seat = Seat::new(Instant(0), welcome, Nanos(0));
+    seat.on_request(Instant(0), Request::Hello { version, session: SESSION });
+    std::iter::from_fn(|| seat.poll_output()).collect()
+}
+
+/// Demand 6: versions that differ give a clear message.
+#[test]
+fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
+    let ours = PROTOCOL_VERSION;
+    for (theirs, update) in [(ours - 1, "this program"), (ours + 1, "the agent")] {
+        let why = format!(
+            "the agent speaks version {ours} of the conversation, this program {theirs}: update \
+             {update}"
+        );
+        assert_eq!(hello(theirs), [Deed::Say(Answer::Refused { why }), Deed::Close]);
+    }
+    assert!(matches!(hello(ours).as_slice(), [Deed::Say(Answer::Welcome(_))]));
+}
+
+/// A seat that was greeted, and what it wants done since.
+fn greeted(quota: Quota) -> Seat {
+    let welcome = Welcome { quota, ..Welcome::default() };
+    let mut seat = Seat::new(Instant(0), welcome, Nanos(0));
+    let hello = Request::Hello { version: PROTOCOL_VERSION, session: SESSION };
+    seat.on_request(Instant(0), hello);
+    while seat.poll_output().is_some() {}
+    seat
+}
+
+fn deeds(seat: &mut Seat) -> Vec<Deed> {
+    std::iter::from_fn(|| seat.poll_output()).collect()
+}
+
+fn order(seat: &mut Seat, order: Order) -> Vec<Deed> {
+    seat.on_request(Instant(0), Request::Order { order });
+    deeds(seat)
+}
+
+fn failed(failure: Failure) -> Deed {
+    Deed::Say(Answer::Report { report: Report::Failed { run: RUN, failure } })
+}
+
+#[test]
+fn a_run_waits_for_its_turn_and_is_told_its_place() {
+    let mut seat = greeted(Quota::default());
+    let prepare = prepare(Role::Answer, &[]);
+    assert_eq!(order(&mut seat, Order::Prepare(Box::new(prepare.clone()))), [Deed::Ask]);
+    for place in [2, 1] {
+        seat.on_turn(Turn::Waits { place });
+        let report = Report::Queued { run: RUN, place };
+        assert_eq!(deeds(&mut seat), [Deed::Say(Answer::Report { report })]);
+    }
+    seat.on_turn(Turn::Now);
+    assert_eq!(deeds(&mut seat), [Deed::Hand(Order::Prepare(Box::new(prepare)))]);
+}
+
+#[test]
+fn a_run_that_is_given_up_leaves_the_queue() {
+    let mut seat = greeted(Quota::default());
+    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Answer, &[]))));
+    seat.on_turn(Turn::Waits { place: 1 });
+    deeds(&mut seat);
+    let given_up = [Deed::Leave, failed(Failure::Aborted)];
+    assert_eq!(order(&mut seat, Order::Abort { run: RUN }), given_up);
+}
+
+#[test]
+fn a_run_beyond_the_quota_is_refused_with_the_quota() {
+    let quota = Quota {
+        flows_max: 10,
+        rate_max: Some(BitRate(1_000_000_000)),
+        duration_max: Nanos::from_secs(60),
+        memory_max: Bytes(16 << 20),
+        seats_max: 1,
+    };
+    for (levels, says) in [
+        (vec![(Factor::Flows, "11")], "the agent allows 10 flows, the run has 11: use fewer"),
+        (vec![], "the agent allows 1G and the run states no rate: add --rate 1G or less"),
+        (vec![(Factor::Pace, "fixed:2G")], "the agent allows 1G, the run asks for 2G"),
+        (
+            vec![(Factor::Pace, "fixed:1G"), (Factor::ReceiveBuffer, "16MiB")],
+            "the agent allows 16MiB of memory, the run takes 32897KiB: use fewer flows, or smaller \
+             payloads or buffers",
+        ),
+    ] {
+        let mut seat = greeted(quota.clone());
+        let prepare = prepare(Role::Answer, &levels);
+        let found = order(&mut seat, Order::Prepare(Box::new(prepare)));
+        assert_eq!(found, [failed(Failure::Missing(says.to_owned()))]);
+    }
+    let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Answer, &[]) };
+    let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
+    let says = "the agent allows runs of 60s, this one takes 61s".to_owned();
+    assert_eq!(found, [failed(Failure::Missing(says))]);
+    let within = prepare(Role::Answer, &[(Factor::Pace, "fixed:1000/s")]);
+    assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [Deed::Ask]);
+}
+
+/// Demand 7: stopping at any moment leaves nothing undone.
+#[test]
+fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
+    let prepare = || Order::Prepare(Box::new(prepare(Role::Answer, &[])));
+    let left = |seat: &mut Seat| {
+        seat.on_timeout(Instant(0));
+        let at_once = deeds(seat);
+        seat.on_timeout(Instant(1_000_000_000));
+        (at_once, deeds(seat))
+    };
+    let mut busy = greeted(Quota::default());
+    order(&mut busy, prepare());
+    busy.on_turn(Turn::Now);
+    deeds(&mut busy);
+    busy.drain();
+    assert_eq!(left(&mut busy), (vec![], vec![]));
+    let report = Report::Failed { run: RUN, failure: Failure::Aborted };
+    busy.on_report(report.clone());
+    let said = Deed::Say(Answer::Report { report });
+    assert_eq!(deeds(&mut busy), [Deed::Done, said]);
+    assert_eq!(left(&mut busy), (vec![], vec![Deed::Close]));
+
+    let why = "the agent is being stopped and takes no more runs".to_owned();
+    let mut waiting = greeted(Quota::default());
+    order(&mut waiting, prepare());
+    waiting.drain();
+    let refused = failed(Failure::Missing(why.clone()));
+    assert_eq!(deeds(&mut waiting), [Deed::Leave, refused.clone()]);
+    assert_eq!(order(&mut waiting, prepare()), [refused]);
+    assert_eq!(left(&mut waiting), (vec![], vec![Deed::Close]));
+}
+
+#[test]
+fn orders_before_the_greeting_close_the_connection() {
+    let mut seat = Seat::new(Instant(0), Welcome::default(), Nanos(0));
+    let found = order(&mut seat, Order::Abort { run: RUN });
+    let why = "a request came that the conversation does not allow here".to_owned();
+    assert_eq!(found, [Deed::Say(Answer::Refused { why }), Deed::Close]);
+}
