@@ -249,7 +249,8 @@ fn ask_paced<F: Flow>(
     Ok((asked, fairness(&of_each), pacing))
 }
 
-fn asking(Prepare { point, omit_ns, .. }: &Prepare) -> Asking {
+fn asking(prepare: &Prepare) -> Asking {
+    let Prepare { point, omit_ns, .. } = prepare;
     Asking {
         outstanding: match point.pattern {
             Pattern::Burst => 1,
@@ -258,6 +259,7 @@ fn asking(Prepare { point, omit_ns, .. }: &Prepare) -> Asking {
         payloads: point.payloads_per_request(),
         is_reliable: point.transport != Transport::Udp,
         ramp: *omit_ns,
+        patience: prepare.patience(),
     }
 }
 
@@ -291,7 +293,8 @@ pub fn instrument() -> Instrument {
     let ping_pong_ns = measure(&|control| {
         let (mut request, mut response) = ([0; 64], [0; 64]);
         let (request, response) = (black_box(&mut request), black_box(&mut response));
-        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true, ramp: Nanos(0) };
+        let (ramp, patience) = (Nanos(0), Nanos(0));
+        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true, ramp, patience };
         let asked =
             exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
         asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))

@@ -92,8 +92,13 @@ impl Control {
         self.end();
     }
 
+    /// Whether the sending or asking end is to send nothing more.
+    pub fn is_ended(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
     /// An error when the run is given up.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         if self.abort.load(Relaxed) { Err(Failure::Aborted) } else { Ok(()) }
     }
 

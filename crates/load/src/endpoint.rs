@@ -1,6 +1,7 @@
 //! One end of a run: sockets made ready, flows opened, the pattern carried out, everything counted.
 
 mod connections;
+pub mod foreign;
 mod quic;
 
 use std::io;
@@ -26,7 +27,7 @@ use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
-use crate::sockets::{allow_files, bound, side, system};
+use crate::sockets::{allow_files, bound, side, system, waiting};
 use crate::stamp::check_hardware;
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
@@ -58,13 +59,11 @@ impl Endpoint {
         let (mut socket, mut port) = (None, 0);
         if prepare.point.transport != Transport::Null {
             allow_files(&prepare.point)?;
-            let wanted = if prepare.role == Role::Answer { prepare.port } else { 0 };
-            let ready = bound(&prepare, wanted)?;
+            let ready = match prepare.role {
+                Role::Start => bound(&prepare, 0)?,
+                Role::Answer => waiting(&prepare)?,
+            };
             if prepare.role == Role::Answer {
-                if !prepare.point.transport.has_udp() {
-                    let waiting = prepare.point.flows.min(LISTEN_MAX).cast_signed();
-                    ready.listen(waiting).map_err(system("listen"))?;
-                }
                 let at = ready.local_addr().map_err(system("read the bound address"))?;
                 port = at.as_socket().map_or(0, |at| at.port());
             }
@@ -149,8 +148,8 @@ impl Endpoint {
         match (self.prepare.role, peer_at) {
             (Role::Start, Some(peer_at)) => open_all(socket, peer_at, &self.prepare, control),
             _ => {
-                let listener = Listener::<C>::new(socket, self.prepare.point.transport)?;
-                Ok((accept_all(&listener, &self.prepare, control)?, 0))
+                let listener = Listener::<C>::new(socket, &self.prepare)?;
+                Ok((accept_all(&listener, control)?, 0))
             }
         }
     }
@@ -229,10 +228,9 @@ impl Endpoint {
         if self.prepare.is_active() {
             let sockets: Vec<&TcpStream> = flows.iter().filter_map(tcp).collect();
             if !sockets.is_empty() {
-                let Point { payload, .. } = self.prepare.point;
                 let payloads = self.prepare.point.payloads_per_request();
                 let writes = report.counts.calls * u64::from(payloads);
-                report.tcp = tcp::counters(sockets.into_iter(), writes, payload.0)?;
+                report.tcp = tcp::counters(sockets.into_iter(), writes, &self.prepare)?;
             }
         }
         Ok(report)
@@ -252,9 +250,8 @@ impl Endpoint {
             }
             _ => (opening::accept_all_udp(socket, &self.prepare, control)?, 0),
         };
-        let flows = sockets.into_iter().zip(0..).map(|(socket, flow)| {
-            UdpFlow::new(socket, opening::opening(&self.prepare, flow), point)
-        });
+        let flows =
+            sockets.into_iter().map(|(socket, opened)| UdpFlow::new(socket, opened, *role, point));
         let bytes = point.payload.0 as usize;
         let laid = system(format!("lay the path {}", point.path));
         let mut report = match point.path {
@@ -321,9 +318,6 @@ impl Endpoint {
         Ok(report)
     }
 }
-
-/// Connections that may wait to be accepted: what the kernel allows by default (net.core.somaxconn).
-const LISTEN_MAX: u32 = 4096;
 
 /// Buffers are allocated for whoever sends the order.
 fn check(point: &Point) -> Result<(), Failure> {

@@ -10,6 +10,7 @@
 //!   [`tcp_info`] at its end.
 //! - [`stamp`]: times that the kernel gave to packets. [`kernel`]: what it counted beside the sockets.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
+//! - [`foreign`]: the same over flows that another tool's protocol opens.
 //!
 //! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
 
@@ -58,5 +59,5 @@ mod watch;
 pub use carry::instrument;
 pub use clock::{Clock, NoTsc, Tsc};
 pub use control::{Control, Event};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, foreign};
 pub use pacer::{Pacer, Waiting};

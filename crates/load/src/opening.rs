@@ -1,30 +1,52 @@
 //! The opening of flows: each proves that its starting end was told about it.
 
+mod admission;
+mod datagrams;
+
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use fabricmark_plan::{Point, Transport};
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockRef, Socket};
 
+pub(crate) use self::admission::{CANDIDATES_MAX, accept_all};
+pub(crate) use self::datagrams::{accept_all as accept_all_udp, open_all as open_all_udp};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::options::labelled;
-use crate::sockets::{PEER_WITHIN, bound, peer, set_wait, system, unix_address};
+use crate::sockets::{bound, peer, peer_within, set_wait, system, unix_address};
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 
-/// Pause between repeated openings over UDP.
-const OPENING_PAUSE: Duration = Duration::from_millis(50);
-
 /// The opening of one flow of a run.
 pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {
-    let Prepare { run, token, .. } = *prepare;
-    Opening { kind: OpeningKind::Open, run, flow, token }
+    Opening::new(prepare.run, flow, prepare.token)
+}
+
+/// Calls what waits for a short time, until it has a result, the run is given up, or the other end has had
+/// its time.
+pub(crate) fn in_time<T>(
+    doing: &str,
+    within: Duration,
+    control: &Control,
+    mut call: impl FnMut() -> io::Result<T>,
+) -> Result<T, Failure> {
+    let began = now_ns();
+    loop {
+        match call() {
+            Ok(value) => return Ok(value),
+            Err(error) if is_timeout(&error) => control.check()?,
+            Err(error) => return Err(peer(doing)(error)),
+        }
+        if u128::from(now_ns() - began) >= within.as_nanos() {
+            return Err(Failure::Peer(format!("{doing}: no answer within {within:?}")));
+        }
+    }
 }
 
 /// Connections of one transport.
@@ -32,16 +54,20 @@ pub(crate) trait Connection: ByteStream + Sized {
     /// What accepts them.
     type Listener: AsFd;
 
+    /// Whether both ends agree on keys first.
+    const HAS_KEYS: bool = false;
+
     /// From a socket that listens.
-    fn listen(socket: Socket) -> Result<Self::Listener, Failure>;
+    fn listen(socket: Socket, prepare: &Prepare) -> Result<Self::Listener, Failure>;
 
     /// From a socket that is connected.
-    fn connected(socket: Socket) -> Result<Self, Failure>;
+    fn connected(socket: Socket, prepare: &Prepare) -> Result<Self, Failure>;
 
-    /// Accepts one.
-    fn accept(listener: &Self::Listener) -> io::Result<Self>;
+    /// Accepts one; also gives the address that it comes from, where the transport has any.
+    fn accept(listener: &Self::Listener) -> io::Result<(Self, Option<IpAddr>)>;
 
-    /// Agrees on keys with the other end, where the transport has any.
+    /// Agrees on keys with the other end; a time-out where that is not done yet, and the next call goes
+    /// on.
     fn shake_hands(&mut self, _: &Point) -> io::Result<()> {
         Ok(())
     }
@@ -50,61 +76,95 @@ pub(crate) trait Connection: ByteStream + Sized {
 impl Connection for TcpStream {
     type Listener = TcpListener;
 
-    fn listen(socket: Socket) -> Result<TcpListener, Failure> {
+    fn listen(socket: Socket, _: &Prepare) -> Result<TcpListener, Failure> {
         Ok(socket.into())
     }
 
-    fn connected(socket: Socket) -> Result<Self, Failure> {
+    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
         Ok(socket.into())
     }
 
-    fn accept(listener: &TcpListener) -> io::Result<Self> {
-        Ok(listener.accept()?.0)
+    fn accept(listener: &TcpListener) -> io::Result<(Self, Option<IpAddr>)> {
+        let (stream, from) = listener.accept()?;
+        Ok((stream, Some(from.ip())))
     }
 }
 
 impl Connection for UnixStream {
     type Listener = UnixListener;
 
-    fn listen(socket: Socket) -> Result<UnixListener, Failure> {
+    fn listen(socket: Socket, _: &Prepare) -> Result<UnixListener, Failure> {
         Ok(socket.into())
     }
 
-    fn connected(socket: Socket) -> Result<Self, Failure> {
+    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
         Ok(socket.into())
     }
 
-    fn accept(listener: &UnixListener) -> io::Result<Self> {
-        Ok(listener.accept()?.0)
+    fn accept(listener: &UnixListener) -> io::Result<(Self, Option<IpAddr>)> {
+        Ok((listener.accept()?.0, None))
     }
 }
 
 /// A listening socket whose calls wait for at most [`Control::LOOK_EVERY`].
-pub(crate) struct Listener<C: Connection> {
+pub(crate) struct Listener<'a, C: Connection> {
     listener: C::Listener,
-    /// MPTCP's accept knows no time-out (Linux 6.12).
-    polls: bool,
+    prepare: &'a Prepare,
 }
 
-impl<C: Connection> Listener<C> {
+impl<'a, C: Connection> Listener<'a, C> {
     /// From a socket that listens.
-    pub(crate) fn new(socket: Socket, transport: Transport) -> Result<Self, Failure> {
+    pub(crate) fn new(socket: Socket, prepare: &'a Prepare) -> Result<Self, Failure> {
         socket.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
-        let polls = transport == Transport::Mptcp;
-        Ok(Self { listener: C::listen(socket)?, polls })
+        Ok(Self { listener: C::listen(socket, prepare)?, prepare })
     }
 
-    /// Accepts a connection; [`io::ErrorKind::WouldBlock`] when nobody connects.
+    /// Accepts a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
+    /// connects. A stranger's is closed at once.
     pub(crate) fn accept(&self) -> io::Result<C> {
-        if self.polls {
+        // MPTCP's accept knows no time-out (Linux 6.12).
+        if self.prepare.point.transport == Transport::Mptcp {
             let mut asked = [PollFd::new(&self.listener, PollFlags::IN)];
-            let nanos = Control::LOOK_EVERY.as_nanos() as i64;
-            if poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos }))? == 0 {
+            if poll_briefly(&mut asked)? == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
-        C::accept(&self.listener)
+        match C::accept(&self.listener) {
+            Ok((connection, from)) if from.is_none_or(|from| self.prepare.admits(from)) => {
+                Ok(connection)
+            }
+            Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) if is_of_connection(&error) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// Waits until something happens to one of these, for at most [`Control::LOOK_EVERY`]; gives the number
+/// of those to which something did.
+fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
+    let nanos = Control::LOOK_EVERY.as_nanos() as i64;
+    match poll(asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos })) {
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        polled => Ok(polled?),
+    }
+}
+
+/// Whether accept(2) passes on what happened to the connection that waited, not to the socket.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+        )
+    )
 }
 
 /// Connects a socket to the other end, and agrees with it on keys.
@@ -112,23 +172,56 @@ pub(crate) fn connect<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
     prepare: &Prepare,
+    control: &Control,
 ) -> Result<C, Failure> {
-    if prepare.point.transport == Transport::Unix {
+    let point = &prepare.point;
+    if point.transport == Transport::Unix {
         let at = unix_address(prepare)?;
         socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;
     } else {
-        let within = prepare.point.connect_timeout.map_or(PEER_WITHIN, Duration::from);
-        socket
-            .connect_timeout(&labelled(peer_at, &prepare.point).into(), within)
-            .map_err(unconnected(peer_at, within))?;
+        let within = point.connect_timeout.map_or(peer_within(prepare), Duration::from);
+        let connected = connect_within(&socket, labelled(peer_at, point), within, control);
+        control.check()?;
+        connected.map_err(unconnected(peer_at, within))?;
     }
-    let mut connection = C::connected(socket)?;
-    connection.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
+    let mut connection = C::connected(socket, prepare)?;
+    if C::HAS_KEYS {
+        set_looks(&connection, Some(Control::LOOK_EVERY))?;
+        let within = peer_within(prepare);
+        in_time(NOT_OPEN, within, control, || connection.shake_hands(point))?;
+        set_looks(&connection, None)?;
+    }
     Ok(connection)
 }
 
+/// As connect(2), but looks at orders meanwhile, which may come although the other end is silent.
+fn connect_within(
+    socket: &Socket,
+    at: SocketAddr,
+    within: Duration,
+    control: &Control,
+) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(&at.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+            let began = now_ns();
+            while poll_briefly(&mut [PollFd::new(socket, PollFlags::OUT)])? == 0 {
+                control.check().map_err(io::Error::other)?;
+                if u128::from(now_ns() - began) >= within.as_nanos() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            if let Some(error) = socket.take_error()? {
+                return Err(error);
+            }
+        }
+        connected => connected?,
+    }
+    socket.set_nonblocking(false)
+}
+
 /// Why a connection was not made, and what to look at.
-fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
+pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
     move |error| {
         let help = match error.kind() {
             io::ErrorKind::ConnectionRefused => {
@@ -161,9 +254,9 @@ pub(crate) fn open_all<C: Connection>(
             Some(socket) => socket,
             None => bound(prepare, 0)?,
         };
-        let mut stream: C = connect(socket, peer_at, prepare)?;
+        let mut stream: C = connect(socket, peer_at, prepare, control)?;
         set_stream(&stream, &prepare.point)?;
-        let took_ns = open(&mut stream, prepare, flow)?;
+        let took_ns = open(&mut stream, prepare, flow, control)?;
         if flow == 0 {
             opening_rtt_ns = took_ns;
         }
@@ -173,170 +266,62 @@ pub(crate) fn open_all<C: Connection>(
     Ok((streams, opening_rtt_ns))
 }
 
-/// Waits for every flow of a run to open.
-pub(crate) fn accept_all<C: Connection>(
-    listener: &Listener<C>,
-    prepare: &Prepare,
-    control: &Control,
-) -> Result<Vec<C>, Failure> {
-    let mut streams = Vec::with_capacity(prepare.point.flows as usize);
-    for flow in 0..prepare.point.flows {
-        let mut stream = loop {
-            match listener.accept() {
-                Ok(stream) => break stream,
-                Err(error) if is_timeout(&error) => control.check()?,
-                Err(error) => return Err(system("accept a connection")(error)),
-            }
-        };
-        set_stream(&stream, &prepare.point)?;
-        stream.shake_hands(&prepare.point).map_err(peer("the flow did not open"))?;
-        admit(&mut stream, prepare, flow)?;
-        set_wait(&SockRef::from(&stream), &prepare.point)?;
-        streams.push(stream);
-    }
-    Ok(streams)
-}
+/// What an end says whose flow did not open.
+pub(crate) const NOT_OPEN: &str = "the flow did not open";
 
 fn set_stream(stream: &impl ByteStream, point: &Point) -> Result<(), Failure> {
-    let socket = SockRef::from(stream);
-    let nodelay = match point.nodelay {
-        Some(is_set) => socket.set_tcp_nodelay(is_set),
-        None => Ok(()),
-    };
-    nodelay
-        .and_then(|()| socket.set_read_timeout(Some(PEER_WITHIN)))
-        .and_then(|()| socket.set_write_timeout(Some(PEER_WITHIN)))
-        .map_err(system("set options of a connection"))
+    if let Some(is_set) = point.nodelay {
+        SockRef::from(stream).set_tcp_nodelay(is_set).map_err(system("set TCP_NODELAY"))?;
+    }
+    set_looks(stream, Some(Control::LOOK_EVERY))
 }
 
-/// Opens a flow over a connection; gives the time that it took.
+/// How long calls of a connection wait; for ever without a time.
+fn set_looks(stream: &impl ByteStream, every: Option<Duration>) -> Result<(), Failure> {
+    let socket = SockRef::from(stream);
+    let read = socket.set_read_timeout(every);
+    read.and_then(|()| socket.set_write_timeout(every))
+        .map_err(system("set the time-outs of a connection"))
+}
+
+/// Opens a flow over a connection whose calls wait for a short time; gives the time that it took.
 pub(crate) fn open(
     stream: &mut (impl Read + Write),
     prepare: &Prepare,
     flow: u32,
+    control: &Control,
 ) -> Result<u64, Failure> {
     let opening = opening(prepare, flow);
     let sent = now_ns();
     stream.write_all(&opening.emit()).map_err(peer("cannot open the flow"))?;
-    read_opening(stream, opening.acceptance())?;
+    let mut heard = Hearing::default();
+    let heard = in_time(NOT_OPEN, peer_within(prepare), control, || heard.hear(stream))?;
+    if heard != Some(opening.acceptance()) {
+        return Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()));
+    }
     Ok(now_ns() - sent)
 }
 
-/// Waits for a flow to open over a connection.
-pub(crate) fn admit(
-    stream: &mut (impl Read + Write),
-    prepare: &Prepare,
-    flow: u32,
-) -> Result<(), Failure> {
-    let opening = opening(prepare, flow);
-    read_opening(stream, opening)?;
-    stream.write_all(&opening.acceptance().emit()).map_err(peer("cannot accept the flow"))
+/// The first bytes of a connection, as they arrive.
+#[derive(Default)]
+pub(crate) struct Hearing {
+    bytes: Vec<u8>,
 }
 
-fn read_opening(stream: &mut impl Read, expected: Opening) -> Result<(), Failure> {
-    let mut bytes = [0; OPENING_BYTES];
-    stream.read_exact(&mut bytes).map_err(peer("the flow did not open"))?;
-    if Opening::parse(&bytes) == Some(expected) {
-        Ok(())
-    } else {
-        Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()))
-    }
-}
-
-/// Opens every datagram flow of a run; gives the time that the first opening took.
-pub(crate) fn open_all_udp(
-    first: Socket,
-    peer_at: SocketAddr,
-    prepare: &Prepare,
-    control: &Control,
-) -> Result<(Vec<UdpSocket>, u64), Failure> {
-    let mut opening_rtt_ns = 0;
-    let mut sockets = Vec::with_capacity(prepare.point.flows as usize);
-    let mut first = Some(first);
-    for flow in 0..prepare.point.flows {
-        control.check()?;
-        let socket = match first.take() {
-            Some(socket) => socket,
-            None => bound(prepare, 0)?,
-        };
-        let socket = UdpSocket::from(socket);
-        let peer_at = labelled(peer_at, &prepare.point);
-        let took_ns = open_udp(&socket, peer_at, opening(prepare, flow))?;
-        if flow == 0 {
-            opening_rtt_ns = took_ns;
-        }
-        set_wait(&SockRef::from(&socket), &prepare.point)?;
-        sockets.push(socket);
-    }
-    Ok((sockets, opening_rtt_ns))
-}
-
-fn open_udp(socket: &UdpSocket, peer_at: SocketAddr, opening: Opening) -> Result<u64, Failure> {
-    socket.connect(peer_at).map_err(peer(format!("cannot connect to {peer_at}")))?;
-    socket.set_read_timeout(Some(OPENING_PAUSE)).map_err(system("set SO_RCVTIMEO"))?;
-    let began = now_ns();
-    let mut bytes = [0; OPENING_BYTES + 1];
-    loop {
-        let sent = now_ns();
-        socket.send(&opening.emit()).map_err(peer("cannot open the flow"))?;
-        match socket.recv(&mut bytes) {
-            Ok(n) if Opening::parse(&bytes[..n]) == Some(opening.acceptance()) => {
-                return Ok(now_ns() - sent);
+impl Hearing {
+    /// Reads on until the bytes are those of an opening, and parses them; a time-out where they are not
+    /// there yet.
+    pub(crate) fn hear(&mut self, stream: &mut impl Read) -> io::Result<Option<Opening>> {
+        let mut bytes = [0; OPENING_BYTES];
+        while self.bytes.len() < OPENING_BYTES {
+            match stream.read(&mut bytes[self.bytes.len()..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => {
+                    let from = self.bytes.len();
+                    self.bytes.extend_from_slice(&bytes[from..from + read]);
+                }
             }
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(peer("the flow did not open")(error)),
         }
-        if now_ns() - began > PEER_WITHIN.as_nanos() as u64 {
-            return Err(Failure::Peer(format!("{peer_at} did not accept the flow")));
-        }
-    }
-}
-
-/// Waits for every datagram flow of a run to open, and connects a socket to each other end.
-pub(crate) fn accept_all_udp(
-    first: Socket,
-    prepare: &Prepare,
-    control: &Control,
-) -> Result<Vec<UdpSocket>, Failure> {
-    let port = first.local_addr().ok().and_then(|at| at.as_socket()).map_or(0, |at| at.port());
-    let mut sockets = Vec::with_capacity(prepare.point.flows as usize);
-    let mut waiting = UdpSocket::from(first);
-    for flow in 0..prepare.point.flows {
-        let opening = opening(prepare, flow);
-        let from = await_udp(&waiting, opening, control)?;
-        waiting.connect(from).map_err(system(format!("connect to {from}")))?;
-        // The next flow opens as soon as this one is accepted.
-        let next = match flow + 1 < prepare.point.flows {
-            true => Some(UdpSocket::from(bound(prepare, port)?)),
-            false => None,
-        };
-        let accepted = waiting.send(&opening.acceptance().emit());
-        accepted.map_err(peer("cannot accept the flow"))?;
-        set_wait(&SockRef::from(&waiting), &prepare.point)?;
-        sockets.push(waiting);
-        match next {
-            Some(next) => waiting = next,
-            None => break,
-        }
-    }
-    Ok(sockets)
-}
-
-fn await_udp(
-    socket: &UdpSocket,
-    opening: Opening,
-    control: &Control,
-) -> Result<SocketAddr, Failure> {
-    socket.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
-    let mut bytes = [0; OPENING_BYTES + 1];
-    loop {
-        match socket.recv_from(&mut bytes) {
-            Ok((n, from)) if Opening::parse(&bytes[..n]) == Some(opening) => return Ok(from),
-            // A stranger's datagram.
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(system("receive the opening")(error)),
-        }
+        Ok(Opening::parse(&self.bytes))
     }
 }

@@ -73,11 +73,11 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
 pub(crate) fn local(prepare: &Prepare, port: u16) -> SocketAddr {
     let Prepare { point, role, address, .. } = prepare;
     match role {
-        Role::Start => SocketAddr::new(
+        Role::Start => prepare.reaches(
             point.source.unwrap_or(*address),
             if port == 0 { point.source_port.unwrap_or(0) } else { port },
         ),
-        Role::Answer => SocketAddr::new(*address, port),
+        Role::Answer => prepare.reaches(*address, port),
     }
 }
 
@@ -196,9 +196,9 @@ mod tests {
         fabricmark_plan::resolve(&levels.collect()).unwrap()
     }
 
-    /// A socket with the options of these levels.
-    fn with_options(domain: Domain, kind: Type, levels: &str) -> Socket {
-        let prepare = Prepare {
+    /// A starting end of these levels.
+    fn prepare(levels: &str) -> Prepare {
+        Prepare {
             run: 1,
             role: Role::Start,
             point: point(levels),
@@ -207,15 +207,23 @@ mod tests {
             amount: None,
             token: [0; 16],
             address: std::net::Ipv4Addr::LOCALHOST.into(),
+            scope_id: 0,
             port: 0,
+            ports: None,
+            from: Vec::new(),
+            patience_ns: Nanos(0),
             device: "lo".to_owned(),
             cpu: None,
             interval_ns: None,
             seed: 1,
             trace: None,
-        };
+        }
+    }
+
+    /// A socket with the options of these levels.
+    fn with_options(domain: Domain, kind: Type, levels: &str) -> Socket {
         let socket = Socket::new(domain, kind, None).unwrap();
-        set(&socket, &prepare).unwrap();
+        set(&socket, &prepare(levels)).unwrap();
         socket
     }
 
@@ -269,6 +277,21 @@ mod tests {
         socket.connect(labelled(at, &point)).unwrap();
         let Ok(SocketAddr::V6(peer)) = socket.peer_addr() else { panic!("no address of IPv6") };
         assert_eq!(peer.flowinfo().to_ne_bytes(), [0, 0x01, 0x23, 0x45]);
+    }
+
+    #[test]
+    fn an_address_of_a_link_is_bound_and_reached_with_its_scope() {
+        for (address, scope) in [("fe80::1", "%7"), ("2001:db8::1", "")] {
+            let mut prepare = prepare("transport=tcp family=6 label=none");
+            prepare.address = address.parse().unwrap();
+            prepare.scope_id = 7;
+            for role in [Role::Start, Role::Answer] {
+                let prepare = Prepare { role, ..prepare.clone() };
+                assert_eq!(local(&prepare, 9).to_string(), format!("[{address}{scope}]:9"));
+            }
+            let at = labelled(prepare.reaches(prepare.address, 9), &prepare.point);
+            assert_eq!(at.to_string(), format!("[{address}{scope}]:9"));
+        }
     }
 
     #[test]

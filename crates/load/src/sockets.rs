@@ -20,7 +20,12 @@ use crate::options;
 use crate::sys::{self, Direction};
 
 /// Time for the other end to open a flow, or to answer over a reliable one.
-pub(crate) const PEER_WITHIN: Duration = Duration::from_secs(5);
+const PEER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time for whatever an end awaits from the other, with what the path's round trips need beyond.
+pub(crate) fn peer_within(prepare: &Prepare) -> Duration {
+    PEER_WITHIN + Duration::from(prepare.patience())
+}
 
 /// Time that the kernel polls a device before a busy-polling call sleeps, in microseconds: its own
 /// suggestion (Documentation/networking/napi.rst).
@@ -69,16 +74,78 @@ pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
 
 /// A socket bound to its address, with the options that the point asks for.
 pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
-    let point = &prepare.point;
+    let socket = socket(prepare)?;
+    bind(&socket, prepare, port).map_err(unbound(prepare, port))?;
+    Ok(socket)
+}
+
+/// As [`bound`], at a port of datagrams where another flow of the run is already.
+pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
+    let socket = socket(prepare)?;
+    socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
+    socket.bind(&options::local(prepare, port).into()).map_err(unbound(prepare, port))?;
+    Ok(socket)
+}
+
+/// Why a socket was not bound.
+fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     let at = options::local(prepare, port);
+    system(match prepare.point.transport {
+        Transport::Unix => "bind a unix socket".to_owned(),
+        transport => format!("bind {transport} {at}"),
+    })
+}
+
+/// The socket at which an answering end waits: at its port, or at the first free one of its range.
+pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
+    let Some((first, last)) = prepare.ports.filter(|_| prepare.port == 0) else {
+        let socket = bound(prepare, prepare.port)?;
+        listen(&socket, &prepare.point).map_err(system("listen"))?;
+        return Ok(socket);
+    };
+    if first == 0 || first > last {
+        return Err(Failure::Protocol(format!("{first} to {last} is no range of ports")));
+    }
+    for port in first..=last {
+        let socket = socket(prepare)?;
+        // Of two that bind the same port to listen, the second may be refused only then.
+        match bind(&socket, prepare, port).and_then(|()| listen(&socket, &prepare.point)) {
+            Ok(()) => return Ok(socket),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(unbound(prepare, port)(error)),
+        }
+    }
+    Err(Failure::Missing(format!(
+        "no port from {first} to {last} of {} is free for {}: widen the range, or see `ss -lntup` for who \
+         has them",
+        prepare.address, prepare.point.transport
+    )))
+}
+
+/// Connections that may wait to be accepted: what the kernel allows by default (net.core.somaxconn).
+const LISTEN_MAX: u32 = 4096;
+
+/// Least of them, so that a few strangers do not keep the run's own out: as many as std asks for.
+const LISTEN_MIN: u32 = 128;
+
+/// Lets connections come, where the transport has any.
+fn listen(socket: &Socket, point: &Point) -> io::Result<()> {
+    if point.transport.has_udp() {
+        return Ok(());
+    }
+    socket.listen(point.flows.clamp(LISTEN_MIN, LISTEN_MAX).cast_signed())
+}
+
+/// A socket with the options that the point asks for.
+fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
+    let point = &prepare.point;
+    let domain = Domain::for_address(options::local(prepare, 0));
     let (domain, kind, protocol) = match point.transport {
         Transport::Unix => (Domain::UNIX, Type::STREAM, None),
-        Transport::Udp | Transport::Quic => {
-            (Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))
-        }
-        Transport::Mptcp => (Domain::for_address(at), Type::STREAM, Some(Protocol::MPTCP)),
-        Transport::Sctp => (Domain::for_address(at), Type::STREAM, Some(Protocol::SCTP)),
-        _ => (Domain::for_address(at), Type::STREAM, Some(Protocol::TCP)),
+        Transport::Udp | Transport::Quic => (domain, Type::DGRAM, Some(Protocol::UDP)),
+        Transport::Mptcp => (domain, Type::STREAM, Some(Protocol::MPTCP)),
+        Transport::Sctp => (domain, Type::STREAM, Some(Protocol::SCTP)),
+        _ => (domain, Type::STREAM, Some(Protocol::TCP)),
     };
     let socket = Socket::new(domain, kind, protocol).map_err(|error| {
         let transport = point.transport;
@@ -99,29 +166,42 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     })?;
     set_options(&socket, point)?;
     options::set(&socket, prepare)?;
+    Ok(socket)
+}
+
+/// Binds a socket to the address of its end.
+fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
+    let point = &prepare.point;
     if point.transport == Transport::Unix {
-        if prepare.role == Role::Answer {
-            let at = unix_address(prepare)?;
-            socket.bind(&at).map_err(system("bind a unix socket"))?;
-        }
-        return Ok(socket);
+        return match prepare.role {
+            Role::Answer => socket.bind(&unix_address(prepare).map_err(io::Error::other)?),
+            Role::Start => Ok(()),
+        };
     }
-    let has_udp = point.transport.has_udp();
-    let is_shared = prepare.role == Role::Answer && point.flows > 1;
-    let is_chosen = prepare.role == Role::Answer || at.port() != 0;
-    if (has_udp && is_shared) || (!has_udp && is_chosen) {
-        // A run's connection lingers in TIME_WAIT, and the next run may use the same port; the
-        // flows of a datagram run share their port. Where the kernel chooses, two sockets that allow
-        // it may get the same one.
-        socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
-    } else if !has_udp {
+    let at = options::local(prepare, port);
+    if point.transport.has_udp() {
+        socket.bind(&at.into())?;
+        // The other flows of a datagram run share its port. Nobody else's socket may: it had to allow
+        // that before this one was bound, and so this one was bound without.
+        return match prepare.role == Role::Answer && point.flows > 1 {
+            true => socket.set_reuse_address(true),
+            false => Ok(()),
+        };
+    }
+    if prepare.role == Role::Answer || at.port() != 0 {
+        // A run's connection lingers in TIME_WAIT, and the next run may use the same port.
+        socket.set_reuse_address(true)?;
+    } else {
         // The port is chosen when the other end is known, so that it is only the pair that must be
         // new (ip(7)).
-        sys::set::<libc::c_int>(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
-            .map_err(system("set IP_BIND_ADDRESS_NO_PORT"))?;
+        sys::set::<libc::c_int>(
+            socket.as_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            1,
+        )?;
     }
-    socket.bind(&at.into()).map_err(system(format!("bind {} {at}", point.transport)))?;
-    Ok(socket)
+    socket.bind(&at.into())
 }
 
 /// The run's token names its socket, in the abstract namespace that vanishes with its last socket

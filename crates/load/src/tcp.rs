@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_plan::{Point, Transport};
-use fabricmark_proto::Failure;
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::TcpCounters;
 use socket2::SockRef;
 
@@ -30,13 +30,14 @@ pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Fa
         .map_err(system("set TCP_QUICKACK"))
 }
 
-/// TCP's counters once everything is acknowledged: so many writes of `payload_bytes` each.
+/// TCP's counters once everything is acknowledged: so many writes of the point's payload.
 pub(crate) fn counters<'a>(
     streams: impl Iterator<Item = &'a TcpStream>,
     writes: u64,
-    payload_bytes: u64,
+    prepare: &Prepare,
 ) -> Result<Option<TcpCounters>, Failure> {
-    let until = now_ns() + ACKNOWLEDGED_WITHIN_NS;
+    let payload_bytes = prepare.point.payload.0;
+    let until = now_ns() + ACKNOWLEDGED_WITHIN_NS + prepare.patience().0;
     let mut congestion = None;
     let mut flows: Vec<TcpInfo> = Vec::new();
     for stream in streams {

@@ -15,10 +15,11 @@ use crate::carry::{messages, note_asked, pacer};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::gauge::Gauge;
-use crate::opening::{self, Connection, Listener, accept_all, open_all};
+use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
-use crate::pattern::connect_exchange;
-use crate::sockets::{PEER_WITHIN, bound, peer, side};
+use crate::pattern::connect_exchange::{self, Patience};
+use crate::rouse::Blocking;
+use crate::sockets::{bound, peer, peer_within, side, system};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
 
@@ -41,13 +42,14 @@ impl Endpoint {
             begin();
             let connect = || {
                 let socket = bound(&self.prepare, 0).map_err(io::Error::other)?;
-                opening::connect::<C>(socket, peer_at, &self.prepare).map_err(io::Error::other)
+                opening::connect::<C>(socket, peer_at, &self.prepare, control)
+                    .map_err(io::Error::other)
             };
             self.ask_by_connections(connect, control, &mut report)?;
             return Ok(report);
         }
-        let listener = Listener::<C>::new(socket, self.prepare.point.transport)?;
-        let first = accept_all(&listener, &self.prepare, control)?;
+        let listener = Listener::<C>::new(socket, &self.prepare)?;
+        let first = accept_all(&listener, control)?;
         let mut report = EndReport::default();
         if let Some(first) = first.first() {
             report.side = side(&SockRef::from(first), self.prepare.cpu);
@@ -55,9 +57,13 @@ impl Endpoint {
         drop(first);
         let accept = || {
             let mut connection = listener.accept()?;
-            // It has the time-out of the listener, which is for looks at orders.
-            SockRef::from(&connection).set_read_timeout(Some(PEER_WITHIN))?;
-            connection.shake_hands(&self.prepare.point)?;
+            // It has the time-out of the listener, which costs a timer in each call that sleeps.
+            SockRef::from(&connection).set_read_timeout(None)?;
+            if C::HAS_KEYS {
+                let shake = || connection.shake_hands(&self.prepare.point);
+                opening::in_time(NOT_OPEN, peer_within(&self.prepare), control, shake)
+                    .map_err(io::Error::other)?;
+            }
             Ok(connection)
         };
         self.answer_by_connections(accept, control, &mut report)?;
@@ -75,6 +81,8 @@ impl Endpoint {
         let mut pacer = pacer(&self.prepare, control)?;
         let ramp = self.prepare.omit_ns;
         let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
+        let _roused = self.roused(control)?;
+        let patience = Patience::new(peer_within(&self.prepare), control);
         let (asked, series) = self.counted(control, |gauge| {
             let departure = || {
                 let departed_ns = match &mut pacer {
@@ -84,8 +92,17 @@ impl Endpoint {
                 amount.take(request.len() as u64);
                 departed_ns
             };
-            connect_exchange::ask(connect, &request, &mut response, departure, ramp, gauge)
+            connect_exchange::ask(
+                connect,
+                &request,
+                &mut response,
+                departure,
+                ramp,
+                patience,
+                gauge,
+            )
         });
+        control.check()?;
         note_asked(report, asked.map_err(peer("an exchange failed"))?);
         report.series = series;
         report.pacing = pacer.map(Pacer::finish);
@@ -100,12 +117,20 @@ impl Endpoint {
         report: &mut EndReport,
     ) -> Result<(), Failure> {
         let (mut request, response) = messages(&self.prepare);
+        let _roused = self.roused(control)?;
+        let patience = Patience::new(peer_within(&self.prepare), control);
         let (counts, series) = self.counted(control, |gauge| {
-            connect_exchange::answer(accept, &mut request, &response, control, gauge)
+            connect_exchange::answer(accept, &mut request, &response, patience, gauge)
         });
         report.counts = counts.map_err(peer("cannot answer"))?;
         report.series = series;
         Ok(())
+    }
+
+    /// Lets calls end now and then, so that the other end's silence is seen.
+    fn roused<'a>(&self, control: &'a Control) -> Result<Blocking<'a>, Failure> {
+        let look_every = peer_within(&self.prepare) / 5;
+        control.rouser.block(Some(look_every)).map_err(system("handle a signal"))
     }
 
     /// In intervals where they are asked for; no one connection stands for all, so without TCP_INFO.

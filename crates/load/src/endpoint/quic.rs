@@ -1,12 +1,12 @@
 //! A run over QUIC: its own way of opening, the same patterns.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fabricmark_plan::{Pace, Pattern, Wait};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_proto::{EndReport, Failure, Opening, Prepare, Role};
 use fabricmark_record::QuicCounters;
 use socket2::{SockRef, Socket};
 
@@ -14,10 +14,9 @@ use super::Endpoint;
 use crate::carry::carry;
 use crate::control::Control;
 use crate::opening;
-use crate::sockets::{bound, peer, side, system};
+use crate::sockets::{bound, bound_beside, peer, side, system};
 use crate::sys;
 use crate::transport::bytes::{ByteFlow, ByteStream};
-use crate::transport::is_timeout;
 use crate::transport::quic::{self, QuicListener, QuicStream};
 
 impl Endpoint {
@@ -32,16 +31,17 @@ impl Endpoint {
         let is_connect_exchange = point.pattern == Pattern::ConnectExchange;
         if let (Role::Start, Some(peer_at)) = (role, peer_at) {
             if is_connect_exchange {
-                let (first, rtt_ns) = self.open_quic(socket, peer_at, 0)?;
+                let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;
                 return self.ask_by_quic(first, rtt_ns, peer_at, control, begin);
             }
             let (flows, rtt_ns) = self.open_all_quic(socket, peer_at, control)?;
             return self.carry_quic(flows, rtt_ns, control, begin);
         }
         if is_connect_exchange {
-            let listener = QuicListener::new(socket, quic::answering(point)?)?;
-            let mut first = accept(&listener, control)?;
-            opening::admit(&mut first, &self.prepare, 0)?;
+            let listener = QuicListener::new(socket, quic::answering(point)?, &self.prepare)?;
+            let opening = opening::opening(&self.prepare, 0);
+            let mut first = listener.admit(opening, control)?;
+            accept(&mut first, opening)?;
             return self.answer_by_quic(&listener, first, control);
         }
         self.carry_quic(self.accept_all_quic(socket, control)?, 0, control, begin)
@@ -53,9 +53,10 @@ impl Endpoint {
         socket: Socket,
         peer_at: SocketAddr,
         flow: u32,
+        control: &Control,
     ) -> Result<(QuicStream, u64), Failure> {
-        let mut stream = quic::connect(socket, peer_at, &self.prepare.point)?;
-        let rtt_ns = opening::open(&mut stream, &self.prepare, flow)?;
+        let mut stream = quic::connect(socket, peer_at, &self.prepare, control)?;
+        let rtt_ns = opening::open(&mut stream, &self.prepare, flow, control)?;
         Ok((stream, rtt_ns))
     }
 
@@ -67,11 +68,11 @@ impl Endpoint {
         peer_at: SocketAddr,
         control: &Control,
     ) -> Result<(Vec<QuicStream>, u64), Failure> {
-        let (first, rtt_ns) = self.open_quic(socket, peer_at, 0)?;
+        let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;
         let mut flows = vec![first];
         for flow in 1..self.prepare.point.flows {
             control.check()?;
-            flows.push(self.open_quic(bound(&self.prepare, 0)?, peer_at, flow)?.0);
+            flows.push(self.open_quic(bound(&self.prepare, 0)?, peer_at, flow, control)?.0);
         }
         Ok((flows, rtt_ns))
     }
@@ -89,12 +90,14 @@ impl Endpoint {
         let mut flows = Vec::with_capacity(point.flows as usize);
         let mut waiting = socket;
         for flow in 0..point.flows {
-            let listener = QuicListener::new(waiting, Arc::clone(&settings))?;
-            let mut stream = accept(&listener, control)?;
+            let listener = QuicListener::new(waiting, Arc::clone(&settings), &self.prepare)?;
+            let opening = opening::opening(&self.prepare, flow);
+            let mut stream = listener.admit(opening, control)?;
             listener.connect(&stream).map_err(system("connect to the other end"))?;
-            // The next flow opens as soon as this one is admitted.
-            let next = (flow + 1 < point.flows).then(|| bound(&self.prepare, port)).transpose()?;
-            opening::admit(&mut stream, &self.prepare, flow)?;
+            // The next flow opens as soon as this one is accepted.
+            let next =
+                (flow + 1 < point.flows).then(|| bound_beside(&self.prepare, port)).transpose()?;
+            accept(&mut stream, opening)?;
             flows.push(stream);
             match next {
                 Some(next) => waiting = next,
@@ -151,7 +154,7 @@ impl Endpoint {
         drop(first);
         let connect = || {
             let socket = bound(&self.prepare, 0).map_err(io::Error::other)?;
-            quic::connect(socket, peer_at, &self.prepare.point).map_err(io::Error::other)
+            quic::connect(socket, peer_at, &self.prepare, control).map_err(io::Error::other)
         };
         begin();
         self.ask_by_connections(connect, control, &mut report)?;
@@ -160,27 +163,22 @@ impl Endpoint {
 
     fn answer_by_quic(
         &self,
-        listener: &QuicListener,
+        listener: &QuicListener<'_>,
         mut first: QuicStream,
         control: &Control,
     ) -> Result<EndReport, Failure> {
         let side = side(&SockRef::from(&first), self.prepare.cpu);
         first.finish().map_err(peer("the flow did not open"))?;
         drop(first);
-        let accept = || listener.accept();
+        let accept = || listener.accept(control);
         let mut report = EndReport { side, ..EndReport::default() };
         self.answer_by_connections(accept, control, &mut report)?;
         Ok(report)
     }
 }
 
-/// Accepts a connection and its stream.
-fn accept(listener: &QuicListener, control: &Control) -> Result<QuicStream, Failure> {
-    loop {
-        match listener.accept() {
-            Ok(stream) => return Ok(stream),
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(peer("the flow did not open")(error)),
-        }
-    }
+/// Accepts the flow that a stream has opened.
+fn accept(stream: &mut QuicStream, opening: Opening) -> Result<(), Failure> {
+    let accepted = stream.write_all(&opening.acceptance().emit());
+    accepted.map_err(peer("cannot accept the flow"))
 }

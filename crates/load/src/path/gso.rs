@@ -63,7 +63,8 @@ impl Flow for GsoFlow {
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         loop {
             let (bytes, segment) = sys::receive_gro(self.udp.socket().as_fd(), &mut self.buffer)?;
-            let moved = self.udp.note_all(self.buffer[..bytes].chunks(segment.max(1)));
+            let datagrams = self.buffer[..bytes].chunks(segment.max(1));
+            let moved = self.udp.note_all(datagrams.map(|datagram| (datagram, datagram.len())));
             if moved.payloads > 0 {
                 return Ok(moved);
             }

@@ -56,10 +56,10 @@ impl Batch {
         &mut self.buffers[place * self.bytes..][..self.bytes]
     }
 
-    /// The bytes that arrived at one place.
-    pub(crate) fn arrived(&self, place: usize) -> &[u8] {
-        let length = (self.headers[place].msg_len as usize).min(self.bytes);
-        &self.buffers[place * self.bytes..][..length]
+    /// What arrived at one place as far as it was kept, and the true length of the datagram.
+    pub(crate) fn arrived(&self, place: usize) -> (&[u8], usize) {
+        let bytes = self.headers[place].msg_len as usize;
+        (&self.buffers[place * self.bytes..][..bytes.min(self.bytes)], bytes)
     }
 
     /// Sends all datagrams, or as many as there is room for; gives their number.
@@ -85,7 +85,7 @@ impl Batch {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 self.headers.len() as libc::c_uint,
-                libc::MSG_WAITFORONE,
+                libc::MSG_WAITFORONE | libc::MSG_TRUNC,
                 ptr::null_mut(),
             )
         };

@@ -3,6 +3,8 @@
 //! 3.6.1).
 
 use std::io::{self, Read, Write};
+use std::mem;
+use std::time::Duration;
 
 use super::exchange::Asked;
 use crate::clock::now_ns;
@@ -13,6 +15,73 @@ use crate::transport::is_timeout;
 use fabricmark_record::Counts;
 use fabricmark_units::Nanos;
 
+/// How long the other end may be silent in an exchange. Calls wait until something happens, or a signal
+/// ends them.
+#[derive(Debug)]
+pub struct Patience<'a> {
+    within: Duration,
+    control: &'a Control,
+    /// When the exchange began, or something was seen to have moved since.
+    moved_ns: u64,
+    has_moved: bool,
+}
+
+impl<'a> Patience<'a> {
+    /// So much time for each step of the other end.
+    pub fn new(within: Duration, control: &'a Control) -> Self {
+        Self { within, control, moved_ns: 0, has_moved: false }
+    }
+
+    fn begin(&mut self) {
+        (self.moved_ns, self.has_moved) = (now_ns(), false);
+    }
+
+    /// Calls until there is a result.
+    fn until<T>(&mut self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match call() {
+                Err(error) if is_timeout(&error) => self.look()?,
+                done => {
+                    self.has_moved = true;
+                    return done;
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) -> io::Result<()> {
+        self.control.check().map_err(io::Error::other)?;
+        let now = now_ns();
+        if mem::take(&mut self.has_moved) {
+            self.moved_ns = now;
+        }
+        if u128::from(now - self.moved_ns) < self.within.as_nanos() {
+            return Ok(());
+        }
+        let message = format!("the other end was silent for {:?}", self.within);
+        Err(io::Error::new(io::ErrorKind::TimedOut, message))
+    }
+
+    fn read(&mut self, stream: &mut impl Read, message: &mut [u8]) -> io::Result<()> {
+        let mut read = 0;
+        while read < message.len() {
+            match self.until(|| stream.read(&mut message[read..]))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => read += bytes,
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, stream: &mut impl Write, message: &[u8]) -> io::Result<()> {
+        let mut written = 0;
+        while written < message.len() {
+            written += self.until(|| stream.write(&message[written..]))?;
+        }
+        Ok(())
+    }
+}
+
 /// Makes exchanges, each over a connection of its own, as long as `departure` gives times: of an open
 /// loop the intended ones, each when it has come; those of the ramp do not count. The time of an exchange is from there to the other
 /// end's close.
@@ -22,14 +91,16 @@ pub fn ask<S: Read + Write>(
     response: &mut [u8],
     mut departure: impl FnMut() -> Option<u64>,
     ramp: Nanos,
+    mut patience: Patience<'_>,
     gauge: &Gauge,
 ) -> io::Result<Asked> {
     let mut asked = Asked::since(now_ns(), ramp);
     while let Some(departed_ns) = departure() {
         let mut stream = connect()?;
-        stream.write_all(request)?;
-        stream.read_exact(response)?;
-        if stream.read(&mut [0])? > 0 {
+        patience.begin();
+        patience.write(&mut stream, request)?;
+        patience.read(&mut stream, response)?;
+        if patience.until(|| stream.read(&mut [0]))? > 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more than the response"));
         }
         drop(stream);
@@ -41,34 +112,43 @@ pub fn ask<S: Read + Write>(
 }
 
 /// Answers one request over each connection until the coordinator says that all are made. `accept`
-/// gives [`io::ErrorKind::WouldBlock`] when nobody asks.
+/// gives [`io::ErrorKind::WouldBlock`] when nobody asks. A connection over which no exchange comes about
+/// may be a stranger's, and the asking end tells of its own.
 pub fn answer<S: ByteStream>(
     accept: impl Fn() -> io::Result<S>,
     request: &mut [u8],
     response: &[u8],
-    control: &Control,
+    mut patience: Patience<'_>,
     gauge: &Gauge,
 ) -> io::Result<Counts> {
+    let control = patience.control;
     let mut counts = Counts::default();
     let began = now_ns();
     loop {
-        match accept() {
-            Ok(mut stream) => {
-                stream.read_exact(request)?;
-                stream.write_all(response)?;
-                stream.finish()?;
+        let answered = accept().and_then(|mut stream| {
+            patience.begin();
+            patience.read(&mut stream, request)?;
+            patience.write(&mut stream, response)?;
+            stream.finish()
+        });
+        match answered {
+            Ok(()) => {
                 counts.calls += 1;
                 gauge.add(response.len() as u64, 1);
             }
-            Err(error) if is_timeout(&error) => {
-                if control.is_drained(0, u64::MAX) {
-                    break;
-                }
-            }
-            Err(error) => return Err(error),
+            Err(_) if control.is_drained(0, u64::MAX) => break,
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(_) => {}
         }
     }
     counts.bytes = counts.calls * response.len() as u64;
     counts.elapsed_ns = now_ns() - began;
     Ok(counts)
+}
+
+/// Whether accepting would fail again and again: this process or host has no room for a socket
+/// (accept(2)).
+fn is_fatal(error: &io::Error) -> bool {
+    let room = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|error| room.contains(&error))
 }

@@ -18,10 +18,10 @@ use crate::transport::{Flow, Message, is_timeout};
 
 /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
 /// (`docs/measured.md`).
-pub(super) const LOST_AFTER_NS: u64 = 200_000_000;
+const LOST_AFTER_NS: u64 = 200_000_000;
 
 /// Silence after which the other end counts as gone.
-pub(super) const SILENT_MAX_NS: u64 = 5_000_000_000;
+const SILENT_MAX_NS: u64 = 5_000_000_000;
 
 /// How often a crowd is searched for flows whose answer is lost, and an asker that blocks is roused for
 /// it.
@@ -81,12 +81,24 @@ pub struct Asking {
     pub is_reliable: bool,
     /// The part of the run that does not count.
     pub ramp: Nanos,
+    /// Time beyond the fixed limits that the path's round trips need.
+    pub patience: Nanos,
 }
 
 impl Asking {
     /// How often an asker that blocks has to look whether answers are lost, or the other end silent.
     pub(crate) fn look_every(self) -> Duration {
         Duration::from_nanos(if self.is_reliable { SILENT_MAX_NS / 5 } else { SEARCH_EVERY_NS })
+    }
+
+    /// Time after which a datagram without an answer counts as lost.
+    pub(super) fn lost_after_ns(self) -> u64 {
+        LOST_AFTER_NS + self.patience.0
+    }
+
+    /// Silence after which the other end counts as gone.
+    pub(super) fn silent_max_ns(self) -> u64 {
+        SILENT_MAX_NS + self.patience.0
     }
 }
 
@@ -223,10 +235,10 @@ impl Asker {
     fn expire(&mut self, now: u64, asked: &mut Asked) -> io::Result<()> {
         // A long burst that moves is no silence, but a datagram moves though nobody hears.
         let live_ns = if self.asking.is_reliable { self.moved_ns } else { 0 };
-        if now.saturating_sub(self.heard_ns.max(live_ns)) > SILENT_MAX_NS {
+        if now.saturating_sub(self.heard_ns.max(live_ns)) > self.asking.silent_max_ns() {
             let said = match (self.asking.payloads, self.asking.is_reliable) {
                 (2.., false) => {
-                    "no burst arrived whole within 5 s; use less outstanding or payload, or more \
+                    "no burst arrived whole in time; use less outstanding or payload, or more \
                      receive_buffer"
                 }
                 _ => "no answer",
@@ -235,7 +247,7 @@ impl Asker {
         }
         while let Some(Request { handed_over_ns, .. }) = self.under_way.front()
             && !self.asking.is_reliable
-            && now.saturating_sub(*handed_over_ns) > LOST_AFTER_NS
+            && now.saturating_sub(*handed_over_ns) > self.asking.lost_after_ns()
         {
             self.under_way.pop_front();
             asked.lost += 1;

@@ -8,7 +8,7 @@ use std::io;
 
 use fabricmark_record::Pacing;
 
-use super::exchange::{Asked, Asking, LOST_AFTER_NS, SEARCH_EVERY_NS, SILENT_MAX_NS};
+use super::exchange::{Asked, Asking, SEARCH_EVERY_NS};
 use super::paced_requests::Requests;
 use crate::clock::now_ns;
 use crate::control::Control;
@@ -99,7 +99,7 @@ pub fn ask(
         }
     }
     let mut crowd = Crowd::of(flows, Interest::Change)?;
-    let lost_after_ns = if asking.is_reliable { u64::MAX } else { LOST_AFTER_NS };
+    let lost_after_ns = if asking.is_reliable { u64::MAX } else { asking.lost_after_ns() };
     let requests = || Requests::new(asking.outstanding, lost_after_ns);
     let asker = || Asker { requests: requests(), is_sending: false, answered: 0 };
     let mut askers: Vec<Asker> = flows.iter().map(|_| asker()).collect();
@@ -140,7 +140,7 @@ pub fn ask(
             control.check().map_err(io::Error::other)?;
             for asker in &mut askers {
                 asked.lost += asker.requests.expire(now);
-                if asker.requests.silence_ns(now) > SILENT_MAX_NS {
+                if asker.requests.silence_ns(now) > asking.silent_max_ns() {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
                 }
             }

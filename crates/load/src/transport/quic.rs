@@ -26,7 +26,6 @@ pub(crate) use self::settings::answering;
 use super::bytes::ByteStream;
 use super::is_timeout;
 use crate::control::Control;
-use crate::sockets::PEER_WITHIN;
 use crate::sys;
 
 /// A connection's only stream.
@@ -38,6 +37,8 @@ pub struct QuicStream {
     id: StreamId,
     /// How long a call waits; not at all where it is to spin.
     patience: Option<Duration>,
+    /// Time for the other end to take what is left at the end.
+    within: Duration,
     /// In order, and not read yet.
     arrived: VecDeque<Bytes>,
     /// Whether the other end has finished, and nothing follows what has arrived.
@@ -79,6 +80,7 @@ impl QuicStream {
         port: &Rc<RefCell<Port>>,
         handle: ConnectionHandle,
         connection: Connection,
+        within: Duration,
     ) -> Self {
         Self {
             socket: Rc::clone(socket),
@@ -87,7 +89,8 @@ impl QuicStream {
             // The first one that the starting end opens.
             id: StreamId::new(Side::Client, Dir::Bi, 0),
             connection,
-            patience: Some(PEER_WITHIN),
+            patience: Some(Control::LOOK_EVERY),
+            within,
             arrived: VecDeque::new(),
             has_ended: false,
             is_acknowledged: false,
@@ -156,10 +159,17 @@ impl QuicStream {
         port.send(connection, Instant::now())?;
         // An acknowledgement may be there already, and is later than what it acknowledges.
         let now = Instant::now();
-        let mut has_moved = port.receive(now, |whose, event| {
-            if whose == handle {
+        let mut has_moved = false;
+        for event in port.kept_for(handle) {
+            connection.handle_event(event);
+            has_moved = true;
+        }
+        has_moved |= port.receive(now, |whose, event| match whose == handle {
+            true => {
                 connection.handle_event(event);
+                None
             }
+            false => Some(event),
         })?;
         // The last datagrams of an end that has left may still be in the socket.
         if !has_moved && port.is_refused && self.lost.is_none() {
@@ -297,7 +307,7 @@ impl ByteStream for QuicStream {
         }
         // A stream that the other end has closed cannot end once more.
         let _ = self.connection.send_stream(self.id).finish();
-        self.patience = Some(PEER_WITHIN);
+        self.patience = Some(self.within);
         loop {
             let heard = self.connection.stats().udp_rx.datagrams;
             let ended = self.until(|stream| {
@@ -338,6 +348,7 @@ impl Drop for QuicStream {
     fn drop(&mut self) {
         self.close();
         let port = &mut *self.port.borrow_mut();
+        drop(port.kept_for(self.handle));
         while let Some(event) = self.connection.poll_endpoint_events() {
             let _ = port.endpoint.handle_event(self.handle, event);
         }

@@ -2,12 +2,13 @@
 //! section 5.1).
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricmark_plan::Point;
-use fabricmark_proto::Failure;
+use fabricmark_proto::{Failure, Prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
@@ -18,7 +19,7 @@ use super::{is_timeout, security};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::opening::Connection;
-use crate::sockets::{PEER_WITHIN, system};
+use crate::sockets::{peer_within, system};
 
 /// What one call reads from TCP: four records. rustls itself asks for 4 KiB at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -31,11 +32,14 @@ pub struct TlsStream {
     unread: usize,
     /// Whether TCP had no room for all records.
     is_behind: bool,
+    /// Time for the other end to take what is left at the end.
+    within: Duration,
 }
 
 impl TlsStream {
-    fn new(tcp: TcpStream, tls: rustls::Connection) -> Self {
-        Self { tcp: BufReader::with_capacity(READ_BYTES, tcp), tls, unread: 0, is_behind: false }
+    fn new(tcp: TcpStream, tls: rustls::Connection, within: Duration) -> Self {
+        let tcp = BufReader::with_capacity(READ_BYTES, tcp);
+        Self { tcp, tls, unread: 0, is_behind: false, within }
     }
 
     /// The TCP connection below.
@@ -92,6 +96,7 @@ impl TlsStream {
 pub(crate) struct TlsListener {
     tcp: TcpListener,
     settings: Arc<ServerConfig>,
+    within: Duration,
 }
 
 impl AsFd for TlsListener {
@@ -103,33 +108,34 @@ impl AsFd for TlsListener {
 impl Connection for TlsStream {
     type Listener = TlsListener;
 
-    fn listen(socket: Socket) -> Result<TlsListener, Failure> {
-        Ok(TlsListener { tcp: socket.into(), settings: security::answering()? })
+    const HAS_KEYS: bool = true;
+
+    fn listen(socket: Socket, prepare: &Prepare) -> Result<TlsListener, Failure> {
+        let within = peer_within(prepare);
+        Ok(TlsListener { tcp: socket.into(), settings: security::answering()?, within })
     }
 
-    fn connected(socket: Socket) -> Result<Self, Failure> {
+    fn connected(socket: Socket, prepare: &Prepare) -> Result<Self, Failure> {
         let name = ServerName::try_from(security::NAME).map_err(io::Error::other);
         let tls = name.and_then(|name| {
             let settings = security::starting().map_err(io::Error::other)?;
             ClientConnection::new(settings, name).map_err(io::Error::other)
         });
-        Ok(Self::new(socket.into(), tls.map_err(system("begin TLS"))?.into()))
+        let tls = tls.map_err(system("begin TLS"))?;
+        Ok(Self::new(socket.into(), tls.into(), peer_within(prepare)))
     }
 
-    fn accept(listener: &TlsListener) -> io::Result<Self> {
-        let (tcp, _) = listener.tcp.accept()?;
+    fn accept(listener: &TlsListener) -> io::Result<(Self, Option<IpAddr>)> {
+        let (tcp, from) = listener.tcp.accept()?;
         let tls =
             ServerConnection::new(Arc::clone(&listener.settings)).map_err(io::Error::other)?;
-        Ok(Self::new(tcp, tls.into()))
+        Ok((Self::new(tcp, tls.into(), listener.within), Some(from.ip())))
     }
 
     fn shake_hands(&mut self, point: &Point) -> io::Result<()> {
-        let tcp = self.tcp();
-        tcp.set_nodelay(point.nodelay.unwrap_or_default())?;
-        tcp.set_read_timeout(Some(PEER_WITHIN))?;
-        tcp.set_write_timeout(Some(PEER_WITHIN))?;
+        self.tcp().set_nodelay(point.nodelay.unwrap_or_default())?;
         self.agree_on_keys().map_err(|error| match is_timeout(&error) {
-            true => io::Error::other("no end of the TLS handshake within 5 s"),
+            true => error,
             false => io::Error::other(format!("the TLS handshake failed: {error}")),
         })
     }
@@ -196,7 +202,7 @@ impl ByteStream for TlsStream {
 
     fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
-        let until = now_ns() + PEER_WITHIN.as_nanos() as u64;
+        let until = now_ns() + self.within.as_nanos() as u64;
         // Nobody rouses the thread any more.
         self.tcp().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {

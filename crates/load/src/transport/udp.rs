@@ -5,7 +5,9 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fabricmark_plan::{Pattern, Point};
-use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, SequenceCounts, SequenceTracker};
+use fabricmark_proto::{
+    DatagramHeader, OPENING_BYTES, Opened, Role, SequenceCounts, SequenceTracker,
+};
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
@@ -17,8 +19,9 @@ pub struct UdpFlow {
     socket: UdpSocket,
     /// Bytes of a payload of the stream.
     payload_bytes: usize,
-    /// The opening of this flow, as a late copy of it may still arrive.
-    opening: Opening,
+    /// The opening of this flow, of which late messages may still arrive.
+    opened: Opened,
+    role: Role,
     next: u64,
     /// Judges a stream's numbers; nothing where payloads are too short to carry one.
     arrivals: Option<SequenceTracker>,
@@ -28,7 +31,7 @@ pub struct UdpFlow {
 
 impl UdpFlow {
     /// A flow over a connected socket whose opening is done.
-    pub fn new(socket: UdpSocket, opening: Opening, point: &Point) -> Self {
+    pub fn new(socket: UdpSocket, opened: Opened, role: Role, point: &Point) -> Self {
         let payload_bytes = point.payload.0 as usize;
         let shortest_bytes =
             point.response.map_or(payload_bytes, |response| payload_bytes.min(response.0 as usize));
@@ -37,7 +40,8 @@ impl UdpFlow {
         Self {
             socket,
             payload_bytes,
-            opening,
+            opened,
+            role,
             next: 0,
             arrivals: tracks.then(|| SequenceTracker::new(bits)),
             is_numbered: DatagramHeader::sequence_bits(shortest_bytes) > 0,
@@ -69,8 +73,8 @@ impl UdpFlow {
     /// Notes the arrival of a datagram of so many bytes, of which `kept` is the beginning; false for
     /// one that is no payload of the stream.
     pub(crate) fn note(&mut self, kept: &[u8], bytes: usize) -> bool {
-        if bytes != self.payload_bytes || (bytes == OPENING_BYTES && self.is_opening(kept)) {
-            self.accept_again(kept);
+        if bytes != self.payload_bytes || (bytes == OPENING_BYTES && self.opened.is_message(kept)) {
+            self.confirm_again(kept);
             return false;
         }
         if let (Some(tracker), Some(header)) = (&mut self.arrivals, DatagramHeader::parse(kept)) {
@@ -79,13 +83,17 @@ impl UdpFlow {
         true
     }
 
-    /// Notes the arrival of whole datagrams; gives those that are payloads of the stream.
-    pub(crate) fn note_all<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) -> Moved {
+    /// Notes the arrival of datagrams, each with its true length; gives those that are payloads of the
+    /// stream.
+    pub(crate) fn note_all<'a>(
+        &mut self,
+        datagrams: impl Iterator<Item = (&'a [u8], usize)>,
+    ) -> Moved {
         let mut moved = Moved::default();
-        for datagram in datagrams {
-            if self.note(datagram, datagram.len()) {
+        for (kept, bytes) in datagrams {
+            if self.note(kept, bytes) {
                 moved.payloads += 1;
-                moved.bytes += datagram.len() as u64;
+                moved.bytes += bytes as u64;
             }
         }
         moved
@@ -106,8 +114,8 @@ impl UdpFlow {
         bytes: usize,
         wanted: usize,
     ) -> Option<Message> {
-        if bytes != wanted || (bytes == OPENING_BYTES && self.is_opening(kept)) {
-            self.accept_again(kept);
+        if bytes != wanted || (bytes == OPENING_BYTES && self.opened.is_message(kept)) {
+            self.confirm_again(kept);
             return None;
         }
         Some(match DatagramHeader::parse(kept) {
@@ -120,18 +128,14 @@ impl UdpFlow {
         })
     }
 
-    /// Whether a datagram begins as the opening does.
-    fn is_opening(&self, kept: &[u8]) -> bool {
-        let opening = self.opening.emit();
-        kept.iter().zip(&opening).all(|(kept, opening)| kept == opening)
-    }
-
-    /// Answers an opening that is repeated because its acceptance was lost, or late.
+    /// Answers a confirmation that is repeated because its answer was lost, or late.
     #[cold]
-    fn accept_again(&self, kept: &[u8]) {
-        if self.is_opening(kept) {
+    fn confirm_again(&self, kept: &[u8]) {
+        if self.role == Role::Answer
+            && let Some(confirmed) = self.opened.answer(kept)
+        {
             // Whoever still waits for it asks again.
-            let _ = self.socket.send(&self.opening.acceptance().emit());
+            let _ = self.socket.send(&confirmed);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, Prepare, Role};
 use fabricmark_units::Nanos;
 
-use crate::support::{QUIC_WAITS, WAITS, prepare, run, token};
+use crate::support::{QUIC_WAITS, WAITS, accept_datagrams, open_datagrams, prepare, run, token};
 
 #[test]
 fn each_burst_is_answered_once_and_recorded_once() {
@@ -104,16 +104,12 @@ fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_no
  {
     let answering = Endpoint::prepare(prepare(Role::Answer, LEVELS)).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), answering.port());
-    let opening = opening(OpeningKind::Open);
     let control = Control::default();
     let report = thread::scope(|scope| {
         let answering = scope.spawn(|| answering.run(None, &control));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(at).unwrap();
-        socket.send(&opening.emit()).unwrap();
-        let mut bytes = [0; OPENING_BYTES];
-        assert_eq!(socket.recv(&mut bytes).unwrap(), OPENING_BYTES);
-        assert_eq!(Opening::parse(&bytes), Some(opening.acceptance()));
+        open_datagrams(&socket, opening());
         // 1 is missing, and late.
         for number in [0, 2, 3, 4, 1, 5] {
             socket.send(&datagram(number)).unwrap();
@@ -136,11 +132,7 @@ fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next
     let control = Control::default();
     let report = thread::scope(|scope| {
         let starting = scope.spawn(|| Endpoint::prepare(start).unwrap().run(Some(at), &control));
-        let mut bytes = [0; OPENING_BYTES];
-        let (_, from) = socket.recv_from(&mut bytes).unwrap();
-        socket.connect(from).unwrap();
-        assert_eq!(Opening::parse(&bytes), Some(opening(OpeningKind::Open)));
-        socket.send(&Opening::parse(&bytes).unwrap().acceptance().emit()).unwrap();
+        accept_datagrams(&socket, opening());
         let hear = |number: u64| {
             let mut heard = [0; OPENING_BYTES];
             // The opening may have been repeated.
@@ -162,6 +154,6 @@ fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next
 }
 
 /// The opening of the flow of [`LEVELS`].
-fn opening(kind: OpeningKind) -> Opening {
-    Opening { kind, run: 1, flow: 0, token: token(LEVELS) }
+fn opening() -> Opening {
+    Opening::new(1, 0, token(LEVELS))
 }

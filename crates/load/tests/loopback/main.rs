@@ -8,6 +8,7 @@ mod pace;
 mod refusals;
 mod rousing;
 mod stamps;
+mod strangers;
 mod support;
 
 use std::net::UdpSocket;

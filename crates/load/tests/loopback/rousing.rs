@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare, Role};
 use fabricmark_units::Nanos;
 
-use crate::support::prepare;
+use crate::support::{accept_datagrams, open_datagrams, prepare};
 
 /// An end of a run that would go on for a minute.
 fn endless(role: Role, levels: &str) -> Prepare {
@@ -17,16 +17,7 @@ fn endless(role: Role, levels: &str) -> Prepare {
 }
 
 fn opening(of: &Prepare) -> Opening {
-    Opening { kind: OpeningKind::Open, run: of.run, flow: 0, token: of.token }
-}
-
-/// Waits for an opening on a datagram socket, accepts it, and keeps to its sender.
-fn accept(socket: &UdpSocket, opening: Opening) {
-    let mut bytes = [0; OPENING_BYTES];
-    let (_, from) = socket.recv_from(&mut bytes).unwrap();
-    assert_eq!(bytes, opening.emit());
-    socket.connect(from).unwrap();
-    socket.send(&opening.acceptance().emit()).unwrap();
+    Opening::new(of.run, 0, of.token)
 }
 
 #[test]
@@ -110,8 +101,7 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
             let answered = scope.spawn(|| answer.run(None, &control));
             let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
             peer.connect(at).unwrap();
-            peer.send(&opening.emit()).unwrap();
-            peer.recv(&mut [0; OPENING_BYTES]).unwrap();
+            open_datagrams(&peer, opening);
             peer.send(&[0; 512]).unwrap();
             // Three were sent, and two of them are lost.
             control.drain(3 * 512, 1_000_000);
@@ -131,7 +121,7 @@ fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
     let report = thread::scope(|scope| {
         let start = Endpoint::prepare(start).unwrap();
         let started = scope.spawn(|| start.run(Some(at), &control));
-        accept(&peer, opening);
+        accept_datagrams(&peer, opening);
         let mut message = [0; 512];
         assert_eq!(peer.recv(&mut message).unwrap(), 512, "the first request has no answer");
         assert_eq!(peer.recv(&mut message).unwrap(), 512, "and so there is a second");

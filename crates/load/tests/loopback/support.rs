@@ -1,11 +1,11 @@
 //! Both ends of a run in one process.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::{Factor, Where, resolve};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 
@@ -32,7 +32,11 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         amount: None,
         token: token(levels),
         address,
+        scope_id: 0,
         port: 0,
+        ports: None,
+        from: Vec::new(),
+        patience_ns: Nanos(0),
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,
@@ -94,3 +98,33 @@ pub const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
 /// How QUIC may wait.
 pub const QUIC_WAITS: [&str; 3] = ["block", "epoll", "spin"];
 pub const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
+
+/// Opens a flow from a datagram socket of the test's own, which is connected.
+pub fn open_datagrams(socket: &UdpSocket, opening: Opening) {
+    let mut bytes = [0; OPENING_BYTES];
+    socket.send(&opening.emit()).unwrap();
+    assert_eq!(socket.recv(&mut bytes).unwrap(), OPENING_BYTES);
+    let accepted = Opening::parse(&bytes).unwrap();
+    assert_eq!(accepted, Opening { cookie: accepted.cookie, ..opening.acceptance() });
+    let confirm = Opening { kind: OpeningKind::Confirm, ..accepted };
+    socket.send(&confirm.emit()).unwrap();
+    assert_eq!(socket.recv(&mut bytes).unwrap(), OPENING_BYTES);
+    let confirmed = Opening { kind: OpeningKind::Confirmed, ..accepted };
+    assert_eq!(Opening::parse(&bytes), Some(confirmed));
+}
+
+/// Accepts a flow at a datagram socket of the test's own, and keeps to its other end.
+pub fn accept_datagrams(socket: &UdpSocket, opening: Opening) {
+    let mut bytes = [0; OPENING_BYTES];
+    let (_, from) = socket.recv_from(&mut bytes).unwrap();
+    assert_eq!(bytes, opening.emit());
+    socket.connect(from).unwrap();
+    let accept = Opening { cookie: 0x5eed, ..opening.acceptance() };
+    socket.send(&accept.emit()).unwrap();
+    let confirm = Opening { kind: OpeningKind::Confirm, ..accept };
+    // The opening may have been repeated.
+    while bytes != confirm.emit() {
+        assert_eq!(socket.recv(&mut bytes).unwrap(), OPENING_BYTES);
+    }
+    socket.send(&Opening { kind: OpeningKind::Confirmed, ..accept }.emit()).unwrap();
+}

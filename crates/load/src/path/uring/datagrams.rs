@@ -55,8 +55,9 @@ impl Flow for UringDatagrams {
             self.channel.await_arrival()?;
             self.channel.is_over = false;
             let Channel { ring, arrived, .. } = &mut self.channel;
-            let datagrams =
-                arrived.iter().map(|arrival| ring.arrived(arrival.place, arrival.bytes));
+            let datagrams = arrived
+                .iter()
+                .map(|arrival| (ring.arrived(arrival.place, arrival.bytes), arrival.bytes));
             let moved = self.udp.note_all(datagrams);
             arrived.drain(..).for_each(|arrival| ring.give_back(arrival.place));
             if moved.payloads > 0 {

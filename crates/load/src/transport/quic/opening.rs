@@ -1,62 +1,142 @@
 //! How a QUIC connection and its stream come about.
+//!
+//! Nobody else's address can be flooded: until the other end has shown that it receives what is sent
+//! there, quinn-proto sends at most three times the bytes that came from it (RFC 9000, section 8.1), and
+//! that is only the handshake, since the stream waits for the opening. A Retry would cost each connection
+//! one more round trip.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use fabricmark_plan::Point;
-use fabricmark_proto::Failure;
+use fabricmark_proto::{Failure, Opening, Prepare};
 use quinn_proto::{Dir, ServerConfig};
 use socket2::Socket;
 
 use super::port::Port;
 use super::{QuicStream, failed, settings};
+use crate::clock::now_ns;
 use crate::control::Control;
-use crate::sockets::{peer, system};
+use crate::opening::{CANDIDATES_MAX, Hearing, in_time};
+use crate::sockets::{peer, peer_within, system};
 use crate::transport::{is_timeout, security};
 
 /// What accepts connections.
-pub(crate) struct QuicListener {
+pub(crate) struct QuicListener<'a> {
     socket: Rc<UdpSocket>,
     port: Rc<RefCell<Port>>,
+    prepare: &'a Prepare,
+    within: Duration,
 }
 
-impl QuicListener {
+/// A connection that may open a flow; its calls do not wait.
+struct Candidate {
+    stream: QuicStream,
+    has_stream: bool,
+    hearing: Hearing,
+    /// When its time is over.
+    ends_ns: u64,
+}
+
+impl Candidate {
+    /// What it opens, as soon as it has said so.
+    fn advance(&mut self) -> io::Result<Option<Opening>> {
+        if !self.has_stream {
+            self.stream.accept()?;
+            self.has_stream = true;
+        }
+        self.hearing.hear(&mut self.stream)
+    }
+}
+
+impl<'a> QuicListener<'a> {
     /// From a socket that is bound.
-    pub(crate) fn new(socket: Socket, settings: Arc<ServerConfig>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        socket: Socket,
+        settings: Arc<ServerConfig>,
+        prepare: &'a Prepare,
+    ) -> Result<Self, Failure> {
         let socket = Rc::new(UdpSocket::from(socket));
         let port = Port::new(Rc::clone(&socket), Some(settings)).map_err(system("set QUIC up"))?;
-        Ok(Self { socket, port: Rc::new(RefCell::new(port)) })
+        let port = Rc::new(RefCell::new(port));
+        Ok(Self { socket, port, prepare, within: peer_within(prepare) })
+    }
+
+    /// Waits for a connection that opens this flow. One that opens another, or none, is closed, and one
+    /// that says nothing waits beside the others.
+    pub(crate) fn admit(&self, opening: Opening, control: &Control) -> Result<QuicStream, Failure> {
+        self.port.borrow_mut().keep(true);
+        let mut candidates: VecDeque<Candidate> = VecDeque::new();
+        let admitted = 'admitted: loop {
+            control.check()?;
+            for _ in 0..candidates.len() {
+                let Some(mut candidate) = candidates.pop_front() else { break };
+                match candidate.advance() {
+                    Ok(Some(heard)) if heard == opening => break 'admitted candidate.stream,
+                    Err(error) if is_timeout(&error) && now_ns() < candidate.ends_ns => {
+                        candidates.push_back(candidate);
+                    }
+                    _ => {}
+                }
+            }
+            match self.begin() {
+                Ok(mut stream) => {
+                    stream.set_wait(false);
+                    if candidates.len() == CANDIDATES_MAX {
+                        candidates.pop_front();
+                    }
+                    let ends_ns = now_ns() + self.within.as_nanos() as u64;
+                    let (has_stream, hearing) = (false, Hearing::default());
+                    candidates.push_back(Candidate { stream, has_stream, hearing, ends_ns });
+                }
+                Err(error) if is_timeout(&error) => {}
+                // A handshake that fails at its first datagram is a stranger's.
+                Err(error) if error.raw_os_error().is_none() => {}
+                Err(error) => return Err(system("accept a connection")(error)),
+            }
+        };
+        drop(candidates);
+        self.port.borrow_mut().keep(false);
+        Ok(admitted)
     }
 
     /// Accepts a connection and its stream; [`io::ErrorKind::WouldBlock`] when nobody connects.
-    pub(crate) fn accept(&self) -> io::Result<QuicStream> {
-        let (handle, connection) = {
-            let port = &mut *self.port.borrow_mut();
-            if port.incoming.is_empty() {
-                port.wait(Control::LOOK_EVERY)?;
-                // What comes late for a connection that is closed is of no use.
-                port.receive(Instant::now(), |_, _| {})?;
-            }
-            let incoming = port.incoming.pop_front().ok_or(io::ErrorKind::WouldBlock)?;
-            let mut contents = Vec::new();
-            match port.endpoint.accept(incoming, Instant::now(), &mut contents, None) {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if let Some(transmit) = &error.response {
-                        port.answer(transmit, contents)?;
-                    }
-                    return Err(failed(error.cause));
-                }
-            }
-        };
-        let mut stream = QuicStream::new(&self.socket, &self.port, handle, connection);
-        let opened = |stream: &mut QuicStream| stream.connection.streams().accept(Dir::Bi);
-        stream.until(|stream| Ok(opened(stream))).map_err(in_time)?;
+    pub(crate) fn accept(&self, control: &Control) -> io::Result<QuicStream> {
+        let mut stream = self.begin()?;
+        in_time("no stream came", self.within, control, || stream.accept())
+            .map_err(io::Error::other)?;
         Ok(stream)
+    }
+
+    /// Begins a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
+    /// asks for one. A stranger gets no answer.
+    fn begin(&self) -> io::Result<QuicStream> {
+        let port = &mut *self.port.borrow_mut();
+        if port.incoming.is_empty() {
+            port.wait(Control::LOOK_EVERY)?;
+            port.receive(Instant::now(), |_, event| Some(event))?;
+        }
+        let incoming = port.incoming.pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+        if !self.prepare.admits(incoming.remote_address().ip()) {
+            port.endpoint.ignore(incoming);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut contents = Vec::new();
+        match port.endpoint.accept(incoming, Instant::now(), &mut contents, None) {
+            Ok((handle, connection)) => {
+                Ok(QuicStream::new(&self.socket, &self.port, handle, connection, self.within))
+            }
+            Err(error) => {
+                if let Some(transmit) = &error.response {
+                    port.answer(transmit, contents)?;
+                }
+                Err(failed(error.cause))
+            }
+        }
     }
 
     /// Takes datagrams of this connection's other end only, and is told when it is gone.
@@ -65,32 +145,35 @@ impl QuicListener {
     }
 }
 
+impl QuicStream {
+    /// Waits for the stream that the other end opens.
+    fn accept(&mut self) -> io::Result<()> {
+        self.until(|stream| Ok(stream.connection.streams().accept(Dir::Bi).map(drop)))
+    }
+}
+
 /// Connects a socket to the other end, and opens a stream.
 pub(crate) fn connect(
     socket: Socket,
     peer_at: SocketAddr,
-    point: &Point,
+    prepare: &Prepare,
+    control: &Control,
 ) -> Result<QuicStream, Failure> {
     let socket = Rc::new(UdpSocket::from(socket));
+    let unconnected = format!("cannot connect to {peer_at}");
     // A connected socket is told that nobody is there (udp(7)).
-    socket.connect(peer_at).map_err(peer(format!("cannot connect to {peer_at}")))?;
+    socket.connect(peer_at).map_err(peer(&unconnected))?;
     let mut port = Port::new(Rc::clone(&socket), None).map_err(system("set QUIC up"))?;
-    let settings = settings::starting(point)?;
+    let settings = settings::starting(&prepare.point)?;
     let begun = port.endpoint.connect(Instant::now(), settings, peer_at, security::NAME);
     let (handle, connection) = begun.map_err(io::Error::other).map_err(system("begin QUIC"))?;
-    let mut stream = QuicStream::new(&socket, &Rc::new(RefCell::new(port)), handle, connection);
+    let port = Rc::new(RefCell::new(port));
+    let within = peer_within(prepare);
+    let mut stream = QuicStream::new(&socket, &port, handle, connection, within);
     let opened = |stream: &mut QuicStream| match stream.connection.is_handshaking() {
         true => None,
         false => stream.connection.streams().open(Dir::Bi),
     };
-    let opened = stream.until(|stream| Ok(opened(stream))).map_err(in_time);
-    opened.map_err(peer(format!("cannot connect to {peer_at}")))?;
+    in_time(&unconnected, within, control, || stream.until(|stream| Ok(opened(stream))))?;
     Ok(stream)
-}
-
-fn in_time(error: io::Error) -> io::Error {
-    match is_timeout(&error) {
-        true => io::Error::other("no end of the QUIC handshake within 5 s"),
-        false => error,
-    }
 }

@@ -31,13 +31,17 @@ thread_local! {
 /// Datagrams cut from one buffer: as many as quinn, the library's own driver, hands over at once.
 const SEGMENTS_MAX: usize = 10;
 
-/// A socket that several connections may use, one at a time.
+/// A socket that several connections use: one at a time, except while [`Port::keep`] says that they share
+/// it.
 pub(crate) struct Port {
     socket: Rc<UdpSocket>,
     offload: UdpSocketState,
     pub(super) endpoint: Endpoint,
     /// Connections that others asked for.
     pub(super) incoming: VecDeque<Incoming>,
+    /// What arrived for connections other than the one that was served then; nothing is kept where there
+    /// is only one.
+    kept: Option<Vec<(ConnectionHandle, ConnectionEvent)>>,
     /// Whether the kernel was told that nobody is at the other end (ICMP).
     pub(super) is_refused: bool,
     /// What the socket had no room for yet.
@@ -59,6 +63,7 @@ impl Port {
             socket,
             offload,
             incoming: VecDeque::new(),
+            kept: None,
             is_refused: false,
             unsent: None,
             to_send: Vec::new(),
@@ -117,11 +122,23 @@ impl Port {
         }
     }
 
-    /// Takes what has arrived, one call's worth; says whether there was anything.
+    /// Whether to keep what arrives for connections that are not served at the moment.
+    pub(super) fn keep(&mut self, does_keep: bool) {
+        self.kept = does_keep.then(Vec::new);
+    }
+
+    /// Gives what was kept for a connection.
+    pub(super) fn kept_for(&mut self, handle: ConnectionHandle) -> Vec<ConnectionEvent> {
+        let Some(kept) = &mut self.kept else { return Vec::new() };
+        kept.extract_if(.., |(whose, _)| *whose == handle).map(|(_, event)| event).collect()
+    }
+
+    /// Takes what has arrived, one call's worth; says whether there was anything. `take` gives back what
+    /// is for another connection.
     pub(super) fn receive(
         &mut self,
         now: Instant,
-        take: impl FnMut(ConnectionHandle, ConnectionEvent),
+        take: impl FnMut(ConnectionHandle, ConnectionEvent) -> Option<ConnectionEvent>,
     ) -> io::Result<bool> {
         RECEIVED.with_borrow_mut(|buffers| self.receive_into(buffers, now, take))
     }
@@ -130,7 +147,7 @@ impl Port {
         &mut self,
         received: &mut [u8],
         now: Instant,
-        mut take: impl FnMut(ConnectionHandle, ConnectionEvent),
+        mut take: impl FnMut(ConnectionHandle, ConnectionEvent) -> Option<ConnectionEvent>,
     ) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); BATCH];
         let count = {
@@ -157,7 +174,11 @@ impl Port {
                 let event =
                     self.endpoint.handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut contents);
                 match event {
-                    Some(DatagramEvent::ConnectionEvent(handle, event)) => take(handle, event),
+                    Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                        if let (Some(event), Some(kept)) = (take(handle, event), &mut self.kept) {
+                            kept.push((handle, event));
+                        }
+                    }
                     Some(DatagramEvent::NewConnection(incoming)) => {
                         self.incoming.push_back(incoming);
                     }

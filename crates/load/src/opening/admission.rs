@@ -1,0 +1,126 @@
+//! The answering end of flows over connections. It may stand where anybody can connect: a connection that
+//! says something else than the opening that is awaited is closed, and one that says nothing waits
+//! beside the others.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use fabricmark_proto::{Failure, Opening, Prepare};
+use rustix::event::{PollFd, PollFlags};
+use socket2::SockRef;
+
+use super::{Connection, Hearing, Listener, opening, poll_briefly, set_stream};
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::sockets::{peer_within, set_wait, system};
+use crate::transport::is_timeout;
+
+/// Connections whose opening is awaited at once; beyond that the oldest is closed. The starting end opens
+/// its flows one after the other, so that only one of them is its own.
+pub(crate) const CANDIDATES_MAX: usize = 16;
+
+/// A connection that may open a flow; its calls do not wait.
+struct Candidate<C> {
+    connection: C,
+    has_keys: bool,
+    hearing: Hearing,
+    /// When its time is over.
+    ends_ns: u64,
+}
+
+impl<C: Connection> Candidate<C> {
+    fn new(connection: C, prepare: &Prepare) -> Result<Self, Failure> {
+        set_stream(&connection, &prepare.point)?;
+        let socket = SockRef::from(&connection);
+        socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
+        let ends_ns = now_ns() + peer_within(prepare).as_nanos() as u64;
+        Ok(Self { connection, has_keys: false, hearing: Hearing::default(), ends_ns })
+    }
+
+    /// What it opens, as soon as it has said so.
+    fn advance(&mut self, prepare: &Prepare) -> io::Result<Option<Opening>> {
+        if !self.has_keys {
+            self.connection.shake_hands(&prepare.point)?;
+            self.has_keys = true;
+        }
+        self.hearing.hear(&mut self.connection)
+    }
+
+    /// Accepts the flow that it opened.
+    fn admit(mut self, opening: Opening, prepare: &Prepare) -> io::Result<Result<C, Failure>> {
+        // So few bytes find room at once.
+        self.connection.write_all(&opening.acceptance().emit())?;
+        let socket = SockRef::from(&self.connection);
+        socket.set_nonblocking(false)?;
+        let is_set = set_wait(&socket, &prepare.point);
+        Ok(is_set.map(|()| self.connection))
+    }
+}
+
+/// Waits for every flow of a run to open.
+pub(crate) fn accept_all<C: Connection>(
+    listener: &Listener<'_, C>,
+    control: &Control,
+) -> Result<Vec<C>, Failure> {
+    let mut candidates = VecDeque::new();
+    let flows = 0..listener.prepare.point.flows;
+    flows.map(|flow| accept(listener, &mut candidates, flow, control)).collect()
+}
+
+fn accept<C: Connection>(
+    listener: &Listener<'_, C>,
+    candidates: &mut VecDeque<Candidate<C>>,
+    flow: u32,
+    control: &Control,
+) -> Result<C, Failure> {
+    let prepare = listener.prepare;
+    let opening = opening(prepare, flow);
+    loop {
+        control.check()?;
+        for _ in 0..candidates.len() {
+            let Some(mut candidate) = candidates.pop_front() else { break };
+            match candidate.advance(prepare) {
+                Ok(Some(heard)) if heard == opening => {
+                    // One that left meanwhile is no flow.
+                    if let Ok(admitted) = candidate.admit(opening, prepare) {
+                        return admitted;
+                    }
+                }
+                Err(error) if is_timeout(&error) && now_ns() < candidate.ends_ns => {
+                    candidates.push_back(candidate);
+                }
+                _ => {}
+            }
+        }
+        let fds = candidates.iter().map(|candidate| candidate.connection.as_fd());
+        if !is_ready(listener, fds).map_err(system("wait for a connection"))? {
+            continue;
+        }
+        match listener.accept() {
+            Ok(connection) => {
+                if candidates.len() == CANDIDATES_MAX {
+                    candidates.pop_front();
+                }
+                // A socket whose other end is gone may take no options.
+                candidates.extend(Candidate::new(connection, prepare));
+            }
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(system("accept a connection")(error)),
+        }
+    }
+}
+
+/// Waits a short time for a connection, or for one of these to say more; whether somebody connects.
+fn is_ready<'fd, C: Connection>(
+    listener: &'fd Listener<'_, C>,
+    candidates: impl Iterator<Item = BorrowedFd<'fd>>,
+) -> io::Result<bool> {
+    let asked = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let mut asked: Vec<PollFd<'_>> =
+        std::iter::once(PollFd::new(&listener.listener, PollFlags::IN))
+            .chain(candidates.map(asked))
+            .collect();
+    poll_briefly(&mut asked)?;
+    Ok(!asked[0].revents().is_empty())
+}

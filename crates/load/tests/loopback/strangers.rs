@@ -1,0 +1,365 @@
+//! An answering end that stands where anybody can connect.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_load::{Control, Endpoint};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_units::Nanos;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{open_datagrams, prepare};
+
+const PEER: [u8; 4] = [127, 0, 0, 1];
+const STRANGER: [u8; 4] = [127, 0, 0, 2];
+
+/// A socket of the test's own at one of these addresses.
+fn from(host: [u8; 4], kind: Type) -> Socket {
+    let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
+    socket.bind(&SocketAddr::from((host, 0)).into()).unwrap();
+    socket
+}
+
+fn connection(host: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = from(host, Type::STREAM);
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+fn datagrams(host: [u8; 4], to: SocketAddr) -> UdpSocket {
+    let socket = from(host, Type::DGRAM);
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+/// Whether the other end has closed a connection, whether or not it read what was said, or said why.
+fn is_closed(mut connection: &TcpStream) -> bool {
+    match connection.read_to_end(&mut Vec::new()) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+/// Carries a run out at whose answering end strangers are before the starting end begins; says whether
+/// both ends have a result.
+fn run_among<T>(levels: &str, admits: &[IpAddr], strangers: impl Fn(SocketAddr) -> T) {
+    let answer = Prepare { from: admits.to_vec(), ..prepare(Role::Answer, levels) };
+    let answering = Endpoint::prepare(answer).unwrap();
+    let starting = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+    let peer = SocketAddr::from((PEER, answering.port()));
+    let control = Control::default();
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answering.run(None, &control));
+        let _strangers = strangers(peer);
+        let start = starting.run(Some(peer), &Control::default());
+        match &start {
+            Ok(report) => control.drain(report.counts.bytes, 20_000_000),
+            Err(_) => control.give_up(),
+        }
+        let answer = answering.join().unwrap();
+        match (start, answer) {
+            (Ok(start), Ok(answer)) => {
+                assert!(start.counts.calls > 0, "{levels}");
+                assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
+            }
+            (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
+        }
+    });
+}
+
+#[test]
+fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
+    for transport in ["tcp", "mptcp", "tls"] {
+        for pattern in ["exchange flows=3", "connect-exchange"] {
+            let levels = format!("pattern={pattern} transport={transport}");
+            run_among(&levels, &[], |at| {
+                let silent: Vec<TcpStream> = (0..20).map(|_| connection(STRANGER, at)).collect();
+                let mut wrong = connection(STRANGER, at);
+                let opening = Opening::new(1, 0, [0xff; 16]);
+                wrong.write_all(&opening.emit()).unwrap();
+                let mut other = connection(PEER, at);
+                other
+                    .write_all(b"GET / HTTP/1.1\r\nHost: somebody\r\n\r\n and more of it")
+                    .unwrap();
+                assert!(is_closed(&wrong) && is_closed(&other), "{levels}");
+                silent
+            });
+        }
+    }
+}
+
+#[test]
+fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
+    for transport in ["tcp", "mptcp", "tls"] {
+        for pattern in ["exchange", "connect-exchange"] {
+            let levels = format!("pattern={pattern} transport={transport}");
+            run_among(&levels, &["::ffff:127.0.0.1".parse().unwrap()], |at| {
+                assert!(is_closed(&connection(STRANGER, at)), "{levels}");
+            });
+        }
+    }
+}
+
+#[test]
+fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
+    for pattern in ["exchange flows=2", "connect-exchange"] {
+        let levels = format!("pattern={pattern} transport=quic");
+        run_among(&levels, &[], |at| {
+            datagrams(STRANGER, at).send(&[0xc0; 1200]).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
+    let levels = "pattern=exchange transport=quic";
+    let silent = Prepare { token: [1; 16], ..prepare(Role::Start, levels) };
+    let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
+    let at = SocketAddr::from((PEER, answering.port()));
+    let control = Control::default();
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answering.run(None, &control));
+        // Its opening has a wrong token, and is closed; the next one's is right.
+        let wrong = Endpoint::prepare(silent).unwrap().run(Some(at), &Control::default());
+        assert!(matches!(wrong, Err(Failure::Peer(_))), "{wrong:?}");
+        let right = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+        let start = right.run(Some(at), &Control::default()).unwrap();
+        let answer = answering.join().unwrap().unwrap();
+        assert_eq!(start.counts.calls, answer.counts.calls);
+    });
+}
+
+#[test]
+fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
+    let levels = "pattern=exchange transport=quic";
+    let answer = Prepare { from: vec![IpAddr::from(STRANGER)], ..prepare(Role::Answer, levels) };
+    let answering = Endpoint::prepare(answer).unwrap();
+    let at = SocketAddr::from((PEER, answering.port()));
+    let (control, start_control) = (Control::default(), Control::default());
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answering.run(None, &control));
+        let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+        let starting = scope.spawn(|| start.run(Some(at), &start_control));
+        let source = format!("{levels} source=127.0.0.2");
+        let right =
+            Prepare { token: prepare(Role::Start, levels).token, ..prepare(Role::Start, &source) };
+        let right = Endpoint::prepare(right).unwrap().run(Some(at), &Control::default()).unwrap();
+        let answer = answering.join().unwrap().unwrap();
+        assert_eq!(right.counts.calls, answer.counts.calls);
+        start_control.give_up();
+        let given_up = starting.join().unwrap();
+        assert!(given_up.is_err(), "{given_up:?}");
+    });
+}
+
+#[test]
+fn a_flow_of_datagrams_opens_to_nobody_who_does_not_return_the_cookie() {
+    let answer = prepare(Role::Answer, "pattern=stream transport=udp direction=reverse");
+    let opening = Opening::new(answer.run, 0, answer.token);
+    let answering = Endpoint::prepare(answer).unwrap();
+    let at = SocketAddr::from((PEER, answering.port()));
+    let control = Control::default();
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answering.run(None, &control));
+        let victim = datagrams(STRANGER, at);
+        let peer = datagrams(PEER, at);
+        let mut bytes = [0; 2 * OPENING_BYTES];
+        victim.send(&opening.emit()).unwrap();
+        assert_eq!(victim.recv(&mut bytes).unwrap(), OPENING_BYTES);
+        // The cookie of another address is no help.
+        peer.send(&opening.emit()).unwrap();
+        assert_eq!(peer.recv(&mut bytes).unwrap(), OPENING_BYTES);
+        let accepted = Opening::parse(&bytes[..OPENING_BYTES]).unwrap();
+        let confirm = Opening { kind: OpeningKind::Confirm, ..accepted };
+        victim.send(&confirm.emit()).unwrap();
+        open_datagrams(&peer, opening);
+        // The stream goes to the peer, and nothing more to the victim.
+        assert_eq!(peer.recv(&mut [0; 600]).unwrap(), 512);
+        victim.set_nonblocking(true).unwrap();
+        assert_eq!(victim.recv(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        control.give_up();
+        let _ = answering.join().unwrap();
+    });
+}
+
+#[test]
+fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
+    for path in ["copy", "trunc", "mmsg", "gso", "io-uring"] {
+        // As long as a message of the opening, shorter, and longer.
+        for payload in [48, 16, 512] {
+            let levels = format!("pattern=stream transport=udp path={path} payload={payload}");
+            let answer = prepare(Role::Answer, &levels);
+            let opening = Opening::new(answer.run, 0, answer.token);
+            let answering = Endpoint::prepare(answer).unwrap();
+            let at = SocketAddr::from((PEER, answering.port()));
+            let control = Control::default();
+            let report = thread::scope(|scope| {
+                let answering = scope.spawn(|| answering.run(None, &control));
+                let stranger = datagrams(STRANGER, at);
+                stranger.send(&vec![0; payload]).unwrap();
+                let peer = datagrams(PEER, at);
+                let mut bytes = [0; OPENING_BYTES];
+                peer.send(&opening.emit()).unwrap();
+                peer.recv(&mut bytes).unwrap();
+                let accepted = Opening::parse(&bytes).unwrap();
+                let confirm = Opening { kind: OpeningKind::Confirm, ..accepted }.emit();
+                let confirmed = Opening { kind: OpeningKind::Confirmed, ..accepted };
+                for _ in 0..3 {
+                    peer.send(&confirm).unwrap();
+                    peer.recv(&mut bytes).unwrap();
+                    assert_eq!(Opening::parse(&bytes), Some(confirmed), "{levels}");
+                }
+                peer.send(&opening.emit()).unwrap();
+                peer.send(&vec![0; payload]).unwrap();
+                control.drain(2 * payload as u64, 20_000_000);
+                answering.join().unwrap().unwrap()
+            });
+            assert_eq!((report.counts.calls, report.counts.bytes), (1, payload as u64), "{levels}");
+        }
+    }
+}
+
+#[test]
+fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
+    let answer = prepare(Role::Answer, "pattern=stream transport=udp");
+    let opening = Opening::new(answer.run, 0, answer.token);
+    let answer = Prepare { from: vec![PEER.into()], ..answer };
+    let answering = Endpoint::prepare(answer).unwrap();
+    let at = SocketAddr::from((PEER, answering.port()));
+    let control = Control::default();
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answering.run(None, &control));
+        let stranger = datagrams(STRANGER, at);
+        stranger.send(&opening.emit()).unwrap();
+        open_datagrams(&datagrams(PEER, at), opening);
+        stranger.set_nonblocking(true).unwrap();
+        let said = stranger.recv(&mut [0; OPENING_BYTES]).unwrap_err();
+        // The port is the peer's alone by now.
+        assert!([ErrorKind::WouldBlock, ErrorKind::ConnectionRefused].contains(&said.kind()));
+        control.drain(0, 0);
+        answering.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
+    let start = prepare(Role::Start, "pattern=connect-exchange transport=tcp");
+    let opening = Opening::new(start.run, 0, start.token);
+    let start = Prepare { duration_ns: Nanos::from_secs(600), ..start };
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    thread::scope(|scope| {
+        let start = Endpoint::prepare(start).unwrap();
+        let started = scope.spawn(|| start.run(Some(at), &Control::default()));
+        let (mut first, _) = peer.accept().unwrap();
+        first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+        first.write_all(&opening.acceptance().emit()).unwrap();
+        // It takes the request, and says nothing more.
+        let (mut exchange, _) = peer.accept().unwrap();
+        exchange.read_exact(&mut [0; 512]).unwrap();
+        let ended = started.join().unwrap().unwrap_err().to_string();
+        assert!(ended.contains("the other end was silent for 5s"), "{ended}");
+    });
+}
+
+#[test]
+fn an_abort_ends_an_asking_end_in_mid_exchange() {
+    let start = prepare(Role::Start, "pattern=connect-exchange transport=tcp");
+    let opening = Opening::new(start.run, 0, start.token);
+    let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    let control = Control::default();
+    thread::scope(|scope| {
+        let start = Endpoint::prepare(start).unwrap();
+        let started = scope.spawn(|| start.run(Some(at), &control));
+        let (mut first, _) = peer.accept().unwrap();
+        first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+        first.write_all(&opening.acceptance().emit()).unwrap();
+        let (mut exchange, _) = peer.accept().unwrap();
+        exchange.read_exact(&mut [0; 512]).unwrap();
+        control.give_up();
+        assert_eq!(started.join().unwrap(), Err(Failure::Aborted));
+    });
+}
+
+#[test]
+fn an_abort_ends_a_starting_end_whose_patient_opening_nobody_answers() {
+    for transport in ["tcp", "tls", "udp", "quic"] {
+        let start = prepare(Role::Start, &format!("pattern=stream transport={transport}"));
+        let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let silent = UdpSocket::bind(at).unwrap();
+        let control = Control::default();
+        thread::scope(|scope| {
+            let start = Endpoint::prepare(start).unwrap();
+            let started = scope.spawn(|| start.run(Some(at), &control));
+            match transport {
+                "udp" | "quic" => drop(silent.recv(&mut [0; 2000]).unwrap()),
+                _ => listener.accept().unwrap().0.read_exact(&mut [0; 8]).unwrap(),
+            }
+            control.give_up();
+            let ended = started.join().unwrap();
+            assert!(ended.is_err(), "{transport}");
+        });
+    }
+}
+
+#[test]
+fn an_answering_end_takes_the_first_free_port_of_its_range() {
+    for (transport, kind) in [("tcp", Type::STREAM), ("udp flows=2", Type::DGRAM)] {
+        let taken = from(PEER, kind);
+        if kind == Type::STREAM {
+            taken.listen(1).unwrap();
+        }
+        let first = taken.local_addr().unwrap().as_socket().unwrap().port();
+        let within = |last| Prepare {
+            ports: Some((first, last)),
+            ..prepare(Role::Answer, &format!("pattern=stream transport={transport}"))
+        };
+        let Err(Failure::Missing(said)) = Endpoint::prepare(within(first)).map(drop) else {
+            panic!("{transport}: port {first} was free")
+        };
+        assert!(said.contains(&format!("no port from {first} to {first}")), "{said}");
+        let last = first.saturating_add(50);
+        let one = Endpoint::prepare(within(last)).unwrap();
+        let two = Endpoint::prepare(within(last)).unwrap();
+        assert!(one.port() > first && two.port() > one.port(), "{transport}");
+        assert!(two.port() <= last, "{transport}");
+    }
+}
+
+#[test]
+fn what_is_no_range_of_ports_is_refused() {
+    for ports in [(0, 5), (6, 5)] {
+        let answer = prepare(Role::Answer, "pattern=stream transport=tcp");
+        let refused = Endpoint::prepare(Prepare { ports: Some(ports), ..answer }).unwrap_err();
+        assert!(matches!(refused, Failure::Protocol(_)), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_patient_end_waits_longer_than_a_peer_is_late() {
+    let levels = "pattern=exchange transport=udp";
+    let start = Prepare { patience_ns: Nanos::from_secs(60), ..prepare(Role::Start, levels) };
+    let opening = Opening::new(start.run, 0, start.token);
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    let control = Control::default();
+    let report = thread::scope(|scope| {
+        let start = Endpoint::prepare(start).unwrap();
+        let started = scope.spawn(|| start.run(Some(at), &control));
+        crate::support::accept_datagrams(&peer, opening);
+        let mut message = [0; 512];
+        assert_eq!(peer.recv(&mut message).unwrap(), 512);
+        // Without patience the request is lost after 0.2 s, and there is a second.
+        peer.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+        assert_eq!(peer.recv(&mut [0; 512]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        peer.send(&message).unwrap();
+        started.join().unwrap().unwrap()
+    });
+    assert_eq!((report.counts.calls, report.lost_round_trips), (1, 0));
+}
