@@ -1,0 +1,113 @@
+//! What stands between two hosts that want to talk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustls::{AlertDescription, CertificateError};
+use thiserror::Error;
+
+/// Why there is no key, no list of trusted keys, or no connection.
+#[derive(Debug, Error)]
+pub enum TrustError {
+    /// The environment names no folder for settings.
+    #[error("neither XDG_CONFIG_HOME nor HOME is set: name the key file")]
+    NoHome,
+    /// This host has no key yet.
+    #[error("there is no key at {}: fabricmark agent --new-key makes one", .0.display())]
+    NoKey(PathBuf),
+    /// A new key would take the place of an old one.
+    #[error("{} exists and is not overwritten: remove it first if no host shall know it any more", .0.display())]
+    KeyExists(PathBuf),
+    /// Others than its owner may read the key, or change a file that decides who is trusted.
+    #[error("{} is open to others: run chmod {mode} {}", path.display(), path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// What chmod(1) is told to mend it.
+        mode: &'static str,
+    },
+    /// The file holds no certificate with its private key.
+    #[error("{} is not a key file: {why}", path.display())]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file is far larger than it can be in earnest.
+    #[error("{} has more than {max} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most that is read, in bytes.
+        max: u64,
+    },
+    /// A line of the file of trusted keys is none.
+    #[error("{}, line {line}: {why}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A name that no host has, see [`crate::HostName`].
+    #[error("a host name has 1 to 64 letters, digits and signs of ASCII, not {0:?}")]
+    BadName(String),
+    /// The system refuses.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The other end's key is not among those trusted here.
+    #[error("this host does not know its key: run fabricmark pair on both hosts")]
+    Stranger,
+    /// The other end does not trust the key of this host.
+    #[error("it does not know this host's key: run fabricmark pair on both hosts")]
+    StrangerThere,
+    /// The other end proved its key but speaks another protocol, or did not finish the handshake.
+    #[error("it does not speak {}", String::from_utf8_lossy(crate::PROTOCOL))]
+    OtherProtocol,
+    /// Anything else that ends a TLS connection or its preparation.
+    #[error("TLS: {0}")]
+    Tls(rustls::Error),
+    /// No key could be made.
+    #[error("cannot make a key: {0}")]
+    Generate(String),
+}
+
+impl TrustError {
+    /// The error of a system call on `path`.
+    pub(crate) fn file(doing: &'static str, path: &Path, source: io::Error) -> TrustError {
+        TrustError::File { doing, path: path.to_owned(), source }
+    }
+
+    /// What rustls wrapped into an error of reading or writing; `None` where the error is the socket's.
+    pub fn from_io(error: &io::Error) -> Option<TrustError> {
+        let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(TrustError::from(inner.clone()))
+    }
+}
+
+/// A refusal is told from other errors. Both ends name it: the refusing one by the error of its
+/// verifier, the other by the alert that rustls sends for that error, `access_denied` ("a valid
+/// certificate was received, but access control was applied": RFC 8446, section 6.2).
+impl From<rustls::Error> for TrustError {
+    fn from(error: rustls::Error) -> TrustError {
+        match error {
+            rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+                TrustError::Stranger
+            }
+            rustls::Error::AlertReceived(AlertDescription::AccessDenied) => {
+                TrustError::StrangerThere
+            }
+            error => TrustError::Tls(error),
+        }
+    }
+}

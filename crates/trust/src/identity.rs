@@ -1,0 +1,159 @@
+//! The key of a host and the file that keeps it.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{env, fmt};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ED25519};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+
+use crate::{Fingerprint, TrustError};
+
+/// The subject of every certificate. It says nothing about a host: a host is its fingerprint.
+pub(crate) const SUBJECT: &str = "fabricmark";
+
+/// Largest key file, in bytes: an Ed25519 certificate with its key takes some 700.
+const FILE_MAX: u64 = 64 * 1024;
+
+/// A host's key pair, Ed25519 (RFC 8032: its signatures need no randomness), in a certificate that it
+/// signed itself. The certificate is a container: nobody reads its dates, which are rcgen's 1975 to
+/// 4096.
+pub struct Identity {
+    private_key: PrivatePkcs8KeyDer<'static>,
+    certified: Arc<CertifiedKey>,
+    fingerprint: Fingerprint,
+}
+
+impl Identity {
+    /// A new key pair from the system's random numbers.
+    pub fn generate() -> Result<Identity, TrustError> {
+        let failed = |error: rcgen::Error| TrustError::Generate(error.to_string());
+        let pair = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
+        let mut subject = CertificateParams::new([SUBJECT.to_owned()]).map_err(failed)?;
+        subject.distinguished_name.push(DnType::CommonName, SUBJECT);
+        let certificate = subject.self_signed(&pair).map_err(failed)?;
+        let private_key = PrivatePkcs8KeyDer::from(pair.serialize_der());
+        Ok(Identity::from_der(certificate.der().clone(), private_key)?)
+    }
+
+    /// Refuses a key that is not the certificate's.
+    fn from_der(
+        certificate: CertificateDer<'static>,
+        private_key: PrivatePkcs8KeyDer<'static>,
+    ) -> Result<Identity, rustls::Error> {
+        let fingerprint = Fingerprint::of(&certificate);
+        let key = private_key.clone_key().into();
+        let certified = CertifiedKey::from_der(vec![certificate], key, &default_provider())?;
+        Ok(Identity { private_key, certified: Arc::new(certified), fingerprint })
+    }
+
+    /// Writes the certificate and the private key in PEM to a new file that only its owner may read,
+    /// in a folder that is made for its owner alone where it is missing. An existing file is left as
+    /// it is: [`TrustError::KeyExists`].
+    pub fn save_new(&self, path: &Path) -> Result<(), TrustError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| TrustError::file("make the folder", folder, error))?;
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => TrustError::KeyExists(path.to_owned()),
+            _ => TrustError::file("write", path, error),
+        })?;
+        let written = file.write_all(self.pem().as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|error| {
+            // Half a key would stand in the way of the next attempt.
+            let _ = fs::remove_file(path);
+            TrustError::file("write", path, error)
+        })
+    }
+
+    fn pem(&self) -> String {
+        let certificates = self.certified.cert.iter();
+        let certificates: String = certificates.map(|der| block("CERTIFICATE", der)).collect();
+        certificates + &block("PRIVATE KEY", self.private_key.secret_pkcs8_der())
+    }
+
+    /// Reads a file that [`Identity::save_new`] wrote. A file that others than its owner may read or
+    /// write is refused.
+    pub fn load(path: &Path) -> Result<Identity, TrustError> {
+        let file = File::open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TrustError::NoKey(path.to_owned()),
+            _ => TrustError::file("read", path, error),
+        })?;
+        let mode = file.metadata().map_err(|error| TrustError::file("read", path, error))?;
+        if mode.permissions().mode() & 0o077 != 0 {
+            return Err(TrustError::Exposed { path: path.to_owned(), mode: "600" });
+        }
+        let pem = read_at_most(FILE_MAX, file, path)?;
+        let not_a_key = |why: String| TrustError::NotAKey { path: path.to_owned(), why };
+        let certificate = CertificateDer::from_pem_slice(&pem)
+            .map_err(|error| not_a_key(format!("no certificate in PEM: {error}")))?;
+        let private_key = PrivatePkcs8KeyDer::from_pem_slice(&pem)
+            .map_err(|error| not_a_key(format!("no private key in PEM: {error}")))?;
+        Identity::from_der(certificate, private_key).map_err(|error| not_a_key(error.to_string()))
+    }
+
+    /// What other hosts know this one by.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// What rustls signs handshakes with.
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.certified)
+    }
+}
+
+/// The private key stays out of logs.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.fingerprint).finish()
+    }
+}
+
+/// A block of PEM with lines of 64 characters (RFC 7468, section 2).
+fn block(label: &str, der: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    // 48 bytes are 64 characters.
+    for line in der.chunks(48) {
+        STANDARD.encode_string(line, &mut text);
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}
+
+/// The whole of a file that has no more than `max` bytes.
+pub(crate) fn read_at_most(max: u64, file: File, path: &Path) -> Result<Vec<u8>, TrustError> {
+    let mut content = Vec::new();
+    let read = file.take(max + 1).read_to_end(&mut content);
+    let read = read.map_err(|error| TrustError::file("read", path, error))?;
+    if read as u64 > max {
+        return Err(TrustError::TooLarge { path: path.to_owned(), max });
+    }
+    Ok(content)
+}
+
+/// Where the key file of this user lies unless another is named.
+pub fn default_key_path() -> Result<PathBuf, TrustError> {
+    let [settings, home] = ["XDG_CONFIG_HOME", "HOME"].map(env::var_os);
+    key_path(settings.as_deref(), home.as_deref())
+}
+
+/// `fabricmark/key.pem` in the folder for settings (`XDG_CONFIG_HOME`, which counts only when
+/// absolute: XDG Base Directory Specification), else in `.config` of the user's home (`HOME`).
+pub fn key_path(settings: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, TrustError> {
+    let absolute = |path: &OsStr| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let settings = settings.and_then(absolute);
+    let folder = settings.or_else(|| Some(home.and_then(absolute)?.join(".config")));
+    Ok(folder.ok_or(TrustError::NoHome)?.join("fabricmark/key.pem"))
+}

@@ -1,0 +1,235 @@
+//! Pairing over TCP: one host waits, the other calls.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::guest::Guest;
+use crate::pairing::{Greeting, HELLO_LEN, Introduction, PROOF_LEN, Role};
+use crate::{Code, Fingerprint, HostName, Identity, TrustError, Trusted};
+
+/// How long a code is good for.
+pub const WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// How long an end may be silent, and how long a whole conversation takes at the waiting end. No
+/// person types within it: it is round trips and a few milliseconds of arithmetic.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Wrong codes after which the waiting end gives up: with 40 bits, a guesser has a chance of 3 in
+/// 10^12.
+const WRONG_MAX: u32 = 3;
+
+/// Conversations that the waiting end has at once; others wait in the kernel's queue.
+const GUESTS_MAX: usize = 16;
+
+/// How soon a request to stop is heeded.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The other host, which is trusted from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paired {
+    /// What it calls itself.
+    pub name: HostName,
+    /// Its key.
+    pub fingerprint: Fingerprint,
+}
+
+/// Why two hosts did not get to know each other. Nothing was stored here.
+#[derive(Debug, Error)]
+pub enum PairError {
+    /// The two ends have different codes.
+    #[error("the code is wrong (or somebody changes what the hosts say): look at it and try again")]
+    WrongCode,
+    /// The waiting end heard wrong codes until it gave up.
+    #[error("{WRONG_MAX} wrong codes were tried: start again for a new code")]
+    TooManyWrongCodes,
+    /// The code is too old.
+    #[error("nobody came within {} minutes: start again for a new code", WAIT_MAX.as_secs() / 60)]
+    Expired,
+    /// This end was asked to stop.
+    #[error("interrupted")]
+    Stopped,
+    /// What the other end says is not this conversation, or not this version of it.
+    #[error("the other end is not fabricmark pair, or another version of it")]
+    Garbage,
+    /// The other end says nothing.
+    #[error("the other end was silent for {} seconds", PATIENCE.as_secs())]
+    Silent,
+    /// The other end is gone.
+    #[error("the other end hung up: does fabricmark pair still wait there?")]
+    HungUp,
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The other's key cannot be written down.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+/// Waits until somebody calls who has the code, and trusts that host; gives up after three wrong codes
+/// and after [`WAIT_MAX`]. A connection that says nothing, or nonsense, is dropped and counts as no
+/// attempt; others are served beside it.
+pub fn pair_wait(
+    listener: &TcpListener,
+    code: &Code,
+    identity: &Identity,
+    trusted: &Trusted,
+    stop: &AtomicBool,
+) -> Result<Paired, PairError> {
+    let own = introduction(identity);
+    let other = met(listener, code, &own, Instant::now() + WAIT_MAX, stop)?;
+    trust(trusted, other)
+}
+
+/// Who came with the code.
+fn met(
+    listener: &TcpListener,
+    code: &Code,
+    own: &Introduction,
+    until: Instant,
+    stop: &AtomicBool,
+) -> Result<Introduction, PairError> {
+    listener.set_nonblocking(true)?;
+    let mut guests: Vec<Guest> = Vec::new();
+    let mut wrong = 0;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(PairError::Stopped);
+        }
+        if Instant::now() >= until {
+            return Err(PairError::Expired);
+        }
+        wait(listener, &guests)?;
+        guests.extend(accept(listener, GUESTS_MAX - guests.len())?);
+        let mut staying = Vec::new();
+        for mut guest in guests {
+            match guest.turn(code, own) {
+                Ok(Some(other)) => return Ok(other),
+                Ok(None) => staying.push(guest),
+                Err(PairError::WrongCode) => wrong += 1,
+                // Its own affair.
+                Err(_) => {}
+            }
+            if wrong == WRONG_MAX {
+                return Err(PairError::TooManyWrongCodes);
+            }
+        }
+        guests = staying;
+    }
+}
+
+/// Calls a host that waits, and trusts it when it has the code too.
+pub fn pair_with(
+    mut stream: TcpStream,
+    code: &Code,
+    identity: &Identity,
+    trusted: &Trusted,
+) -> Result<Paired, PairError> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let greeting = Greeting::new(Role::Calling, code);
+    stream.write_all(&greeting.hello()).map_err(conversation)?;
+    let keyed = greeting.on_hello(&read_message::<HELLO_LEN>(&mut stream)?)?;
+    stream.write_all(&keyed.proof(&introduction(identity))?).map_err(conversation)?;
+    let other = keyed.on_proof(&read_message::<PROOF_LEN>(&mut stream)?)?;
+    trust(trusted, other)
+}
+
+fn introduction(identity: &Identity) -> Introduction {
+    Introduction { fingerprint: identity.fingerprint(), name: HostName::own() }
+}
+
+fn trust(trusted: &Trusted, other: Introduction) -> Result<Paired, PairError> {
+    let Introduction { fingerprint, name } = other;
+    trusted.add(&fingerprint, &name)?;
+    Ok(Paired { name, fingerprint })
+}
+
+/// A message of fixed length, all of it within [`PATIENCE`].
+fn read_message<const LEN: usize>(stream: &mut TcpStream) -> Result<[u8; LEN], PairError> {
+    let until = Instant::now() + PATIENCE;
+    let mut message = [0; LEN];
+    let mut have = 0;
+    while have < LEN {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(PairError::Silent);
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut message[have..]) {
+            Ok(0) => return Err(PairError::HungUp),
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(conversation(error)),
+        }
+    }
+    Ok(message)
+}
+
+/// What an error of the socket says about the other end.
+pub(crate) fn conversation(error: io::Error) -> PairError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => PairError::Silent,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => PairError::HungUp,
+        _ => PairError::Io(error),
+    }
+}
+
+/// Waits a moment for a caller, or for a guest to say something.
+fn wait(listener: &TcpListener, guests: &[Guest]) -> Result<(), PairError> {
+    let full = guests.len() >= GUESTS_MAX;
+    let callers = (!full).then(|| PollFd::new(listener, PollFlags::IN));
+    let guests = guests.iter().map(|guest| PollFd::new(&guest.stream, PollFlags::IN));
+    let mut watched: Vec<PollFd<'_>> = callers.into_iter().chain(guests).collect();
+    match poll(&mut watched, Some(&TICK)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+/// The callers that are there, up to `room`.
+fn accept(listener: &TcpListener, room: usize) -> Result<Vec<Guest>, PairError> {
+    let mut come = Vec::new();
+    while come.len() < room {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                come.push(Guest::new(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            // Left before it was its turn (accept(2)).
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(come)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(until: Instant, stop: bool) -> PairError {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let own = introduction(&Identity::generate().unwrap());
+        let code = Code::generate().unwrap();
+        met(&listener, &code, &own, until, &AtomicBool::new(stop)).unwrap_err()
+    }
+
+    #[test]
+    fn a_code_expires() {
+        let error = ended(Instant::now(), false);
+        assert_eq!(error.to_string(), "nobody came within 10 minutes: start again for a new code");
+    }
+
+    #[test]
+    fn waiting_ends_when_asked() {
+        assert!(matches!(ended(Instant::now() + WAIT_MAX, true), PairError::Stopped));
+    }
+}
