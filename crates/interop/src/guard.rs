@@ -1,0 +1,99 @@
+//! Who may use a port that knows no authentication, and how much.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use fabricmark_units::{BitRate, Nanos};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Addresses that may use a port: `192.0.2.0/24`, `2001:db8::/32`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network(IpNet);
+
+/// Why a text names no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a network: write 192.0.2.0/24, 2001:db8::/32, or one address")]
+pub struct NetworkError(String);
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let net: Result<IpNet, _> = text.parse();
+        let one = || text.parse().map(|address: IpAddr| IpNet::from(address));
+        net.or_else(|_| one()).map(Self).map_err(|_| NetworkError(text.to_owned()))
+    }
+}
+
+/// Who may use a port, and how much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Networks beside this host that may use it.
+    pub allowed: Vec<Network>,
+    /// Application bits per second that one client may have sent to it, all its flows together.
+    pub rate_max: BitRate,
+    /// Longest test.
+    pub duration_max: Nanos,
+    /// Clients that are served at once.
+    pub clients_max: usize,
+}
+
+impl Default for Guard {
+    /// This host alone; 100 Gbit/s, which a processor does not reach; an hour; 64 clients, each of which
+    /// costs a thread or two.
+    fn default() -> Self {
+        Self {
+            allowed: Vec::new(),
+            rate_max: BitRate(100_000_000_000),
+            duration_max: Nanos::from_secs(3600),
+            clients_max: 64,
+        }
+    }
+}
+
+impl Guard {
+    /// Whether an address may use the port.
+    pub fn admits(&self, address: IpAddr) -> bool {
+        // A socket for both families shows IPv4 addresses as those of IPv6 (RFC 4291, section 2.5.5.2).
+        let address = address.to_canonical();
+        let home = [
+            IpNet::from(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+            IpNet::from(Ipv6Net::from(Ipv6Addr::LOCALHOST)),
+        ];
+        let allowed = self.allowed.iter().map(|network| &network.0);
+        home.iter().chain(allowed).any(|network| network.contains(&address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_admitted_and_others_only_where_they_are_allowed() {
+        let guard = Guard { allowed: vec!["192.0.2.0/24".parse().unwrap()], ..Guard::default() };
+        for (address, is_admitted) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("192.0.2.200", true),
+            ("::ffff:192.0.2.200", true),
+            ("192.0.3.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(guard.admits(address.parse().unwrap()), is_admitted, "{address}");
+        }
+    }
+
+    #[test]
+    fn one_address_is_a_network_and_a_name_is_none() {
+        let one: Network = "2001:db8::1".parse().unwrap();
+        let guard = Guard { allowed: vec![one], ..Guard::default() };
+        assert!(guard.admits("2001:db8::1".parse().unwrap()));
+        assert!(!guard.admits("2001:db8::2".parse().unwrap()));
+        assert_eq!(
+            "host".parse::<Network>().unwrap_err().to_string(),
+            "`host` is not a network: write 192.0.2.0/24, 2001:db8::/32, or one address"
+        );
+    }
+}

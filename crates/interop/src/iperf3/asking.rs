@@ -1,0 +1,191 @@
+//! A run in iperf3's words.
+
+use fabricmark_plan::{Direction, Pace, Path, Pattern, Point, Rate, Transport};
+use fabricmark_proto::iperf3::{Kind, Parameters, STREAMS_MAX};
+use fabricmark_proto::{Failure, Prepare};
+use fabricmark_units::{BitRate, Bytes, Nanos};
+
+/// The parameters of a run, without a token; or what of it iperf3 cannot do.
+pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
+    let Prepare { point, .. } = prepare;
+    check(point)?;
+    let kind = if point.transport == Transport::Udp { Kind::Udp } else { Kind::Tcp };
+    let is_reverse = point.direction == Some(Direction::Reverse);
+    let omit_s = whole_seconds(prepare.omit_ns)
+        .ok_or_else(|| cannot(format!("omit {}: use whole seconds", prepare.omit_ns)))?;
+    let counts_ns = prepare.duration_ns.0.saturating_sub(prepare.omit_ns.0);
+    // The client ends the test itself, and its server expects that no sooner than this.
+    let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
+    // The server's buffer in the direction that it uses; its own option sets both.
+    let buffer = if is_reverse { point.send_buffer } else { point.receive_buffer };
+    let window = u32::try_from(buffer.map_or(0, |Bytes(bytes)| bytes));
+    Ok(Parameters {
+        kind,
+        omit_s,
+        time_s: if prepare.amount.is_some() { 0 } else { time_s.max(1) },
+        bytes: prepare.amount.map_or(0, |Bytes(bytes)| bytes),
+        blocks: 0,
+        parallel: point.flows,
+        block_bytes: block_bytes(kind, point.payload)?,
+        is_reverse,
+        is_bidirectional: false,
+        is_nodelay: kind == Kind::Tcp && point.nodelay == Some(true),
+        mss: if kind == Kind::Tcp { point.mss.unwrap_or(0) } else { 0 },
+        window_bytes: window.map_err(|_| cannot("buffers of 4 GiB"))?,
+        rate: rate(point, is_reverse)?,
+        // The upper six bits of the octet (RFC 2474).
+        tos: point.dscp.unwrap_or(0) << 2,
+        is_unfragmented: kind == Kind::Udp && point.dont_fragment == Some(true),
+        has_wide_counters: kind == Kind::Udp,
+        // Only a sender has one.
+        congestion: point.congestion.clone().filter(|_| is_reverse && kind == Kind::Tcp),
+        token: None,
+    })
+}
+
+fn cannot(what: impl std::fmt::Display) -> Failure {
+    Failure::Protocol(format!("iperf3 cannot do {what}"))
+}
+
+/// What no parameter says.
+fn check(point: &Point) -> Result<(), Failure> {
+    if point.pattern != Pattern::Stream {
+        return Err(cannot(format!("the pattern {}: use stream", point.pattern)));
+    }
+    if !matches!(point.transport, Transport::Tcp | Transport::Udp) {
+        return Err(cannot(format!("the transport {}: use tcp or udp", point.transport)));
+    }
+    if point.direction == Some(Direction::Both) {
+        return Err(cannot(
+            "both directions in runs of their own, since its server serves one client: use forward, then reverse",
+        ));
+    }
+    if point.flows == 0 || point.flows > STREAMS_MAX {
+        return Err(cannot(format!("{} flows: use 1 to {STREAMS_MAX}", point.flows)));
+    }
+    if point.path != Path::Copy {
+        return Err(cannot(format!("the path {} at this end: use copy", point.path)));
+    }
+    let is_reverse = point.direction == Some(Direction::Reverse);
+    for (name, is_set) in [
+        ("timestamps", point.timestamps.is_some()),
+        ("quickack", point.quickack.is_some()),
+        ("pacing_rate in reverse", is_reverse && point.pacing_rate.is_some()),
+        ("cork in reverse", is_reverse && point.cork == Some(true)),
+    ] {
+        if is_set {
+            return Err(cannot(format!("{name}: leave it out")));
+        }
+    }
+    Ok(())
+}
+
+fn whole_seconds(Nanos(ns): Nanos) -> Option<u32> {
+    let second = Nanos::from_secs(1).0;
+    u32::try_from(ns / second).ok().filter(|_| ns % second == 0)
+}
+
+fn block_bytes(kind: Kind, Bytes(bytes): Bytes) -> Result<u32, Failure> {
+    let range = match kind {
+        Kind::Tcp => 1..=1 << 20,
+        Kind::Udp => 16..=65_507,
+    };
+    if range.contains(&bytes) {
+        return Ok(bytes as u32);
+    }
+    Err(cannot(format!("a payload of {bytes} bytes: use {} to {}", range.start(), range.end())))
+}
+
+/// The rate of each stream; 0 for none. A sender here keeps any pace by itself.
+fn rate(point: &Point, is_reverse: bool) -> Result<BitRate, Failure> {
+    let total = match &point.pace {
+        Pace::Closed => return Ok(BitRate(0)),
+        Pace::Fixed(Rate::Bits(BitRate(bps))) => *bps,
+        Pace::Fixed(Rate::PerSecond(count)) => {
+            count.saturating_mul(point.payload.0).saturating_mul(8)
+        }
+        _ if !is_reverse => return Ok(BitRate(0)),
+        pace => return Err(cannot(format!("the pace {pace} in reverse: use fixed"))),
+    };
+    Ok(BitRate(total.div_ceil(u64::from(point.flows))))
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_plan::{Factor, resolve};
+    use fabricmark_proto::Role;
+
+    use super::*;
+
+    fn asked(levels: &str) -> Result<Parameters, Failure> {
+        let levels = format!("link=loopback family=4 {levels}");
+        let levels = levels.split(' ').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            (Factor::named(name).unwrap(), text.to_owned())
+        });
+        let prepare = Prepare {
+            run: 1,
+            role: Role::Start,
+            point: resolve(&levels.collect()).unwrap(),
+            duration_ns: Nanos::from_millis(2_500),
+            omit_ns: Nanos::from_secs(1),
+            amount: None,
+            token: [0; 16],
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            device: "lo".to_owned(),
+            cpu: None,
+            interval_ns: None,
+            seed: 1,
+            scope_id: 0,
+            ports: None,
+            from: Vec::new(),
+            patience_ns: Nanos(0),
+            trace: None,
+        };
+        parameters(&prepare)
+    }
+
+    #[test]
+    fn a_run_is_said_in_iperf3s_words() {
+        let asked = asked(
+            "pattern=stream transport=tcp payload=1000 direction=reverse flows=3 pace=fixed:10M \
+             congestion=cubic nodelay=true mss=1400 dscp=10 send_buffer=65536",
+        );
+        let expected = Parameters {
+            omit_s: 1,
+            time_s: 2,
+            parallel: 3,
+            block_bytes: 1_000,
+            is_reverse: true,
+            is_nodelay: true,
+            mss: 1_400,
+            window_bytes: 65_536,
+            rate: BitRate(3_333_334),
+            tos: 40,
+            congestion: Some("cubic".to_owned()),
+            ..Parameters::default()
+        };
+        assert_eq!(asked, Ok(expected));
+    }
+
+    #[test]
+    fn what_iperf3_cannot_do_is_named_with_what_it_can() {
+        for (levels, expected) in [
+            ("pattern=ping-pong transport=udp payload=64", "the pattern ping-pong: use stream"),
+            (
+                "pattern=stream transport=tls payload=64 congestion=cubic",
+                "the transport tls: use tcp or udp",
+            ),
+            ("pattern=stream transport=udp payload=15", "a payload of 15 bytes: use 16 to 65507"),
+            ("pattern=stream transport=udp payload=64 flows=129", "129 flows: use 1 to 128"),
+            (
+                "pattern=stream transport=udp payload=64 direction=reverse pace=poisson:1M",
+                "the pace poisson:1M in reverse: use fixed",
+            ),
+        ] {
+            let failure = asked(levels).unwrap_err().to_string();
+            assert!(failure.starts_with(&format!("iperf3 cannot do {expected}")), "{failure}");
+        }
+    }
+}

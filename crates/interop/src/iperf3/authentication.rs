@@ -1,0 +1,203 @@
+//! Users, passwords and keys at both ends.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fabricmark_proto::iperf3::{Token, TokenError};
+use sha2::{Digest, Sha256};
+
+use super::openssl;
+
+/// How much the clocks of client and server may differ: the original's default.
+const SKEW_MAX_S: u64 = 10;
+
+/// Longest encrypted token: that of a key of 8192 bits. A token is one block.
+const ENCRYPTED_BYTES_MAX: usize = 1_024;
+
+/// How a token is padded before it is encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Padding {
+    /// OAEP (RFC 8017, section 7.1): servers of 3.17 and later.
+    #[default]
+    Oaep,
+    /// PKCS#1 v1.5 (RFC 8017, section 7.2): older servers, such as 3.12 of Debian.
+    Pkcs1,
+}
+
+/// Why authentication is not possible here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthenticationError {
+    /// There is no openssl program.
+    #[error(
+        "authentication of iperf3 needs the program `openssl`: install it (Debian: `apt install \
+         openssl`)"
+    )]
+    NoProgram,
+    /// It ran and failed.
+    #[error("openssl failed: {0}")]
+    Program(String),
+    /// A file cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A user or password that iperf3 does not allow.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// No password.
+    #[error("there is no password: set the environment variable IPERF3_PASSWORD")]
+    NoPassword,
+}
+
+fn read(path: &Path) -> Result<String, AuthenticationError> {
+    let unread = |reason: std::io::Error| AuthenticationError::File {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    };
+    fs::read_to_string(path).map_err(unread)
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What a client shows to a server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user's name.
+    pub user: String,
+    /// The password.
+    pub password: String,
+    /// The server's public key, PEM.
+    pub public_key: PathBuf,
+    /// As the server decrypts.
+    pub padding: Padding,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Credentials with the password of the environment variable IPERF3_PASSWORD, as the original.
+    pub fn from_environment(
+        user: &str,
+        public_key: &Path,
+        padding: Padding,
+    ) -> Result<Self, AuthenticationError> {
+        let password =
+            std::env::var("IPERF3_PASSWORD").map_err(|_| AuthenticationError::NoPassword)?;
+        Ok(Self { user: user.to_owned(), password, public_key: public_key.to_owned(), padding })
+    }
+
+    /// The token of now, as it is sent.
+    pub(super) fn token(&self) -> Result<String, AuthenticationError> {
+        // Its absence would else be told in openssl's words.
+        read(&self.public_key)?;
+        let (user, password) = (self.user.clone(), self.password.clone());
+        let text = Token { user, password, seconds: now_s() }.emit()?;
+        let encrypted = openssl::encrypt(text.as_bytes(), &self.public_key, self.padding)?;
+        Ok(STANDARD.encode(encrypted))
+    }
+}
+
+/// Who may use a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authentication {
+    /// The private key, PEM, without a password.
+    private_key: PathBuf,
+    /// Lines of `name,HEX`: the SHA-256 of `{name}password`. Read anew for each client.
+    users: PathBuf,
+}
+
+impl Authentication {
+    /// Checks that the program and both files are there.
+    pub fn new(private_key: &Path, users: &Path) -> Result<Self, AuthenticationError> {
+        openssl::find()?;
+        read(private_key)?;
+        read(users)?;
+        Ok(Self { private_key: private_key.to_owned(), users: users.to_owned() })
+    }
+
+    /// Whether a client's token names a user with the right password, now. All reasons against it look
+    /// the same from outside.
+    pub(super) fn admits(&self, token: &str) -> bool {
+        let Some(encrypted) = decoded(token) else { return false };
+        // Since OpenSSL 3.2 a wrong PKCS#1 padding gives random bytes instead of an error: the form of
+        // the text decides, and OAEP, which fails by itself, comes first.
+        let token = [Padding::Oaep, Padding::Pkcs1].into_iter().find_map(|padding| {
+            let text = openssl::decrypt(&encrypted, &self.private_key, padding).ok()?;
+            Token::parse(std::str::from_utf8(&text).ok()?)
+        });
+        let (Some(token), Ok(users)) = (token, read(&self.users)) else { return false };
+        now_s().abs_diff(token.seconds) <= SKEW_MAX_S && is_user(&users, &token)
+    }
+}
+
+/// The encrypted bytes of a token as it is sent.
+fn decoded(token: &str) -> Option<Vec<u8>> {
+    if token.len() > 2 * ENCRYPTED_BYTES_MAX {
+        return None;
+    }
+    // Some versions leave line ends in it.
+    let letters: String = token.chars().filter(|letter| !letter.is_whitespace()).collect();
+    STANDARD.decode(letters).ok().filter(|bytes| bytes.len() <= ENCRYPTED_BYTES_MAX)
+}
+
+fn is_user(users: &str, Token { user, password, .. }: &Token) -> bool {
+    let digest = Sha256::digest(format!("{{{user}}}{password}"));
+    let mut hex = String::new();
+    for byte in digest {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    let lines = users.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(','))
+        .any(|(name, known)| name == user && known.trim() == hex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_the_digest_of_his_name_and_password() {
+        // printf '{mario}rossi' | sha256sum
+        let users = "# users\n\nother,00\nmario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\r\n";
+        let token = |password: &str| Token {
+            user: "mario".to_owned(),
+            password: password.to_owned(),
+            seconds: 0,
+        };
+        assert!(is_user(users, &token("rossi")));
+        assert!(!is_user(users, &token("Rossi")));
+        assert!(!is_user("", &token("rossi")));
+    }
+
+    #[test]
+    fn a_token_that_is_no_base64_or_too_long_is_none() {
+        assert_eq!(decoded("aGk=\n"), Some(b"hi".to_vec()));
+        assert_eq!(decoded("*"), None);
+        assert_eq!(decoded(&"A".repeat(2_052)), None);
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let credentials = Credentials {
+            user: "ann".to_owned(),
+            password: "secret".to_owned(),
+            public_key: "key".into(),
+            padding: Padding::Oaep,
+        };
+        assert_eq!(format!("{credentials:?}"), r#"Credentials { user: "ann", .. }"#);
+    }
+}

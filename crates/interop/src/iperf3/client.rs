@@ -1,0 +1,216 @@
+//! A run whose other end is an iperf3 server.
+
+use std::net::SocketAddr;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use fabricmark_load::clock::now_ns;
+use fabricmark_load::{Control, foreign};
+use fabricmark_proto::iperf3::{Client, ClientAction, Kind, Results};
+use fabricmark_proto::{EndReport, Ends, Failure, Prepare};
+use fabricmark_units::{Bytes, Instant};
+
+use super::account::Account;
+use super::authentication::{AuthenticationError, Credentials};
+use super::cpu::Cpu;
+use super::line::Line;
+use super::test::SILENCE;
+use super::{asking, ends, opening};
+
+/// How often the conversation looks at the run beside it.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Time for a receiver to end after the server has: it waits for silence.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// What both ends of a run counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// As of any other run. Of the server's end only that is known which iperf3 tells; its writes are
+    /// counted from its bytes.
+    pub ends: Ends,
+    /// What the server said, with jitter and retransmissions of each stream.
+    pub server: Results,
+    /// What it was told.
+    pub client: Results,
+}
+
+impl From<AuthenticationError> for Failure {
+    fn from(error: AuthenticationError) -> Self {
+        match error {
+            AuthenticationError::Token(_) => Self::Protocol(error.to_string()),
+            _ => Self::Missing(error.to_string()),
+        }
+    }
+}
+
+/// Carries a run out as the starting end, with an iperf3 server as the other: a stream of TCP or UDP,
+/// forward or in reverse. What iperf3 cannot do is refused by name before anything is sent.
+///
+/// An amount or a time ends the run, whichever comes first, or [`Control::end`].
+pub fn measure(
+    prepare: &Prepare,
+    server: SocketAddr,
+    credentials: Option<&Credentials>,
+    control: &Control,
+) -> Result<Measured, Failure> {
+    let mut parameters = asking::parameters(prepare)?;
+    parameters.token = credentials.map(Credentials::token).transpose()?;
+    let cookie = opening::new_cookie()?;
+    let line = opening::control(prepare, server)?;
+    let mut client = Client::new(now(), &cookie, parameters.clone());
+    let mut buffer = [0; 4096];
+    let measured = thread::scope(|scope| {
+        let mut opened = None;
+        let mut run: Option<Run<'_>> = None;
+        let mut own: Option<(EndReport, Results, u64)> = None;
+        loop {
+            while let Some(bytes) = client.poll_output() {
+                if line.say(&bytes).is_err() {
+                    client.on_closed();
+                }
+            }
+            while let Some(action) = client.poll_action() {
+                match action {
+                    ClientAction::Open => {
+                        let kind = parameters.kind;
+                        opened = Some(opening::streams(prepare, server, &cookie, kind, control)?);
+                        client.on_streams(now());
+                    }
+                    ClientAction::Run => {
+                        let (sockets, rtt_ns) = opened.take().ok_or(Failure::Aborted)?;
+                        let account = Account::new(parameters.clone(), sockets, true);
+                        run = Some(Run::start(scope, prepare, account, rtt_ns, control));
+                    }
+                    ClientAction::Report => {
+                        let finished = run.take().ok_or(Failure::Aborted)?.finish(control)?;
+                        client.on_results(now(), &finished.1);
+                        own = Some(finished);
+                    }
+                    ClientAction::End(ended) => {
+                        return match (ended, own.take()) {
+                            (Ok(theirs), Some((report, results, waited_ns))) => {
+                                let answer = ends::theirs(&theirs, &parameters, waited_ns);
+                                let ends = Ends { start: report, answer };
+                                Ok(Measured { ends, server: *theirs, client: results })
+                            }
+                            (Err(error), _) => {
+                                control.give_up();
+                                Err(Failure::Peer(error.to_string()))
+                            }
+                            (Ok(_), None) => Err(Failure::Aborted),
+                        };
+                    }
+                }
+            }
+            control.check()?;
+            if let Some(run) = &mut run
+                && run.is_over(prepare, control)
+            {
+                client.end(now());
+            }
+            match line.hear(&mut buffer, LOOK_EVERY) {
+                Ok(None) => client.on_timeout(now()),
+                Ok(Some(0)) | Err(_) => client.on_closed(),
+                Ok(Some(bytes)) => client.on_bytes(now(), &buffer[..bytes]),
+            }
+        }
+    });
+    if measured.is_err() {
+        client.terminate();
+    }
+    farewell(&line, &mut client);
+    line.close();
+    measured
+}
+
+fn now() -> Instant {
+    Instant(now_ns())
+}
+
+/// Says what is still to be said.
+fn farewell(line: &Line, client: &mut Client) {
+    while let Some(bytes) = client.poll_output() {
+        let _ = line.say(&bytes);
+    }
+}
+
+/// The run under way, on a thread of its own.
+struct Run<'scope> {
+    account: Account,
+    began_ns: u64,
+    thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
+    /// When the sending was found to be over.
+    sent_ns: Option<u64>,
+    /// What passed from there to the end of the test.
+    waited_ns: u64,
+    rtt_ns: u64,
+    ended_ns: u64,
+}
+
+impl<'scope> Run<'scope> {
+    fn start(
+        scope: &'scope Scope<'scope, '_>,
+        prepare: &Prepare,
+        account: Account,
+        rtt_ns: u64,
+        control: &'scope Control,
+    ) -> Self {
+        let prepare = prepare.clone();
+        let sends = prepare.is_active();
+        let (tcp, udp) = (account.tcp(sends), account.udp(sends));
+        let is_tcp = account.parameters.kind == Kind::Tcp;
+        if !is_tcp && !sends {
+            account.track();
+        }
+        let thread = scope.spawn(move || {
+            let report = match is_tcp {
+                true => foreign::run(prepare, tcp, rtt_ns, control, |flow| Some(&*flow.socket)),
+                false => foreign::run(prepare, udp, rtt_ns, control, |_| None),
+            };
+            (report, Cpu::of_this_thread())
+        });
+        let began_ns = now_ns();
+        Self { account, began_ns, thread, sent_ns: None, waited_ns: 0, rtt_ns, ended_ns: began_ns }
+    }
+
+    /// Whether the end of the test is to be said.
+    fn is_over(&mut self, prepare: &Prepare, control: &Control) -> bool {
+        let now_ns = now_ns();
+        self.account.on_time(now_ns);
+        self.ended_ns = now_ns;
+        if self.thread.is_finished() {
+            // Datagrams under way are to arrive before the server stops to count them; of TCP all bytes
+            // are acknowledged by now.
+            let is_udp = self.account.parameters.kind == Kind::Udp;
+            let wait_ns = if is_udp { SILENCE.as_nanos() as u64 + 2 * self.rtt_ns } else { 0 };
+            let sent_ns = *self.sent_ns.get_or_insert(now_ns);
+            self.waited_ns = now_ns - sent_ns;
+            return self.waited_ns >= wait_ns;
+        }
+        if prepare.is_active() {
+            return false;
+        }
+        let has_amount = prepare.amount.is_some_and(|Bytes(bytes)| self.account.bytes() >= bytes);
+        has_amount || control.is_ended() || now_ns - self.began_ns >= prepare.duration_ns.0
+    }
+
+    /// Takes note that the server has stopped; gives what this end counted, and what it let pass without
+    /// sending.
+    fn finish(self, control: &Control) -> Result<(EndReport, Results, u64), Failure> {
+        // More than anybody sends: the silence decides.
+        control.drain(u64::MAX - 1, SILENCE.as_nanos() as u64 + 2 * self.rtt_ns);
+        let gives_up_ns = now_ns() + DRAIN_WITHIN.as_nanos() as u64;
+        while !self.thread.is_finished() {
+            if now_ns() >= gives_up_ns {
+                control.give_up();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let joined = self.thread.join();
+        let (report, cpu) =
+            joined.map_err(|_| Failure::System("the load thread failed".to_owned()))?;
+        let results = self.account.results(self.ended_ns - self.waited_ns, cpu);
+        Ok((ends::own(report?, &self.account), results, self.waited_ns))
+    }
+}

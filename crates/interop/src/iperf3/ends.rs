@@ -1,0 +1,81 @@
+//! What both ends of a test counted, as a run's report.
+
+use fabricmark_proto::EndReport;
+use fabricmark_proto::iperf3::{Kind, Parameters, Results, StreamResults};
+use fabricmark_record::{Counts, TcpCounters};
+use fabricmark_units::Nanos;
+
+use super::account::Account;
+
+/// This end's report without the omitted part, which the server leaves out, too.
+pub(super) fn own(mut report: EndReport, account: &Account) -> EndReport {
+    let (bytes, blocks) = account.omitted();
+    let counts = &mut report.counts;
+    counts.bytes = counts.bytes.saturating_sub(bytes);
+    counts.calls = counts.calls.saturating_sub(blocks);
+    counts.ramp_bytes = counts.ramp_bytes.saturating_sub(bytes);
+    counts.ramp_calls = counts.ramp_calls.saturating_sub(blocks);
+    if !account.parameters.is_reverse {
+        let Nanos(omit_ns) = Nanos::from_secs(u64::from(account.parameters.omit_s));
+        counts.elapsed_ns = counts.elapsed_ns.saturating_sub(omit_ns);
+    }
+    report.sequence = account.sequence();
+    report.socket_drops = account.socket_drops();
+    report
+}
+
+/// The server's report; `waited_ns` is what the client let pass at the end without sending.
+pub(super) fn theirs(results: &Results, parameters: &Parameters, waited_ns: u64) -> EndReport {
+    let streams = || results.streams.iter();
+    let bytes = streams().map(|stream| stream.bytes).sum();
+    let longest_s = streams().filter_map(|stream| stream.duration_s).fold(0.0, f64::max);
+    let elapsed_ns = (longest_s * 1e9) as u64;
+    let calls = match (parameters.kind, parameters.is_reverse) {
+        // iperf3 does not say how many calls it took.
+        (Kind::Tcp, _) => u64::div_ceil(bytes, u64::from(parameters.block_bytes)),
+        (Kind::Udp, false) => streams().map(StreamResults::received).sum(),
+        (Kind::Udp, true) => streams()
+            .map(|stream| stream.packets.saturating_sub(stream.omitted_packets.unwrap_or(0)))
+            .sum(),
+    };
+    let retransmitted = streams().filter_map(|stream| stream.retransmits).reduce(|sum, n| sum + n);
+    let tcp = retransmitted.filter(|_| parameters.is_reverse && parameters.kind == Kind::Tcp);
+    EndReport {
+        counts: Counts {
+            calls,
+            bytes,
+            elapsed_ns: elapsed_ns.saturating_sub(waited_ns),
+            ..Counts::default()
+        },
+        tcp: tcp.map(|retransmitted| TcpCounters {
+            congestion: results.congestion.clone().unwrap_or_default(),
+            retransmitted,
+            ..TcpCounters::default()
+        }),
+        ..EndReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_report_sums_its_streams() {
+        let stream = StreamResults {
+            bytes: 5_000,
+            packets: 7,
+            errors: 2,
+            retransmits: Some(3),
+            duration_s: Some(1.5),
+            ..StreamResults::default()
+        };
+        let results = Results { streams: vec![stream; 2], ..Results::default() };
+        let udp = Parameters { kind: Kind::Udp, ..Parameters::default() };
+        let counts = theirs(&results, &udp, 500_000_000).counts;
+        assert_eq!((counts.calls, counts.bytes, counts.elapsed_ns), (10, 10_000, 1_000_000_000));
+        let reverse = Parameters { is_reverse: true, ..Parameters::default() };
+        assert_eq!(theirs(&results, &reverse, 0).tcp.unwrap().retransmitted, 6);
+        assert_eq!(theirs(&results, &Parameters::default(), 0).tcp, None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The opening of a client's streams.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fabricmark_load::clock::now_ns;
+use fabricmark_load::{Control, foreign};
+use fabricmark_proto::iperf3::{COOKIE_BYTES, Cookie, Kind, OPENING, OPENING_REPLIES, cookie};
+use fabricmark_proto::{Failure, Prepare};
+use rustix::rand::{GetRandomFlags, getrandom};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::account::Sockets;
+use super::line::Line;
+
+/// Time for the control connection, as for the flows of other runs.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time for the answer to a datagram that opens a stream.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often a wait looks whether the run is given up.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A cookie that nobody guesses.
+pub(super) fn new_cookie() -> Result<Cookie, Failure> {
+    let mut random = [0; COOKIE_BYTES - 1];
+    match getrandom(&mut random, GetRandomFlags::empty()) {
+        Ok(bytes) if bytes == random.len() => Ok(cookie(&random)),
+        Ok(_) => Err(Failure::System("cannot get random bytes".to_owned())),
+        Err(error) => Err(Failure::System(format!("cannot get random bytes: {error}"))),
+    }
+}
+
+/// The control connection.
+pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Failure> {
+    let from = SocketAddr::new(prepare.point.source.unwrap_or(prepare.address), 0);
+    let system = |error| Failure::System(format!("cannot open a connection from {from}: {error}"));
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP));
+    let socket = socket.map_err(system)?;
+    socket.bind(&from.into()).map_err(system)?;
+    let within = prepare.point.connect_timeout.map_or(CONNECT_WITHIN, Duration::from);
+    socket.connect_timeout(&server.into(), within).map_err(|error| {
+        Failure::Peer(format!("no iperf3 server at {server}: {error}; start one by `iperf3 -s`"))
+    })?;
+    Line::new(socket.into()).map_err(system)
+}
+
+/// Opens all streams, one after the other; gives the time that the first one took in nanoseconds.
+pub(super) fn streams(
+    prepare: &Prepare,
+    server: SocketAddr,
+    cookie: &Cookie,
+    kind: Kind,
+    control: &Control,
+) -> Result<(Sockets, u64), Failure> {
+    let began_ns = now_ns();
+    let mut first_ns = 0;
+    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+    for _ in 0..prepare.point.flows {
+        control.check()?;
+        let socket = foreign::connect(prepare, server)?;
+        match kind {
+            Kind::Tcp => tcp.push(Arc::new(tcp_stream(socket, cookie, prepare)?)),
+            Kind::Udp => udp.push(Arc::new(udp_stream(socket, prepare, control)?)),
+        }
+        if first_ns == 0 {
+            first_ns = now_ns() - began_ns;
+        }
+    }
+    let sockets = if kind == Kind::Tcp { Sockets::Tcp(tcp) } else { Sockets::Udp(udp) };
+    Ok((sockets, first_ns))
+}
+
+fn tcp_stream(socket: Socket, cookie: &Cookie, prepare: &Prepare) -> Result<TcpStream, Failure> {
+    let mut stream: TcpStream = socket.into();
+    stream
+        .write_all(cookie)
+        .map_err(|error| Failure::Peer(format!("a stream did not open: {error}")))?;
+    if let Some(is_set) = prepare.point.nodelay {
+        let set = stream.set_nodelay(is_set);
+        set.map_err(|error| Failure::System(format!("cannot set TCP_NODELAY: {error}")))?;
+    }
+    foreign::opened(&SockRef::from(&stream), prepare)?;
+    Ok(stream)
+}
+
+fn udp_stream(socket: Socket, prepare: &Prepare, control: &Control) -> Result<UdpSocket, Failure> {
+    let socket: UdpSocket = socket.into();
+    let failed = |error: io::Error| Failure::Peer(format!("a UDP stream did not open: {error}"));
+    socket.set_read_timeout(Some(LOOK_EVERY)).map_err(failed)?;
+    socket.send(&OPENING).map_err(failed)?;
+    let until = Instant::now() + ANSWER_WITHIN;
+    let mut buffer = [0; 16];
+    loop {
+        control.check()?;
+        match socket.recv(&mut buffer) {
+            Ok(bytes) if OPENING_REPLIES.iter().any(|reply| buffer[..bytes] == *reply) => break,
+            // In reverse payloads may overtake the answer.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if Instant::now() >= until {
+            return Err(Failure::Peer(format!(
+                "a UDP stream did not open within {ANSWER_WITHIN:?}: a filter may drop its datagrams; one \
+                 that is lost cannot be sent again, since an iperf3 server takes it for another stream"
+            )));
+        }
+    }
+    foreign::opened(&SockRef::from(&socket), prepare)?;
+    Ok(socket)
+}

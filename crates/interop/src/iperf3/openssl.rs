@@ -1,0 +1,72 @@
+//! RSA by the system's `openssl` program: the crates that do it have an open timing advisory, or need a
+//! C toolchain of their own.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::authentication::{AuthenticationError, Padding};
+
+/// Encrypts with a public key; PEM, as `openssl rsa -pubout` writes it.
+pub(super) fn encrypt(
+    text: &[u8],
+    key: &Path,
+    padding: Padding,
+) -> Result<Vec<u8>, AuthenticationError> {
+    let mut command = pkeyutl(padding);
+    command.args(["-encrypt", "-pubin", "-inkey"]).arg(key);
+    run(&mut command, text)
+}
+
+/// Decrypts with a private key that has no password.
+pub(super) fn decrypt(
+    encrypted: &[u8],
+    key: &Path,
+    padding: Padding,
+) -> Result<Vec<u8>, AuthenticationError> {
+    let mut command = pkeyutl(padding);
+    // An empty password, so that nobody is asked for one.
+    command.args(["-decrypt", "-passin", "pass:", "-inkey"]).arg(key);
+    run(&mut command, encrypted)
+}
+
+/// Whether the program is there.
+pub(super) fn find() -> Result<(), AuthenticationError> {
+    let mut version = Command::new("openssl");
+    version.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().map(|_| ()).map_err(|error| missing(&error))
+}
+
+fn missing(error: &io::Error) -> AuthenticationError {
+    match error.kind() {
+        io::ErrorKind::NotFound => AuthenticationError::NoProgram,
+        _ => AuthenticationError::Program(error.to_string()),
+    }
+}
+
+fn pkeyutl(padding: Padding) -> Command {
+    let padding = match padding {
+        Padding::Oaep => "rsa_padding_mode:oaep",
+        Padding::Pkcs1 => "rsa_padding_mode:pkcs1",
+    };
+    let mut command = Command::new("openssl");
+    command.args(["pkeyutl", "-pkeyopt", padding]);
+    command
+}
+
+/// Runs it over a text that is shorter than a pipe is long.
+fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, AuthenticationError> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| missing(&error))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that has given up before it reads says why itself.
+        let _ = stdin.write_all(input);
+    }
+    let output = child.wait_with_output().map_err(|error| missing(&error))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+    Err(AuthenticationError::Program(first.trim().to_owned()))
+}

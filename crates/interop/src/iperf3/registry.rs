@@ -1,0 +1,188 @@
+//! Who is being served, and who awaits streams.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fabricmark_proto::iperf3::{Cookie, Kind};
+
+/// The socket of a stream that a client has opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+#[derive(Debug)]
+struct Entry {
+    cookie: Cookie,
+    peer: IpAddr,
+    /// The own address that the client knows.
+    local: SocketAddr,
+    /// Streams that are still to come.
+    awaits: Option<(Kind, usize)>,
+    streams: Sender<Opened>,
+}
+
+/// The tests under way.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Vec<Entry>>);
+
+/// What a connection is that begins with a cookie.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// A stream, which its test now has.
+    Stream,
+    /// A control connection.
+    Control(TcpStream),
+    /// A stream that nobody awaits.
+    Nobody(TcpStream),
+}
+
+impl Registry {
+    /// Takes a test in; nothing when there are as many as may be.
+    pub fn enter(
+        &self,
+        cookie: Cookie,
+        peer: IpAddr,
+        local: SocketAddr,
+        most: usize,
+    ) -> Option<Receiver<Opened>> {
+        let mut entries = self.lock();
+        if entries.len() >= most {
+            return None;
+        }
+        let (streams, opened) = mpsc::channel();
+        let peer = peer.to_canonical();
+        entries.push(Entry { cookie, peer, local, awaits: None, streams });
+        Some(opened)
+    }
+
+    /// Takes a test out.
+    pub fn leave(&self, cookie: &Cookie) {
+        self.lock().retain(|entry| entry.cookie != *cookie);
+    }
+
+    /// A test awaits its streams from now on. False where it is not its turn: a datagram that opens a UDP
+    /// stream names no test, so that of one address only one test at a time awaits some.
+    pub fn await_streams(&self, cookie: &Cookie, kind: Kind, count: usize) -> bool {
+        let mut entries = self.lock();
+        let Some(place) = entries.iter().position(|entry| entry.cookie == *cookie) else {
+            return false;
+        };
+        let peer = entries[place].peer;
+        let is_taken = kind == Kind::Udp && entries.iter().any(|entry| entry.awaits_udp_of(peer));
+        if !is_taken {
+            entries[place].awaits = Some((kind, count));
+        }
+        !is_taken
+    }
+
+    /// Decides what a connection is.
+    pub fn claim(&self, cookie: &Cookie, stream: TcpStream) -> Claim {
+        let mut entries = self.lock();
+        let Some(entry) = entries.iter_mut().find(|entry| entry.cookie == *cookie) else {
+            return Claim::Control(stream);
+        };
+        match &mut entry.awaits {
+            Some((Kind::Tcp, count)) => {
+                *count -= 1;
+                if *count == 0 {
+                    entry.awaits = None;
+                }
+                // A test that has just ended drops it.
+                let _ = entry.streams.send(Opened::Tcp(stream));
+                Claim::Stream
+            }
+            _ => Claim::Nobody(stream),
+        }
+    }
+
+    /// The own address by which a client that awaits UDP streams knows this server; nothing where the
+    /// address is no such client's.
+    pub fn awaits_udp(&self, peer: IpAddr) -> Option<SocketAddr> {
+        let peer = peer.to_canonical();
+        self.lock().iter().find(|entry| entry.awaits_udp_of(peer)).map(|entry| entry.local)
+    }
+
+    /// Hands the socket of a UDP stream to the test that awaits one.
+    pub fn give_udp(&self, peer: IpAddr, socket: UdpSocket) {
+        let peer = peer.to_canonical();
+        let mut entries = self.lock();
+        let Some(entry) = entries.iter_mut().find(|entry| entry.awaits_udp_of(peer)) else {
+            return;
+        };
+        if let Some((_, count)) = &mut entry.awaits {
+            *count -= 1;
+            if *count == 0 {
+                entry.awaits = None;
+            }
+        }
+        let _ = entry.streams.send(Opened::Udp(socket));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn awaits_udp_of(&self, peer: IpAddr) -> bool {
+        self.peer == peer && matches!(self.awaits, Some((Kind::Udp, _)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: &str = "192.0.2.1:5201";
+
+    fn registry(cookies: &[(u8, &str)]) -> (Registry, Vec<Receiver<Opened>>) {
+        let registry = Registry::default();
+        let enter = |&(letter, peer): &(u8, &str)| {
+            registry.enter([letter; 37], peer.parse().unwrap(), LOCAL.parse().unwrap(), 9).unwrap()
+        };
+        let opened = cookies.iter().map(enter).collect();
+        (registry, opened)
+    }
+
+    #[test]
+    fn beyond_the_most_nobody_enters() {
+        let (registry, _opened) = registry(&[(b'a', "192.0.2.9")]);
+        let enter =
+            |most| registry.enter([b'b'; 37], [192, 0, 2, 9].into(), LOCAL.parse().unwrap(), most);
+        assert!(enter(1).is_none());
+        assert!(enter(2).is_some());
+        registry.leave(&[b'b'; 37]);
+        assert!(enter(2).is_some());
+    }
+
+    #[test]
+    fn tests_of_one_address_await_datagrams_one_after_the_other() {
+        let (registry, _opened) =
+            registry(&[(b'a', "192.0.2.9"), (b'b', "::ffff:192.0.2.9"), (b'c', "192.0.2.8")]);
+        let awaits = |letter| registry.await_streams(&[letter; 37], Kind::Udp, 1);
+        assert!(awaits(b'a') && awaits(b'c'));
+        assert!(!awaits(b'b'), "its address has its turn");
+        assert!(
+            registry.await_streams(&[b'b'; 37], Kind::Tcp, 1),
+            "cookies tell TCP streams apart"
+        );
+        registry.leave(&[b'a'; 37]);
+        assert!(awaits(b'b'));
+    }
+
+    #[test]
+    fn only_an_address_that_awaits_datagrams_is_answered() {
+        let (registry, opened) = registry(&[(b'a', "192.0.2.9")]);
+        let (peer, other): (IpAddr, IpAddr) = ([192, 0, 2, 9].into(), [192, 0, 2, 8].into());
+        assert_eq!(registry.awaits_udp(peer), None, "it awaits nothing");
+        assert!(registry.await_streams(&[b'a'; 37], Kind::Udp, 1));
+        assert_eq!(registry.awaits_udp(other), None);
+        assert_eq!(registry.awaits_udp(peer), Some(LOCAL.parse().unwrap()));
+        registry.give_udp(peer, UdpSocket::bind("127.0.0.1:0").unwrap());
+        assert_eq!(registry.awaits_udp(peer), None, "it has all of them");
+        assert!(matches!(opened[0].try_recv(), Ok(Opened::Udp(_))));
+    }
+}

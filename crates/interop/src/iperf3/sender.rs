@@ -1,0 +1,120 @@
+//! The sending end of a test: several streams on one thread, each with a rate of its own.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use fabricmark_load::Control;
+use fabricmark_load::clock::now_ns;
+use fabricmark_load::transport::Flow;
+use fabricmark_units::BitRate;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Writes that one stream makes before the next one's turn.
+const TURN: u32 = 16;
+
+/// Longest wait without a look whether the test is over.
+const LOOK_EVERY_NS: u64 = 5_000_000;
+
+/// A sleep may end so late (`Waiting` of the crate `load`): the rest is spun.
+const SPIN_NS: u64 = 60_000;
+
+/// What is sent by each stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Bytes of a write or a datagram.
+    pub block_bytes: u32,
+    /// Application bits per second of a stream; 0 for no limit.
+    pub rate: BitRate,
+    /// Bytes of all streams together after which nothing more is sent.
+    pub bytes_max: Option<u64>,
+}
+
+impl Load {
+    /// When a stream that began at `began_ns` and has sent so much may send again. What was not sent in
+    /// time follows at once, as with the original.
+    fn due_ns(&self, began_ns: u64, sent_bytes: u64) -> u64 {
+        match self.rate.0 {
+            0 => began_ns,
+            rate => {
+                let ns = u128::from(sent_bytes) * 8 * 1_000_000_000 / u128::from(rate);
+                began_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Sends by flows that do not block until told to stop, or until the amount is sent.
+pub(super) fn send<F: Flow>(flows: &mut [F], load: &Load, control: &Control) -> io::Result<()> {
+    let mut payload = vec![0x5a; load.block_bytes as usize];
+    let mut sent = vec![0_u64; flows.len()];
+    let mut left_bytes = load.bytes_max.unwrap_or(u64::MAX);
+    let began_ns = now_ns();
+    while !control.is_ended() {
+        let now_ns = now_ns();
+        let (mut full, mut next_ns) = (Vec::new(), now_ns + LOOK_EVERY_NS);
+        for (place, flow) in flows.iter_mut().enumerate() {
+            let mut turns = TURN;
+            loop {
+                let due_ns = load.due_ns(began_ns, sent[place]);
+                if due_ns > now_ns || turns == 0 {
+                    next_ns = next_ns.min(due_ns);
+                    break;
+                }
+                turns -= 1;
+                let bytes = payload.len().min(usize::try_from(left_bytes).unwrap_or(usize::MAX));
+                match flow.send(&mut payload[..bytes]) {
+                    Ok(moved) => {
+                        sent[place] += moved.bytes;
+                        left_bytes = left_bytes.saturating_sub(moved.bytes);
+                        if left_bytes == 0 {
+                            return Ok(());
+                        }
+                    }
+                    Err(error) if is_timeout(&error) => {
+                        full.push(place);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        wait(flows, &full, next_ns.saturating_sub(now_ns))?;
+    }
+    Ok(())
+}
+
+/// Waits for room in one of the full flows, or for so long.
+fn wait<F: Flow>(flows: &[F], full: &[usize], ns: u64) -> io::Result<()> {
+    let fds: Vec<BorrowedFd<'_>> = full.iter().filter_map(|&place| flows[place].fd()).collect();
+    if fds.is_empty() {
+        if ns > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(ns - SPIN_NS));
+        }
+        return Ok(());
+    }
+    let mut asked: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
+    let timeout = Timespec { tv_sec: 0, tv_nsec: ns.cast_signed() };
+    match poll(&mut asked, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_may_send_again_when_its_rate_allows_what_it_has_sent() {
+        let load = Load { block_bytes: 1_000, rate: BitRate(8_000), bytes_max: None };
+        assert_eq!(load.due_ns(5, 0), 5);
+        assert_eq!(load.due_ns(5, 1_000), 1_000_000_005);
+        assert_eq!(load.due_ns(5, u64::MAX), u64::MAX);
+        assert_eq!(Load { rate: BitRate(0), ..load }.due_ns(5, 1 << 40), 5);
+    }
+}

@@ -1,0 +1,192 @@
+//! The port: who connects, and what each connection is.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use fabricmark_proto::iperf3::{COOKIE_BYTES, Cookie, State};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+
+use super::authentication::Authentication;
+use super::registry::{Claim, Registry};
+use super::session::session;
+use super::udp_port::UdpPort;
+use crate::Guard;
+
+/// Longest wait without a look whether the server is to stop.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Time for a cookie: one round trip, and what a lost packet costs.
+const COOKIE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Connections that may owe a cookie at once; one more ends the oldest. Streams of one client come one
+/// after the other.
+const COOKIES_OWED_MAX: usize = 256;
+
+/// What every test of a server shares.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    pub guard: &'a Guard,
+    pub authentication: Option<Authentication>,
+    pub stop: &'a AtomicBool,
+    pub registry: Registry,
+}
+
+/// A connection that owes its cookie.
+#[derive(Debug)]
+struct Newcomer {
+    stream: TcpStream,
+    cookie: Cookie,
+    filled: usize,
+    until: Instant,
+}
+
+/// What came of a look at it.
+enum Look {
+    Waits,
+    Gone,
+    Named,
+}
+
+impl Newcomer {
+    fn look(&mut self) -> Look {
+        match self.stream.read(&mut self.cookie[self.filled..]) {
+            Ok(0) => Look::Gone,
+            Ok(bytes) => {
+                self.filled += bytes;
+                match self.filled == COOKIE_BYTES {
+                    true if self.cookie.ends_with(&[0]) => Look::Named,
+                    true => Look::Gone,
+                    false => Look::Waits,
+                }
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    if Instant::now() < self.until =>
+                {
+                    Look::Waits
+                }
+                _ => Look::Gone,
+            },
+        }
+    }
+}
+
+/// Serves iperf3 clients on the port of a listener, TCP and UDP, until `stop` is set; then its clients are
+/// told, and it returns within 0.2 s. Several are served at once, each within what the guard allows;
+/// with `authentication` only users are.
+///
+/// Fails where the UDP port is taken, or the listener itself fails. A client's failure is its own.
+pub fn serve(
+    listener: &TcpListener,
+    guard: &Guard,
+    authentication: Option<Authentication>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let at = listener.local_addr()?;
+    let only_v6 = at.is_ipv6() && SockRef::from(listener).only_v6()?;
+    let mut udp = UdpPort::bind(at, only_v6)?;
+    let shared = Shared { guard, authentication, stop, registry: Registry::default() };
+    let mut newcomers: Vec<Newcomer> = Vec::new();
+    thread::scope(|scope| {
+        while !stop.load(Relaxed) {
+            wait(listener, &udp, &newcomers)?;
+            // Streams that are awaited first, so that nobody's datagram waits behind newcomers.
+            udp.serve(&shared.registry);
+            accept(listener, guard, &mut newcomers)?;
+            let mut place = 0;
+            while place < newcomers.len() {
+                match newcomers[place].look() {
+                    Look::Waits => place += 1,
+                    Look::Gone => drop(newcomers.remove(place)),
+                    Look::Named => {
+                        let Newcomer { stream, cookie, .. } = newcomers.remove(place);
+                        admit(scope, &shared, stream, cookie);
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn wait(listener: &TcpListener, udp: &UdpPort, newcomers: &[Newcomer]) -> io::Result<()> {
+    let ports = [listener.as_fd(), udp.socket().as_fd()];
+    let fds: Vec<BorrowedFd<'_>> =
+        ports.into_iter().chain(newcomers.iter().map(|newcomer| newcomer.stream.as_fd())).collect();
+    let mut asked: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.as_nanos() as i64 };
+    match poll(&mut asked, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Accepts whoever is there and may be.
+fn accept(listener: &TcpListener, guard: &Guard, newcomers: &mut Vec<Newcomer>) -> io::Result<()> {
+    loop {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => return passing(error),
+        };
+        if !guard.admits(peer.ip()) || stream.set_nonblocking(true).is_err() {
+            continue;
+        }
+        if newcomers.len() >= COOKIES_OWED_MAX {
+            newcomers.remove(0);
+        }
+        let until = Instant::now() + COOKIE_WITHIN;
+        newcomers.push(Newcomer { stream, cookie: [0; COOKIE_BYTES], filled: 0, until });
+    }
+}
+
+/// Whether a failed accept says nothing about the listener (accept(2)): nobody is there, a connection
+/// broke, or there are too many open files for now.
+fn passing(error: io::Error) -> io::Result<()> {
+    use rustix::io::Errno;
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+            thread::sleep(LOOK_EVERY);
+            Ok(())
+        }
+        Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::FAULT) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Hands a connection to the test that awaits it, or begins a test.
+fn admit<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'a>,
+    stream: TcpStream,
+    cookie: Cookie,
+) {
+    let stream = match shared.registry.claim(&cookie, stream) {
+        Claim::Stream => return,
+        Claim::Nobody(stream) => return deny(stream),
+        Claim::Control(stream) => stream,
+    };
+    let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+    let most = shared.guard.clients_max;
+    let Some(opened) = shared.registry.enter(cookie, peer.ip(), local, most) else {
+        return deny(stream);
+    };
+    let named = thread::Builder::new().name("iperf3 session".to_owned());
+    let begun = named.spawn_scoped(scope, move || {
+        session(stream, &cookie, shared, &opened);
+        shared.registry.leave(&cookie);
+    });
+    if begun.is_err() {
+        shared.registry.leave(&cookie);
+    }
+}
+
+/// Says that nobody else is served, or that there is no such test.
+fn deny(mut stream: TcpStream) {
+    let _ = stream.write(&[State::AccessDenied.byte()]);
+}

@@ -1,0 +1,179 @@
+//! One client's test.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use fabricmark_load::clock::now_ns;
+use fabricmark_load::foreign;
+use fabricmark_proto::iperf3::{Cookie, Kind, Limits, Parameters, Refusal, Server, ServerAction};
+use fabricmark_units::Instant;
+use socket2::SockRef;
+
+use super::account::{Account, Sockets};
+use super::line::Line;
+use super::registry::Opened;
+use super::server::{LOOK_EVERY, Shared};
+use super::test::Test;
+
+/// How often a test that awaits its streams looks for them.
+const OPENING_LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// How far the streams are.
+#[derive(Debug)]
+enum Streams {
+    /// Nobody has asked for any.
+    None,
+    /// Those of another test of the same address come first.
+    Queued(Box<Parameters>),
+    Awaited(Box<Parameters>, Vec<Opened>),
+    Running(Box<Test>),
+}
+
+/// Carries a client's test out, from the moment its cookie has arrived to its end.
+pub(super) fn session(
+    stream: TcpStream,
+    cookie: &Cookie,
+    shared: &Shared<'_>,
+    opened: &Receiver<Opened>,
+) {
+    let Ok(line) = Line::new(stream) else { return };
+    let Shared { guard, .. } = shared;
+    let limits = Limits { duration_max: guard.duration_max, rate_max: guard.rate_max };
+    let now = || Instant(now_ns());
+    let mut server = Server::new(now(), limits);
+    let mut streams = Streams::None;
+    let mut buffer = [0; 4096];
+    loop {
+        while let Some(bytes) = server.poll_output() {
+            if line.say(&bytes).is_err() {
+                server.on_closed();
+            }
+        }
+        while let Some(action) = server.poll_action() {
+            match action {
+                ServerAction::Await(asked) if is_admitted(shared, &asked) => {
+                    streams = Streams::Queued(asked);
+                }
+                ServerAction::Await(_) => server.refuse(Refusal::Authorization),
+                ServerAction::Run => {
+                    streams = match run(streams, shared) {
+                        Ok(test) => Streams::Running(Box::new(test)),
+                        Err(refusal) => {
+                            server.refuse(refusal);
+                            Streams::None
+                        }
+                    }
+                }
+                ServerAction::Stop => {
+                    if let Streams::Running(test) = std::mem::replace(&mut streams, Streams::None) {
+                        server.on_results(now(), test.stop());
+                    }
+                }
+                ServerAction::End(_) => {
+                    // The data ends before the words do, as with the original.
+                    drop(streams);
+                    while let Some(bytes) = server.poll_output() {
+                        let _ = line.say(&bytes);
+                    }
+                    return line.close();
+                }
+            }
+        }
+        let look_every = match &mut streams {
+            Streams::Queued(asked) => {
+                if shared.registry.await_streams(cookie, asked.kind, asked.streams()) {
+                    streams = Streams::Awaited(asked.clone(), Vec::new());
+                    server.on_ready();
+                    continue;
+                }
+                OPENING_LOOK_EVERY
+            }
+            Streams::Awaited(asked, awaited) => {
+                while let Ok(stream) = opened.try_recv() {
+                    match set_options(&stream, asked) {
+                        Ok(()) => awaited.push(stream),
+                        Err(refusal) => server.refuse(refusal),
+                    }
+                    if awaited.len() == asked.streams() {
+                        server.on_streams(now());
+                    }
+                }
+                OPENING_LOOK_EVERY
+            }
+            Streams::Running(test) => {
+                test.account.on_time(now_ns());
+                LOOK_EVERY
+            }
+            Streams::None => LOOK_EVERY,
+        };
+        if shared.stop.load(Relaxed) {
+            server.terminate();
+        }
+        match line.hear(&mut buffer, look_every) {
+            Ok(None) => server.on_timeout(now()),
+            Ok(Some(0)) | Err(_) => server.on_closed(),
+            Ok(Some(bytes)) => server.on_bytes(now(), &buffer[..bytes]),
+        }
+    }
+}
+
+fn is_admitted(shared: &Shared<'_>, asked: &Parameters) -> bool {
+    match &shared.authentication {
+        None => true,
+        Some(users) => asked.token.as_deref().is_some_and(|token| users.admits(token)),
+    }
+}
+
+/// Starts the test whose streams are open.
+fn run(streams: Streams, shared: &Shared<'_>) -> Result<Test, Refusal> {
+    let Streams::Awaited(asked, opened) = streams else { return Err(Refusal::CreateStream) };
+    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+    for stream in opened {
+        match stream {
+            Opened::Tcp(stream) => tcp.push(Arc::new(stream)),
+            Opened::Udp(socket) => udp.push(Arc::new(socket)),
+        }
+    }
+    let sockets = match asked.kind {
+        Kind::Tcp => Sockets::Tcp(tcp),
+        Kind::Udp => Sockets::Udp(udp),
+    };
+    let account = Account::new(*asked, sockets, false);
+    Test::start(account, shared.guard.rate_max).map_err(|_| Refusal::CreateStream)
+}
+
+/// Sets what the client asks for. The segment size is agreed on when a connection is made, so that the
+/// client's own is enough.
+fn set_options(stream: &Opened, asked: &Parameters) -> Result<(), Refusal> {
+    let (socket, at) = match stream {
+        Opened::Tcp(stream) => (SockRef::from(stream), stream.local_addr()),
+        Opened::Udp(socket) => (SockRef::from(socket), socket.local_addr()),
+    };
+    let failed = |_| Refusal::CreateStream;
+    socket.set_nonblocking(true).map_err(failed)?;
+    if asked.window_bytes > 0 {
+        let bytes = asked.window_bytes as usize;
+        socket.set_recv_buffer_size(bytes).map_err(|_| Refusal::Buffer)?;
+        socket.set_send_buffer_size(bytes).map_err(|_| Refusal::Buffer)?;
+    }
+    let is_v6 = at.map_err(failed)?.is_ipv6();
+    if asked.tos > 0 {
+        let set =
+            if is_v6 { socket.set_tclass_v6(asked.tos) } else { socket.set_tos_v4(asked.tos) };
+        set.map_err(|_| Refusal::Tos)?;
+    }
+    if asked.kind == Kind::Udp {
+        if asked.is_unfragmented {
+            foreign::forbid_fragments(&*socket, is_v6).map_err(failed)?;
+        }
+        return Ok(());
+    }
+    socket.set_tcp_nodelay(asked.is_nodelay).map_err(failed)?;
+    if let Some(congestion) = &asked.congestion {
+        socket.set_tcp_congestion(congestion.as_bytes()).map_err(|_| Refusal::Congestion)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! A test that runs at the server: the threads that send and receive.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fabricmark_load::Control;
+use fabricmark_load::clock::now_ns;
+use fabricmark_load::pattern::stream::{Ramp, receive_crowd};
+use fabricmark_load::transport::Flow;
+use fabricmark_proto::iperf3::{Kind, Results};
+use fabricmark_units::BitRate;
+
+use super::account::Account;
+use super::cpu::Cpu;
+use super::sender::{Load, send};
+
+/// Silence after which nothing more is under way to a receiver, once its sender has stopped.
+pub(super) const SILENCE: Duration = Duration::from_millis(20);
+
+/// Longest wait for that.
+const DRAIN_WITHIN: Duration = Duration::from_millis(500);
+
+/// Buffer of a receiver: 128 KiB, the usual size of other tools' reads, and longer than any datagram.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// The threads of a test. They end when it is dropped.
+#[derive(Debug)]
+pub(super) struct Test {
+    pub account: Account,
+    sending: Arc<Control>,
+    receiving: Arc<Control>,
+    threads: Vec<JoinHandle<Cpu>>,
+    began: Cpu,
+}
+
+impl Test {
+    /// Starts both directions of a test, as far as it has them; `rate_max` is what this end may send in
+    /// all.
+    pub fn start(account: Account, rate_max: BitRate) -> io::Result<Self> {
+        let mut test = Self {
+            account,
+            sending: Arc::default(),
+            receiving: Arc::default(),
+            threads: Vec::new(),
+            began: Cpu::of_this_thread(),
+        };
+        match test.account.parameters.kind {
+            Kind::Tcp => {
+                test.begin(test.account.tcp(true), test.account.tcp(false), rate_max)?;
+            }
+            Kind::Udp => {
+                test.begin(test.account.udp(true), test.account.udp(false), rate_max)?;
+            }
+        }
+        Ok(test)
+    }
+
+    fn begin<F: Flow + Send + 'static>(
+        &mut self,
+        mut sending: Vec<F>,
+        mut receiving: Vec<F>,
+        rate_max: BitRate,
+    ) -> io::Result<()> {
+        if !sending.is_empty() {
+            let load = self.load(sending.len() as u64, rate_max);
+            let control = Arc::clone(&self.sending);
+            // A stream that breaks ends with its client, of which the conversation hears.
+            self.spawn("iperf3 sender", move || drop(send(&mut sending, &load, &control)))?;
+        }
+        if !receiving.is_empty() {
+            let control = Arc::clone(&self.receiving);
+            self.spawn("iperf3 receiver", move || {
+                let mut buffer = vec![0; BUFFER_BYTES];
+                let ramp = Ramp::of_an_amount();
+                drop(receive_crowd(&mut receiving, &mut buffer, ramp, &control));
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is sent, within what this end may send.
+    fn load(&self, streams: u64, rate_max: BitRate) -> Load {
+        let parameters = &self.account.parameters;
+        let share = BitRate((rate_max.0 / streams).max(1));
+        let rate = if parameters.rate.0 == 0 { share } else { parameters.rate.min(share) };
+        let blocks_bytes = parameters.blocks.saturating_mul(u64::from(parameters.block_bytes));
+        // Of datagrams some may be lost, and the client waits until it has its amount.
+        let amounts = [parameters.bytes, blocks_bytes].into_iter();
+        let bytes_max = amounts.filter(|&bytes| bytes > 0 && parameters.kind == Kind::Tcp).min();
+        Load { block_bytes: parameters.block_bytes, rate, bytes_max }
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let metered = move || {
+            work();
+            Cpu::of_this_thread()
+        };
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(metered)?);
+        Ok(())
+    }
+
+    /// Stops sending now, and receiving when nothing more arrives; gives what was counted.
+    pub fn stop(mut self) -> Results {
+        let ended_ns = now_ns();
+        self.sending.end();
+        // More than anybody sends: the silence decides.
+        self.receiving.drain(u64::MAX - 1, SILENCE.as_nanos() as u64);
+        let gives_up_ns = ended_ns + DRAIN_WITHIN.as_nanos() as u64;
+        while now_ns() < gives_up_ns && self.threads.iter().any(|thread| !thread.is_finished()) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let cpu = self.join();
+        self.account.results(ended_ns, cpu)
+    }
+
+    /// Ends all threads; gives their processor time and what the conversation's took meanwhile.
+    fn join(&mut self) -> Cpu {
+        self.sending.end();
+        self.receiving.give_up();
+        let own = Cpu::of_this_thread().since(self.began);
+        // No thread of a test panics; one that did would have no processor time.
+        let times = self.threads.drain(..).map(|thread| thread.join().unwrap_or_default());
+        times.fold(own, Cpu::and)
+    }
+}
+
+impl Drop for Test {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

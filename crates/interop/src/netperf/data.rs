@@ -1,0 +1,146 @@
+//! The data socket of a test.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread;
+
+use fabricmark_load::tcp_info;
+use fabricmark_proto::netperf::{Counted, Prepared, Test, Traffic, Transport};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::watch::{Failure, Watch};
+use super::{LOOK_EVERY, is_timeout, tcp, udp};
+
+/// Connections that wait to be accepted: one each is enough, but for connections of one transaction that
+/// their client has given up.
+const BACKLOG: i32 = 16;
+
+/// A data socket that waits for its client.
+pub(super) struct Data {
+    socket: Socket,
+    transport: Transport,
+    /// Where the control connection comes from.
+    peer: SocketAddr,
+}
+
+impl Data {
+    /// Opens the data socket of a test at the address of the control connection. Buffers, the traffic
+    /// class and congestion control are what the system grants: the client is told which they are.
+    pub(super) fn open(
+        test: &Test,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> io::Result<(Self, Prepared)> {
+        let kind = match test.transport {
+            Transport::Tcp => Type::STREAM,
+            Transport::Udp => Type::DGRAM,
+        };
+        let socket = Socket::new(Domain::for_address(local), kind, None)?;
+        if let Some(bytes) = test.receive_buffer_bytes {
+            let _ = socket.set_recv_buffer_size(bytes as usize);
+        }
+        if let Some(bytes) = test.send_buffer_bytes {
+            let _ = socket.set_send_buffer_size(bytes as usize);
+        }
+        if test.transport == Transport::Tcp {
+            socket.set_reuse_address(true)?;
+            socket.set_tcp_nodelay(test.no_delay)?;
+            if let Some(name) = &test.congestion {
+                let _ = socket.set_tcp_congestion(name.as_bytes());
+            }
+        }
+        let traffic_class = test.traffic_class.filter(|&class| {
+            let class = u32::from(class);
+            match local {
+                SocketAddr::V4(_) => socket.set_tos_v4(class),
+                SocketAddr::V6(_) => socket.set_tclass_v6(class),
+            }
+            .is_ok()
+        });
+        let mut at = local;
+        at.set_port(test.server_port);
+        socket.bind(&at.into())?;
+        if test.transport == Transport::Tcp {
+            socket.listen(BACKLOG)?;
+        }
+        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        socket.set_write_timeout(Some(LOOK_EVERY))?;
+        let at = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let (receive_buffer_bytes, send_buffer_bytes) = buffers(&SockRef::from(&socket))?;
+        let prepared =
+            Prepared { port: at.port(), receive_buffer_bytes, send_buffer_bytes, traffic_class };
+        Ok((Self { socket, transport: test.transport, peer }, prepared))
+    }
+
+    /// Carries the test out. Where no client came, [`Watch::has_begun`] is false.
+    pub(super) fn carry_out(self, test: &Test, watch: &mut Watch<'_>) -> Result<Counted, Failure> {
+        let mut counted = Counted {
+            processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
+            ..Counted::default()
+        };
+        match self.transport {
+            Transport::Tcp => {
+                let listener = Listener { socket: self.socket.into(), peer: self.peer };
+                tcp::carry_out(&listener, test, watch, &mut counted)?;
+            }
+            Transport::Udp => {
+                let socket: UdpSocket = self.socket.into();
+                udp::carry_out(&socket, self.peer, test, watch, &mut counted)?;
+                note_end(&SockRef::from(&socket), test, &mut counted);
+            }
+        }
+        counted.elapsed = watch.elapsed();
+        Ok(counted)
+    }
+}
+
+/// A listening socket that knows its only client.
+pub(super) struct Listener {
+    socket: TcpListener,
+    peer: SocketAddr,
+}
+
+impl Listener {
+    /// The client's next connection; nothing when the time is up.
+    pub(super) fn accept(&self, watch: &mut Watch<'_>) -> Result<Option<TcpStream>, Failure> {
+        loop {
+            match self.socket.accept() {
+                Ok((stream, from)) if from.ip() == self.peer.ip() => {
+                    stream.set_read_timeout(Some(LOOK_EVERY))?;
+                    stream.set_write_timeout(Some(LOOK_EVERY))?;
+                    return Ok(Some(stream));
+                }
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(error.into()),
+            }
+            if watch.is_over(false)? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Notes what became of a socket's buffers and connection.
+pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Counted) {
+    if let Ok(granted) = buffers(socket) {
+        (counted.receive_buffer_bytes, counted.send_buffer_bytes) = granted;
+    }
+    let is_tcp = test.transport == Transport::Tcp;
+    if is_tcp && !matches!(test.traffic, Traffic::ConnectExchange { .. }) {
+        counted.retransmissions =
+            tcp_info::sample(socket.as_fd()).ok().and_then(|sample| sample.retransmitted_segments);
+    }
+    if test.tells_congestion && is_tcp {
+        let name = socket.tcp_congestion().unwrap_or_default();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        counted.congestion = String::from_utf8_lossy(name).into_owned();
+    }
+}
+
+/// SO_RCVBUF and SO_SNDBUF.
+fn buffers(socket: &SockRef<'_>) -> io::Result<(u32, u32)> {
+    Ok((socket.recv_buffer_size()? as u32, socket.send_buffer_size()? as u32))
+}

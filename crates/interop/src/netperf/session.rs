@@ -1,0 +1,99 @@
+//! One client: its control connection, and its tests one after the other.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use fabricmark_proto::netperf::{Action, Caller, Counted, MESSAGE_BYTES, Refusal, Server, Test};
+use fabricmark_units::Instant as Reading;
+use socket2::{SockRef, TcpKeepalive};
+
+use super::data::Data;
+use super::watch::{Failure, Pace, Watch};
+use super::{LOOK_EVERY, is_timeout};
+use crate::Guard;
+
+/// A client whose host is gone without a word is noticed after 2 + 2 x 1 s.
+const SILENCE: Duration = Duration::from_secs(2);
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+const PROBES: u32 = 2;
+
+/// Serves one client until it closes, is silent for too long, or `stop` is set.
+pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
+    let keep_alive =
+        TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE_EVERY).with_retries(PROBES);
+    let options = SockRef::from(control);
+    options.set_tcp_keepalive(&keep_alive)?;
+    // Answers that nobody acknowledges hold the probes up; they have the same time.
+    options.set_tcp_user_timeout(Some(SILENCE + PROBES * PROBE_EVERY))?;
+    options.set_tcp_nodelay(true)?;
+    control.set_read_timeout(Some(LOOK_EVERY))?;
+    control.set_write_timeout(Some(LOOK_EVERY))?;
+
+    let (peer, local) = (canonical(control.peer_addr()?), canonical(control.local_addr()?));
+    let caller = Caller { peer: peer.ip(), local: local.ip(), duration_max: guard.duration_max };
+    let opened = Instant::now();
+    let now = || Reading(u64::try_from(opened.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let mut pace = Pace::of(guard.rate_max);
+    let mut server = Server::new(caller, now());
+    let mut bytes = [0; MESSAGE_BYTES];
+    while !stop.load(Relaxed) {
+        let mut action = server.on_timeout(now());
+        match control.read(&mut bytes[..server.room()]) {
+            Ok(0) => return Ok(()),
+            Ok(length) => action = action.or(server.on_bytes(now(), &bytes[..length])),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error),
+        }
+        match action {
+            Some(Action::Close) => return Ok(()),
+            Some(Action::Prepare(test)) => match Data::open(&test, local, peer) {
+                Ok((data, prepared)) => {
+                    server.on_prepared(now(), Ok(prepared));
+                    speak(control, &mut server)?;
+                    match carry_out(data, &test, Watch::new(control, stop, &mut pace)) {
+                        Ok(counted) => server.on_finished(now(), Ok(counted)),
+                        Err(Failure::System(error)) => {
+                            server.on_finished(now(), Err(errno(&error)));
+                        }
+                        Err(Failure::Over) => return Ok(()),
+                    }
+                }
+                Err(error) => server.on_prepared(now(), Err(errno(&error))),
+            },
+            None => {}
+        }
+        speak(control, &mut server)?;
+    }
+    Ok(())
+}
+
+fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Counted, Failure> {
+    let counted = data.carry_out(test, &mut watch)?;
+    if !watch.has_begun() {
+        return Err(io::Error::from_raw_os_error(Refusal::Silence.errno()).into());
+    }
+    Ok(counted)
+}
+
+/// Sends what is to be said; a client that does not make room for it is not one.
+fn speak(mut control: &TcpStream, server: &mut Server) -> io::Result<()> {
+    while let Some(message) = server.poll_output() {
+        control.write_all(message.bytes())?;
+    }
+    Ok(())
+}
+
+/// An address of IPv4 as such: a socket for both families shows it inside one of IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // Its scope stays.
+        IpAddr::V6(_) => address,
+    }
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}

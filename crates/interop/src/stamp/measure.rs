@@ -1,0 +1,282 @@
+//! The sender's loop, and what it found.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fabricmark_proto::stamp::{
+    Counts, OneWay, Return, Sender, Session, Timestamp, TimestampInformation,
+};
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+
+use super::clock::Clock;
+use super::sys::{self, Received};
+
+/// How often the loop looks whether it shall stop.
+const LOOK: Nanos = Nanos::from_millis(100);
+
+/// Longest datagram, and one octet more than fits into one.
+const DATAGRAM_BYTES: usize = 65_536;
+
+/// Packets that are sent, where they are due, before arrivals are looked for again.
+const BURST: usize = 64;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The reflector.
+    pub target: SocketAddr,
+    /// How many packets, which, and when.
+    pub session: Session,
+    /// DSCP of the packets; 6 bits.
+    pub dscp: u8,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The target's host says that nobody has the port.
+    #[error("nothing answers at UDP port {} of {}: start a reflector there", .0.port(), .0.ip())]
+    Closed(SocketAddr),
+    /// The socket cannot be set up, or the packets cannot be sent.
+    #[error("cannot send to {target}: {error}")]
+    Socket {
+        /// The reflector.
+        target: SocketAddr,
+        /// What the kernel says.
+        error: io::Error,
+    },
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Packets by what became of them.
+    pub counts: Counts,
+    /// Round trips without the time at the reflector.
+    pub rtt: Histogram,
+    /// Both ways apart; nothing where no answer tells them.
+    pub one_way: Option<OneWayDifferences>,
+    /// What the packets had when they arrived at the reflector: its TTL is 255 where it cannot tell, and
+    /// the class is known where [`Wanted::answer_dscp`](super::Wanted::answer_dscp) asks for it.
+    pub forward: Seen,
+    /// What the answers had when they arrived here.
+    pub backward: Seen,
+    /// How the reflector got its times, as its last answer says.
+    pub timestamp_information: Option<TimestampInformation>,
+}
+
+/// What the IP headers of packets had in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// TTLs or hop limits.
+    pub ttl: BTreeSet<u8>,
+    /// Octets of DSCP (upper 6 bits) and ECN (lower 2).
+    pub traffic_class: BTreeSet<u8>,
+}
+
+/// Differences of the clocks of both ends over all answers that tell them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OneWayDifferences {
+    /// Answers.
+    pub answers: u64,
+    /// Arrival at the reflector less departure here.
+    pub forward: Spread,
+    /// Arrival here less departure at the reflector.
+    pub backward: Spread,
+    /// By how much all of them may be wrong, forward as much too long as backward too short: the largest
+    /// sum of the error estimates of both ends.
+    pub uncertainty: Nanos,
+    /// Whether the clock of this end followed UTC at each packet.
+    pub is_sender_synchronised: bool,
+    /// Whether that of the reflector did.
+    pub is_reflector_synchronised: bool,
+}
+
+/// Times that may be negative, where clocks differ by more than the way takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The smallest, in nanoseconds.
+    pub min_ns: i64,
+    /// The mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// The largest, in nanoseconds.
+    pub max_ns: i64,
+}
+
+/// Sends a session's packets to a reflector and gathers its answers, until the last one is there or given
+/// up; where `stop` is set, what is under way then counts as lost.
+///
+/// # Errors
+/// Where the target's port is closed and nothing was answered before, and where the kernel does not
+/// take the packets.
+pub fn measure(settings: &Settings, stop: &AtomicBool) -> Result<Measured, MeasureError> {
+    let target = settings.target;
+    run(settings, stop).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => MeasureError::Closed(target),
+        _ => MeasureError::Socket { target, error },
+    })
+}
+
+fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
+    let socket = socket(settings)?;
+    let mut clock = Clock::new();
+    let mut sender = Sender::new(settings.session.clone(), clock.now());
+    let mut measured = Measured::default();
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    while let Some(deadline) = sender.deadline() {
+        if stop.load(Ordering::Relaxed) {
+            sender.stop();
+            break;
+        }
+        wait(&socket, deadline - clock.now())?;
+        while let Some(received) = passing(sys::receive(socket.as_fd(), &mut buffer), &measured)? {
+            let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
+            if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
+                measured.note(&found, &received);
+            }
+        }
+        sender.on_time(clock.now());
+        let error = clock.error();
+        for _ in 0..BURST {
+            let due = sender.packet(clock.now(), Clock::time(), error);
+            let Some(octets) = due else { break };
+            // A packet for which there is no room is lost, as it would be in the network.
+            passing(socket.send(&octets), &measured)?;
+        }
+    }
+    measured.counts = sender.counts();
+    Ok(measured)
+}
+
+fn socket(settings: &Settings) -> io::Result<UdpSocket> {
+    let any = if settings.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    let class = u32::from(settings.dscp & 0x3f) << 2;
+    if settings.target.is_ipv4() {
+        SockRef::from(&socket).set_tos_v4(class)?;
+    } else {
+        SockRef::from(&socket).set_tclass_v6(class)?;
+    }
+    socket.connect(settings.target)?;
+    socket.set_nonblocking(true)?;
+    sys::tell_arrivals(socket.as_fd())?;
+    Ok(socket)
+}
+
+/// Waits for an arrival, but not longer than a time, nor than until the next look.
+fn wait(socket: &UdpSocket, Nanos(ns): Nanos) -> io::Result<()> {
+    let ns = ns.min(LOOK.0);
+    let timeout = Timespec { tv_sec: 0, tv_nsec: ns as _ };
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Nothing in place of errors that say nothing about the next packet: there is nothing to read or no room
+/// to write, a signal came, or a reflector that had answered is gone and may come back.
+fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T>> {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match error.kind() {
+            WouldBlock | Interrupted => Ok(None),
+            ConnectionRefused if !measured.forward.ttl.is_empty() => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            counts: Counts::default(),
+            rtt: Histogram::new(),
+            one_way: None,
+            forward: Seen::default(),
+            backward: Seen::default(),
+            timestamp_information: None,
+        }
+    }
+}
+
+impl Measured {
+    fn note(&mut self, found: &Return, received: &Received) {
+        if let Some(Nanos(ns)) = found.rtt {
+            self.rtt.record(ns);
+        }
+        if let Some(one_way) = &found.one_way {
+            let before = self.one_way.take();
+            self.one_way = Some(OneWayDifferences::and(before, one_way));
+        }
+        self.forward.ttl.insert(found.ttl);
+        if let Some(class) = found.extensions.class_of_service {
+            self.forward.traffic_class.insert(class.dscp << 2 | class.ecn);
+        }
+        self.backward.ttl.extend(received.ttl);
+        self.backward.traffic_class.extend(received.traffic_class);
+        let information = found.extensions.timestamp_information;
+        self.timestamp_information = information.or(self.timestamp_information);
+    }
+}
+
+impl OneWayDifferences {
+    fn and(before: Option<Self>, one_way: &OneWay) -> Self {
+        let answers = before.map_or(0, |before| before.answers);
+        let spread = |before: Option<Spread>, ns| Spread::and(before, answers, ns);
+        Self {
+            answers: answers + 1,
+            forward: spread(before.map(|before| before.forward), one_way.forward_ns),
+            backward: spread(before.map(|before| before.backward), one_way.backward_ns),
+            uncertainty: before
+                .map_or(one_way.uncertainty, |before| before.uncertainty.max(one_way.uncertainty)),
+            is_sender_synchronised: one_way.is_sender_synchronised
+                && before.is_none_or(|before| before.is_sender_synchronised),
+            is_reflector_synchronised: one_way.is_reflector_synchronised
+                && before.is_none_or(|before| before.is_reflector_synchronised),
+        }
+    }
+}
+
+impl Spread {
+    /// What `count` times had, and one more.
+    fn and(before: Option<Self>, count: u64, ns: i64) -> Self {
+        let Some(Self { min_ns, mean_ns, max_ns }) = before else {
+            return Self { min_ns: ns, mean_ns: ns as f64, max_ns: ns };
+        };
+        let mean_ns = mean_ns + (ns as f64 - mean_ns) / (count + 1) as f64;
+        Self { min_ns: min_ns.min(ns), mean_ns, max_ns: max_ns.max(ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_way(forward_ns: i64, uncertainty_ns: u64, is_synchronised: bool) -> OneWay {
+        OneWay {
+            forward_ns,
+            backward_ns: -forward_ns,
+            uncertainty: Nanos(uncertainty_ns),
+            is_sender_synchronised: true,
+            is_reflector_synchronised: is_synchronised,
+        }
+    }
+
+    #[test]
+    fn differences_have_their_extremes_their_mean_and_the_largest_uncertainty() {
+        let one = OneWayDifferences::and(None, &one_way(-3, 10, true));
+        let two = OneWayDifferences::and(Some(one), &one_way(5, 20, false));
+        let three = OneWayDifferences::and(Some(two), &one_way(1, 10, true));
+        assert_eq!(three.forward, Spread { min_ns: -3, mean_ns: 1.0, max_ns: 5 });
+        assert_eq!(three.backward, Spread { min_ns: -5, mean_ns: -1.0, max_ns: 3 });
+        assert_eq!((three.answers, three.uncertainty), (3, Nanos(20)));
+        assert!(three.is_sender_synchronised && !three.is_reflector_synchronised);
+    }
+}

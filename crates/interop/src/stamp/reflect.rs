@@ -1,0 +1,164 @@
+//! The reflector's loop.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fabricmark_proto::stamp::{Arrival, Dropped, PacketError, Reflector, Timestamp};
+use fabricmark_units::{BitRate, Instant};
+
+use super::allowance::Allowance;
+use super::clock::Clock;
+use super::sys::{self, Received};
+use crate::Guard;
+
+/// How often the loop looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Answers that one client gets, in bits of payload a second, where the guard allows more: a quarter of
+/// a million packets without extensions a second. Who needs more wants to load a link, not to time it.
+const RATE_MAX: BitRate = BitRate(100_000_000);
+
+/// Longest datagram, and one octet more than fits into one.
+const DATAGRAM_BYTES: usize = 65_536;
+
+/// What became of the packets that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Answered.
+    pub answered: u64,
+    /// From addresses or ports that are not served.
+    pub strangers: u64,
+    /// Of nobody who has the key.
+    pub forged: u64,
+    /// Too short for a packet, or for one with authentication.
+    pub short: u64,
+    /// Beyond the rate of their client, or of a client or session beyond the number of those.
+    pub over_limit: u64,
+    /// Answers that the kernel did not send.
+    pub not_sent: u64,
+}
+
+/// Answers packets of STAMP and TWAMP-Light until `stop` is set, and a tenth of a second more.
+///
+/// Each answer goes to the source of its packet, from the address that the packet was sent to, and is
+/// never longer than the packet but for the 44 octets of the shortest answer. No answer is for packets
+///
+/// - from addresses that the guard does not admit;
+/// - from ports below 1024 and from the port of this socket, where other services and other reflectors
+///   are, which would answer the answer without end;
+/// - beyond the guard's rate for one client, or 100 Mbit/s where that is lower, and of clients beyond its
+///   number. The guard's longest test does not matter: between two packets a session costs nothing.
+///
+/// # Errors
+/// What the socket says when it is set up or read. An answer that cannot be sent is counted and is none.
+pub fn reflect(
+    socket: &UdpSocket,
+    guard: &Guard,
+    mut reflector: Reflector,
+    stop: &AtomicBool,
+) -> io::Result<Served> {
+    let own_port = socket.local_addr()?.port();
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(LOOK))?;
+    sys::tell_arrivals(socket.as_fd())?;
+    let rate = BitRate(guard.rate_max.0.min(RATE_MAX.0));
+    let mut allowance = Allowance::new(rate, guard.clients_max);
+    let mut clock = Clock::new();
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    let mut served = Served::default();
+    while !stop.load(Ordering::Relaxed) {
+        let received = match sys::receive(socket.as_fd(), &mut buffer) {
+            Ok(received) => received,
+            Err(error) if is_passing(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        let now = clock.now();
+        let client = received.source.ip().to_canonical();
+        if !is_served(guard, received.source, own_port) {
+            served.strangers += 1;
+            continue;
+        }
+        let octets = &buffer[..received.bytes];
+        let arrival = arrival(&received, now);
+        let error = clock.error();
+        let answer = match reflector.answer(octets, &arrival, Clock::time(), error) {
+            Ok(answer) => answer,
+            Err(dropped) => {
+                served.count(dropped);
+                continue;
+            }
+        };
+        if !allowance.take(client, answer.octets.len(), now) {
+            served.over_limit += 1;
+            continue;
+        }
+        let from = received.destination;
+        match sys::send(socket.as_fd(), answer.octets, received.source, from, answer.dscp << 2) {
+            Ok(()) => served.answered += 1,
+            Err(_) => served.not_sent += 1,
+        }
+    }
+    Ok(served)
+}
+
+impl Served {
+    fn count(&mut self, dropped: Dropped) {
+        match dropped {
+            Dropped::Packet(PacketError::Forged) => self.forged += 1,
+            Dropped::Packet(PacketError::Short(_)) => self.short += 1,
+            Dropped::Crowded => self.over_limit += 1,
+        }
+    }
+}
+
+/// Whether packets from a source are answered at all.
+fn is_served(guard: &Guard, source: SocketAddr, own_port: u16) -> bool {
+    /// Below are the ports of services (RFC 6335, section 6).
+    const FIRST_USER_PORT: u16 = 1024;
+    let port = source.port();
+    guard.admits(source.ip()) && port >= FIRST_USER_PORT && port != own_port
+}
+
+fn arrival(received: &Received, now: Instant) -> Arrival {
+    Arrival {
+        source: received.source,
+        received: received.at.map_or_else(Clock::time, Timestamp::from_unix),
+        now,
+        ttl: received.ttl,
+        traffic_class: received.traffic_class.unwrap_or_default(),
+    }
+}
+
+/// Whether an error of receiving says nothing about the next packet: the time to look is over, a signal
+/// came, or some host refused an answer.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_services_and_other_reflectors_are_not_served() {
+        let guard = Guard { allowed: vec!["192.0.2.0/24".parse().unwrap()], ..Guard::default() };
+        for (source, expected) in [
+            ("127.0.0.1:5000", true),
+            ("[::1]:5000", true),
+            ("192.0.2.7:5000", true),
+            ("[::ffff:192.0.2.7]:5000", true),
+            ("192.0.3.7:5000", false),
+            ("[2001:db8::1]:5000", false),
+            ("127.0.0.1:7", false),
+            ("127.0.0.1:1023", false),
+            ("127.0.0.1:1024", true),
+            ("127.0.0.1:8620", false),
+        ] {
+            assert_eq!(is_served(&guard, source.parse().unwrap(), 8620), expected, "{source}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Our client at their server, and at ours.
+
+use std::net::{IpAddr, SocketAddr};
+
+use fabricmark_interop::Guard;
+use fabricmark_interop::iperf3::{Measured, measure};
+use fabricmark_load::Control;
+use fabricmark_plan::{Factor, resolve};
+use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_units::{Bytes, Nanos};
+
+use super::support::{Ours, Theirs, V4, V6, has, listener};
+
+/// A run of 0.3 s at the address, with these levels.
+pub fn prepare(address: IpAddr, levels: &str) -> Prepare {
+    let family = if address.is_ipv6() { 6 } else { 4 };
+    let levels = format!("pattern=stream link=loopback family={family} {levels}");
+    let levels = levels.split_whitespace().map(|level| {
+        let (name, text) = level.split_once('=').unwrap();
+        (Factor::named(name).unwrap(), text.to_owned())
+    });
+    Prepare {
+        run: 1,
+        role: Role::Start,
+        point: resolve(&levels.collect()).unwrap(),
+        duration_ns: Nanos::from_millis(300),
+        omit_ns: Nanos(0),
+        amount: None,
+        token: [0; 16],
+        address,
+        port: 0,
+        device: "lo".to_owned(),
+        cpu: None,
+        interval_ns: None,
+        seed: 1,
+        scope_id: 0,
+        ports: None,
+        from: Vec::new(),
+        patience_ns: Nanos(0),
+        trace: None,
+    }
+}
+
+/// Runs of every kind.
+const RUNS: &[&str] = &[
+    "transport=tcp payload=10000 congestion=cubic",
+    "transport=tcp payload=10000 congestion=cubic direction=reverse",
+    "transport=tcp payload=10000 congestion=cubic flows=8 pace=fixed:80M",
+    "transport=tcp payload=10000 congestion=cubic flows=8 pace=fixed:80M direction=reverse",
+    "transport=udp payload=1000 pace=fixed:10M",
+    "transport=udp payload=1000 pace=fixed:10M direction=reverse",
+    "transport=udp payload=1000 pace=fixed:10M flows=8",
+    "transport=udp payload=1000 pace=fixed:10M flows=8 direction=reverse",
+];
+
+fn measured(prepare: &Prepare, server: SocketAddr) -> Result<Measured, Failure> {
+    measure(prepare, server, None, &Control::default())
+}
+
+fn assert_measured(address: IpAddr, server: SocketAddr, levels: &str) {
+    let prepare = prepare(address, levels);
+    let measured = measured(&prepare, server).unwrap_or_else(|error| panic!("{levels}: {error}"));
+    let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+    let (sent, received) =
+        if levels.contains("reverse") { (answer, start) } else { (start, answer) };
+    assert!(received.bytes > 0 && received.bytes <= sent.bytes, "{levels}: {measured:?}");
+    assert!(received.calls > 0 && start.elapsed_ns > 0 && answer.elapsed_ns > 0, "{levels}");
+    assert_eq!(measured.server.streams.len(), prepare.point.flows as usize);
+    if levels.contains("udp") && levels.contains("reverse") {
+        let sequence = measured.ends.start.sequence.unwrap();
+        assert_eq!(sequence.unique + sequence.duplicates, received.calls, "{levels}");
+    }
+}
+
+#[test]
+fn our_client_measures_with_their_server() {
+    if !has("our_client_measures_with_their_server", &["iperf3"]) {
+        return;
+    }
+    for address in [V4, V6] {
+        for levels in RUNS {
+            // Between two tests their server does not listen for a moment.
+            let theirs = Theirs::new(address, &["-1"]);
+            assert_measured(address, theirs.at, levels);
+        }
+    }
+}
+
+#[test]
+fn our_client_measures_with_our_server() {
+    for address in [V4, V6] {
+        let ours = Ours::new(address, Guard::default(), None);
+        for levels in RUNS {
+            assert_measured(address, ours.at, levels);
+        }
+    }
+}
+
+#[test]
+fn an_amount_ends_a_run_and_arrives_whole() {
+    let ours = Ours::new(V4, Guard::default(), None);
+    for levels in [RUNS[0], RUNS[1]] {
+        let prepare = Prepare {
+            amount: Some(Bytes(1_000_000)),
+            duration_ns: Nanos::from_secs(20),
+            ..prepare(V4, levels)
+        };
+        let measured = measured(&prepare, ours.at).unwrap();
+        let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+        assert_eq!((start.bytes, answer.bytes), (1_000_000, 1_000_000), "{levels}");
+    }
+}
+
+#[test]
+fn the_omitted_part_counts_at_neither_end() {
+    let ours = Ours::new(V4, Guard::default(), None);
+    let prepare = Prepare {
+        omit_ns: Nanos::from_secs(1),
+        duration_ns: Nanos::from_millis(1_300),
+        ..prepare(V4, "transport=udp payload=1000 pace=fixed:8M")
+    };
+    let measured = measured(&prepare, ours.at).unwrap();
+    // 1300 datagrams in all, 300 of them in the part that counts.
+    let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+    assert!(start.calls < 800 && answer.calls < 800, "{measured:?}");
+    assert!(start.elapsed_ns < 800_000_000 && answer.elapsed_ns < 800_000_000, "{measured:?}");
+}
+
+#[test]
+fn a_run_tells_of_its_intervals() {
+    let ours = Ours::new(V4, Guard::default(), None);
+    for levels in [RUNS[0], RUNS[5]] {
+        let prepare = Prepare { interval_ns: Some(Nanos::from_millis(50)), ..prepare(V4, levels) };
+        let measured = measured(&prepare, ours.at).unwrap();
+        assert!(measured.ends.start.series.is_some(), "{levels}");
+    }
+}
+
+#[test]
+fn a_run_that_is_ended_early_has_results() {
+    let ours = Ours::new(V4, Guard::default(), None);
+    for levels in [RUNS[0], RUNS[1], RUNS[4], RUNS[5]] {
+        let control = Control::default();
+        let prepare = Prepare { duration_ns: Nanos::from_secs(30), ..prepare(V4, levels) };
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| measure(&prepare, ours.at, None, &control));
+            // Before or after it has begun: it ends either way.
+            control.end();
+            let measured = run.join().unwrap().unwrap();
+            assert!(measured.ends.start.counts.elapsed_ns < 20_000_000_000, "{levels}");
+        });
+    }
+}
+
+#[test]
+fn where_nobody_listens_the_failure_says_what_to_start() {
+    let at = listener(V4).local_addr().unwrap();
+    let failure = measured(&prepare(V4, RUNS[0]), at).unwrap_err();
+    assert!(failure.to_string().contains("start one by `iperf3 -s`"), "{failure}");
+}
+
+#[test]
+fn a_busy_server_is_told_as_such() {
+    let ours = Ours::new(V4, Guard { clients_max: 0, ..Guard::default() }, None);
+    let failure = measured(&prepare(V4, RUNS[0]), ours.at).unwrap_err();
+    assert!(failure.to_string().contains("busy with another client"), "{failure}");
+}
+
+#[test]
+fn a_run_that_is_given_up_ends() {
+    let ours = Ours::new(V4, Guard::default(), None);
+    let control = Control::default();
+    control.give_up();
+    let failure = measure(&prepare(V4, RUNS[0]), ours.at, None, &control).unwrap_err();
+    assert_eq!(failure, Failure::Aborted);
+}
