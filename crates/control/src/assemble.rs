@@ -4,13 +4,13 @@ use fabricmark_lab::End;
 use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Carrier, Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing,
-    Provenance, Usage, Warning,
+    Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing, Provenance,
+    Usage, Warning,
 };
 use fabricmark_stats::Histogram;
-use fabricmark_wire::Link;
 
 use crate::coordinator::Coordinator;
+use crate::experiment::PlanError;
 use crate::limits::{above_ceiling, limits};
 use crate::run::Part;
 
@@ -34,7 +34,7 @@ pub(crate) fn assemble(
     point: &Point,
     parts: &[Part],
     queue_drops: u64,
-) -> Parts {
+) -> Result<Parts, PlanError> {
     let is_alone = parts.len() == 1;
     let (mut flows, mut figures) = (Vec::new(), Vec::new());
     let mut warnings: Vec<Warning> = Vec::new();
@@ -50,8 +50,8 @@ pub(crate) fn assemble(
         }
     }
     if let Some(Ends { start, answer }) = parts.first().map(|part| &part.ends) {
-        nodes.push(node(coordinator, host, point, End::Client, start));
-        nodes.push(node(coordinator, host, point, End::Server, answer));
+        nodes.push(node(coordinator, host, point, End::Client, start)?);
+        nodes.push(node(coordinator, host, point, End::Server, answer)?);
     }
     // Beside the load, so that one that ran earlier does not count.
     let at_once = || parts.iter().filter(|part| part.group != Group::ProbeIdle);
@@ -76,7 +76,7 @@ pub(crate) fn assemble(
             ..figures
         };
     }
-    Parts { nodes, flows, figures, limits: limits(point), warnings }
+    Ok(Parts { nodes, flows, figures, limits: limits(point), warnings })
 }
 
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
@@ -286,18 +286,19 @@ fn node(
     point: &Point,
     end: End,
     report: &EndReport,
-) -> Node {
-    let attachment = coordinator.attach(end, point);
-    let is_home = point.link == Link::Loopback;
-    Node {
+) -> Result<Node, PlanError> {
+    let attachment = coordinator.attach(end, point)?;
+    let facts = coordinator.facts(end, point);
+    Ok(Node {
         name: end.name().to_owned(),
-        carrier: Carrier::LocalSocket,
-        namespace: (!is_home).then(|| end.name().to_owned()),
+        carrier: facts.carrier,
+        namespace: facts.namespace,
         address: Some(attachment.address),
         device: Some(attachment.device),
         side: report.side.clone(),
         usage: report.usage.clone(),
         kernel: report.kernel,
-        host: host.clone(),
-    }
+        host: facts.host.unwrap_or_else(|| host.clone()),
+        clock_offset: facts.clock_offset,
+    })
 }

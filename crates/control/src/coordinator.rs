@@ -1,25 +1,63 @@
 //! Workers at both ends of every link, and the orders that prepare them for a run.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant as Clock;
 
-use fabricmark_lab::{Attachment, End, Lab, LabError, Namespace};
+use fabricmark_lab::{End, Lab, LabError, Namespace};
 use fabricmark_plan::{Pace, Plan, Point};
 use fabricmark_proto::{Prepare, Role};
+use fabricmark_record::{Carrier, ClockOffset, HostFacts};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
 
+use crate::abroad::{Abroad, AgentAccess};
 use crate::experiment::PlanError;
+use crate::foreign::Iperf3Access;
+use crate::host::towards;
+use crate::interfaces::device_of;
 use crate::node::Node;
+
+/// Where workers come from.
+pub struct Workers<'a> {
+    /// This program, which is started as a worker.
+    pub program: &'a Path,
+    /// Who answers.
+    pub peer: &'a Peer,
+}
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// Workers on this machine.
+    Here,
+    /// Workers of an agent.
+    Agent(AgentAccess),
+    /// A server of iperf3.
+    Iperf3(Iperf3Access),
+}
+
+/// Where the ends of runs are.
+enum Ground {
+    /// In the network that this process is in, and nowhere else.
+    Home,
+    /// In the lab's namespaces, and at home for loopback.
+    Lab(Lab),
+    /// The answering end on another host.
+    Abroad(Box<Abroad>),
+    /// The answering end is a server of iperf3.
+    Iperf3(Iperf3Access),
+}
 
 /// Workers at both ends of every link of a plan, ready for runs.
 pub(crate) struct Coordinator {
     program: PathBuf,
-    lab: Option<Lab>,
-    /// Workers in the lab's namespaces, a pair for each part of a run that is carried out at once.
-    in_lab: Vec<Pair>,
+    ground: Ground,
+    /// Workers at the ends of links, a pair for each part of a run that is carried out at once.
+    on_links: Vec<Pair>,
     /// Workers in the network that this process is in, for loopback.
     at_home: Vec<Pair>,
     /// Processors of this machine.
@@ -56,21 +94,69 @@ impl Pair {
     }
 }
 
+/// Where an end of a run is attached to its network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    /// Network device.
+    pub(crate) device: String,
+    /// Address that sockets are bound to.
+    pub(crate) address: IpAddr,
+    /// Number of the device, where the address needs it.
+    pub(crate) scope_id: u32,
+}
+
+impl Attachment {
+    /// Of this host to whatever leads to an address.
+    pub(crate) fn towards(at: SocketAddr) -> io::Result<Self> {
+        let address = towards(at)?.ip();
+        let scope_id = match at {
+            SocketAddr::V6(at) => at.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
+        Ok(Self { device: device_of(address).name, address, scope_id })
+    }
+}
+
+/// What is known of a node beside what its worker reports.
+pub(crate) struct NodeFacts {
+    /// How it is reached.
+    pub(crate) carrier: Carrier,
+    /// Its network namespace.
+    pub(crate) namespace: Option<String>,
+    /// Its machine, where that is not this one.
+    pub(crate) host: Option<HostFacts>,
+    /// How far its clock is from ours.
+    pub(crate) clock_offset: Option<ClockOffset>,
+}
+
 impl Coordinator {
-    /// Builds what the links need.
-    pub(crate) fn start(links: &[Link], program: &Path) -> Result<Self, PlanError> {
+    /// Builds what the links need, or calls the agent.
+    pub(crate) fn start(links: &[Link], workers: &Workers<'_>) -> Result<Self, PlanError> {
         let wires: Vec<Link> =
             links.iter().copied().filter(|&link| link != Link::Loopback).collect();
-        let lab = if wires.is_empty() { None } else { Some(Lab::build(&wires)?) };
+        let ground = match workers.peer {
+            Peer::Agent(agent) => Ground::Abroad(Box::new(Abroad::call(agent)?)),
+            Peer::Iperf3(access) => Ground::Iperf3(access.clone()),
+            Peer::Here if wires.is_empty() => Ground::Home,
+            Peer::Here => Ground::Lab(Lab::build(&wires)?),
+        };
         Ok(Self {
-            program: program.to_owned(),
-            lab,
-            in_lab: Vec::new(),
+            program: workers.program.to_owned(),
+            ground,
+            on_links: Vec::new(),
             at_home: Vec::new(),
             cpus: fabricmark_host::cpus(),
             began: Clock::now(),
             runs: 0,
         })
+    }
+
+    /// The server of iperf3 that is the other end, where one is.
+    pub(crate) fn iperf3(&self) -> Option<Iperf3Access> {
+        match &self.ground {
+            Ground::Iperf3(access) => Some(access.clone()),
+            _ => None,
+        }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -79,37 +165,98 @@ impl Coordinator {
 
     /// The workers at the ends of a link, `count` pairs; those that were not needed so far are started.
     pub(crate) fn pairs(&mut self, link: Link, count: usize) -> Result<&mut [Pair], PlanError> {
-        let (pairs, lab) = match (link, &self.lab) {
-            (Link::Loopback, _) => (&mut self.at_home, None),
-            (_, Some(lab)) if lab.link(&link).is_some() => (&mut self.in_lab, Some(lab)),
+        let program = &self.program;
+        let pairs = match &self.ground {
+            Ground::Abroad(_) => &mut self.on_links,
+            _ if link == Link::Loopback => &mut self.at_home,
+            Ground::Lab(lab) if lab.link(&link).is_some() => &mut self.on_links,
             _ => return Err(PlanError::NoLink(link)),
         };
         while pairs.len() < count {
-            pairs.push(Pair::start(&self.program, |end| lab.map(|lab| lab.namespace(end)))?);
+            pairs.push(match &mut self.ground {
+                Ground::Abroad(abroad) => {
+                    let server = abroad.worker()?;
+                    Pair { client: Node::start(End::Client.name(), program, None)?, server }
+                }
+                Ground::Lab(lab) if link != Link::Loopback => {
+                    Pair::start(program, |end| Some(lab.namespace(end)))?
+                }
+                _ => Pair::start(program, |_| None)?,
+            });
         }
         Ok(pairs)
     }
 
+    /// Forgets all workers after the connection to an agent was lost, and waits until it is back.
+    pub(crate) fn start_over(&mut self, interrupted: &AtomicBool) -> Result<(), PlanError> {
+        self.on_links.clear();
+        match &mut self.ground {
+            Ground::Abroad(abroad) => abroad.call_again(&|| interrupted.load(Relaxed)),
+            _ => Ok(()),
+        }
+    }
+
     /// Where an end is attached to the link of a point.
-    pub(crate) fn attach(&self, end: End, point: &Point) -> Attachment {
-        match &self.lab {
-            Some(lab) if point.link != Link::Loopback => {
-                lab.attach(end, lab.link(&point.link).unwrap_or_default(), point.family)
+    pub(crate) fn attach(&self, end: End, point: &Point) -> Result<Attachment, PlanError> {
+        match &self.ground {
+            Ground::Abroad(abroad) => abroad.attach(end, point.family),
+            Ground::Iperf3(access) if end == End::Server => {
+                Ok(Attachment { device: String::new(), address: access.server.ip(), scope_id: 0 })
             }
-            _ => Attachment {
+            Ground::Iperf3(access) => Ok(Attachment::towards(access.server)
+                .map_err(PlanError::system("find a way to the server"))?),
+            Ground::Lab(lab) if point.link != Link::Loopback => {
+                let link = lab.link(&point.link).unwrap_or_default();
+                let fabricmark_lab::Attachment { device, address } =
+                    lab.attach(end, link, point.family);
+                Ok(Attachment { device, address, scope_id: 0 })
+            }
+            _ => Ok(Attachment {
                 device: "lo".to_owned(),
                 address: match point.family {
                     Family::V4 => Ipv4Addr::LOCALHOST.into(),
                     Family::V6 => Ipv6Addr::LOCALHOST.into(),
                 },
+                scope_id: 0,
+            }),
+        }
+    }
+
+    /// What is known of an end beside what its worker reports.
+    pub(crate) fn facts(&self, end: End, point: &Point) -> NodeFacts {
+        match (&self.ground, end) {
+            (Ground::Abroad(abroad), End::Server) => {
+                let carrier = self.on_links.first().and_then(|pair| pair.server.carrier());
+                NodeFacts {
+                    carrier: Carrier::Agent,
+                    namespace: None,
+                    host: Some(abroad.welcome().host.clone()),
+                    clock_offset: carrier.and_then(|carrier| carrier.facts().clock),
+                }
+            }
+            (Ground::Iperf3(access), End::Server) => NodeFacts {
+                carrier: Carrier::Iperf3,
+                namespace: None,
+                // iperf3 says nothing of its machine.
+                host: Some(HostFacts { hostname: access.name.clone(), ..HostFacts::default() }),
+                clock_offset: None,
             },
+            (ground, _) => {
+                let is_inside = matches!(ground, Ground::Lab(_)) && point.link != Link::Loopback;
+                NodeFacts {
+                    carrier: Carrier::LocalSocket,
+                    namespace: is_inside.then(|| end.name().to_owned()),
+                    host: None,
+                    clock_offset: None,
+                }
+            }
         }
     }
 
     /// Packets that the queue in front of a point's link has dropped so far.
     pub(crate) fn queue_drops(&self, point: &Point) -> Result<u64, LabError> {
-        match &self.lab {
-            Some(lab) if point.link != Link::Loopback => {
+        match &self.ground {
+            Ground::Lab(lab) if point.link != Link::Loopback => {
                 lab.queue_drops(lab.link(&point.link).unwrap_or_default())
             }
             _ => Ok(0),
@@ -135,29 +282,50 @@ impl Coordinator {
             _ => None,
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
-        let side = |role, end, cpu| {
-            let attachment = self.attach(end, point);
-            Prepare {
-                run: self.runs,
-                role,
-                point: point.clone(),
-                duration_ns: plan.omit_ns + duration,
-                omit_ns: plan.omit_ns,
-                amount: plan.amount.map(|amount| amount.of(point.payload)),
-                token,
-                address: attachment.address,
-                port,
-                device: attachment.device,
-                cpu,
-                interval_ns: plan.interval_ns,
-                seed,
-                trace: trace.cloned(),
-            }
+        let client = self.attach(End::Client, point)?;
+        let from = vec![client.address];
+        let side = |role, attachment: Attachment, cpu, from| Prepare {
+            run: self.runs,
+            role,
+            point: point.clone(),
+            duration_ns: plan.omit_ns + duration,
+            omit_ns: plan.omit_ns,
+            amount: plan.amount.map(|amount| amount.of(point.payload)),
+            token,
+            address: attachment.address,
+            scope_id: attachment.scope_id,
+            port,
+            ports: None,
+            from,
+            patience_ns: self.patience(place),
+            device: attachment.device,
+            cpu,
+            interval_ns: plan.interval_ns,
+            seed,
+            trace: trace.cloned(),
         };
-        // Each part has two processors of its own as long as there are some.
-        let cpu = |number| self.cpus.iter().cycle().nth(number).copied();
-        let chosen = plan.cpus.map(|(start, answer)| (Some(start), Some(answer)));
-        let (start, answer) = chosen.unwrap_or((cpu(2 * place), cpu(2 * place + 1)));
-        Ok((side(Role::Start, End::Client, start), side(Role::Answer, End::Server, answer)))
+        let (start, answer) = plan
+            .cpus
+            .map(|(start, answer)| (Some(start), Some(answer)))
+            .unwrap_or_else(|| self.processors(place));
+        let server = self.attach(End::Server, point)?;
+        Ok((side(Role::Start, client, start, Vec::new()), side(Role::Answer, server, answer, from)))
+    }
+
+    /// Time beyond the usual that answers take over the path to an agent.
+    fn patience(&self, place: usize) -> Nanos {
+        let carrier = self.on_links.get(place).and_then(|pair| pair.server.carrier());
+        carrier.map(|carrier| carrier.facts().patience).unwrap_or_default()
+    }
+
+    /// Processors of both ends. Each part has some of its own as long as there are some.
+    fn processors(&self, place: usize) -> (Option<u32>, Option<u32>) {
+        let of = |cpus: &[u32], number| cpus.iter().cycle().nth(number).copied();
+        match &self.ground {
+            Ground::Abroad(abroad) if !abroad.is_this_machine() => {
+                (of(&self.cpus, place), of(&abroad.welcome().cpus, place))
+            }
+            _ => (of(&self.cpus, 2 * place), of(&self.cpus, 2 * place + 1)),
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
@@ -19,7 +18,8 @@ use fabricmark_units::{Nanos, Stream};
 use fabricmark_wire::Link;
 
 use crate::assemble::assemble;
-use crate::coordinator::Coordinator;
+use crate::carrier::AgentError;
+use crate::coordinator::{Coordinator, Workers};
 use crate::run::{Run, RunResult};
 
 /// Consecutive runs without a result that end a plan: the network is broken, not the run.
@@ -53,6 +53,9 @@ pub enum PlanError {
         /// What became of the process.
         how: String,
     },
+    /// An agent cannot be used.
+    #[error(transparent)]
+    AgentLost(#[from] AgentError),
     /// A run failed in a way that the next one would, too.
     #[error("{0}")]
     Run(ConversationError),
@@ -95,6 +98,8 @@ pub trait Progress {
     /// An interval of the run under way has ended at one end of a load, where the plan asks for
     /// intervals; a stream both ways is two loads, each with its direction.
     fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
+    /// The run under way waits, since others measure with the same agent.
+    fn waits(&mut self, _place: u32) {}
     /// A run is done and its record kept.
     fn ends(&mut self, record: &Record);
 }
@@ -107,7 +112,7 @@ pub fn run_plan(
     plan: &Plan,
     kept: &[Record],
     keep: &mut dyn FnMut(&Record) -> Result<(), StoreError>,
-    program: &Path,
+    workers: &Workers<'_>,
     progress: &mut dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<(), PlanError> {
@@ -118,7 +123,7 @@ pub fn run_plan(
             links.push(point.link);
         }
     }
-    let mut coordinator = Coordinator::start(&links, program)?;
+    let mut coordinator = Coordinator::start(&links, workers)?;
     let context =
         Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
     let mut invalid_in_a_row = 0;
@@ -223,8 +228,15 @@ impl Context<'_> {
         let before = queue_drops(coordinator)?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
-        let result =
-            Run { plan, point, duration, seed, interrupted }.carry_out(coordinator, progress)?;
+        let run = Run { plan, point, duration, seed, interrupted };
+        let result = match run.carry_out(coordinator, progress) {
+            // The next run may have it back.
+            Err(PlanError::AgentLost(error)) => {
+                coordinator.start_over(interrupted)?;
+                RunResult::Invalid(error.to_string())
+            }
+            result => result?,
+        };
         let dropped = queue_drops(coordinator)?.saturating_sub(before);
         let place = Place {
             plan_digest: digest.clone(),
@@ -252,7 +264,7 @@ impl Context<'_> {
         match result {
             RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
             RunResult::Finished(parts) => {
-                let parts = assemble(coordinator, host, point, &parts, dropped);
+                let parts = assemble(coordinator, host, point, &parts, dropped)?;
                 record.nodes = parts.nodes;
                 record.flows = parts.flows;
                 record.figures = parts.figures;

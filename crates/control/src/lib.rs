@@ -3,18 +3,35 @@
 //! - [`work`] is the worker's side: a process that carries out orders from a local socket.
 //! - [`run_plan`] is the coordinator's side: it builds the lab, drives the workers through the
 //!   plan's order and keeps a record of each run before it begins the next.
+//! - [`Agent`] serves coordinators on other hosts with workers of its own.
 //! - [`read_traces`] reads the files of departures that a plan names.
 
+mod abroad;
+mod agent;
 mod assemble;
+mod carrier;
 mod coordinator;
 mod experiment;
+mod foreign;
+mod host;
+mod interfaces;
 mod limits;
 mod node;
+mod process;
 mod run;
+mod secured;
+#[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
+mod sys;
 mod traces;
 mod worker;
 
+pub use abroad::AgentAccess;
+pub use agent::{Agent, Load, Settings};
+pub use carrier::AgentError;
+pub use coordinator::{Peer, Workers};
 pub use experiment::{PlanError, Position, Progress, run_plan};
 pub use fabricmark_proto::Role;
+pub use foreign::Iperf3Access;
+pub use host::{AGENT_PORT, AgentHost, link_towards, look_up};
 pub use traces::{TraceFileError, read_traces};
 pub use worker::work;

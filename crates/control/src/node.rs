@@ -1,19 +1,17 @@
-//! A node's worker process, seen from the coordinator.
+//! A node's worker, seen from the coordinator: a process here, or one behind an agent.
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
 use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::carrier::Carrier;
 use crate::experiment::PlanError;
+use crate::process::WorkerProcess;
 
 /// Time for a worker to start and greet: far beyond what a busy machine needs.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
@@ -24,34 +22,53 @@ const TAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Time for a worker whose socket has closed to be gone.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// A worker process in a namespace, and the socket to it.
+/// A worker, and the socket to it.
 pub(crate) struct Node {
     name: &'static str,
-    child: Child,
+    behind: Behind,
     pub(crate) socket: UnixStream,
     frames: FrameReader,
 }
 
+/// What is at the other end of the socket.
+enum Behind {
+    Process(WorkerProcess),
+    Carrier(Box<Carrier>),
+}
+
 impl Node {
-    /// Starts `program worker`, in the namespace where there is one, and greets it.
+    /// Starts a worker here, in the namespace where there is one, and greets it.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
         namespace: Option<&Namespace>,
     ) -> Result<Self, PlanError> {
-        let (ours, theirs) = UnixStream::pair().map_err(PlanError::system("make a socket"))?;
-        let mut command = Command::new(program);
-        command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        // Ctrl-C in a terminal goes to the coordinator alone, which ends the run in order.
-        command.process_group(0);
-        if let Some(namespace) = namespace {
-            namespace.enter(&mut command);
-        }
-        let child = command.spawn().map_err(PlanError::system("start a worker"))?;
-        let mut node = Self { name, child, socket: ours, frames: FrameReader::default() };
+        let (process, socket) = WorkerProcess::start(program, namespace)
+            .map_err(PlanError::system("start a worker"))?;
+        let behind = Behind::Process(process);
+        let mut node = Self { name, behind, socket, frames: FrameReader::default() };
         node.greet()?;
         node.socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
         Ok(node)
+    }
+
+    /// A worker behind an agent, which has been greeted.
+    pub(crate) fn behind(
+        name: &'static str,
+        carrier: Carrier,
+        socket: UnixStream,
+    ) -> Result<Self, PlanError> {
+        socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
+        let behind = Behind::Carrier(Box::new(carrier));
+        Ok(Self { name, behind, socket, frames: FrameReader::default() })
+    }
+
+    /// What leads to the worker, where that is an agent.
+    pub(crate) fn carrier(&self) -> Option<&Carrier> {
+        match &self.behind {
+            Behind::Carrier(carrier) => Some(carrier),
+            Behind::Process(_) => None,
+        }
     }
 
     fn greet(&mut self) -> Result<(), PlanError> {
@@ -127,34 +144,13 @@ impl Node {
 
     /// What became of a worker that no longer answers.
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
-        let how = match self.ended_within(END_WITHIN) {
-            Some(status) => match (status.signal(), status.code()) {
-                (Some(signal), _) => format!("killed by signal {signal}"),
-                (None, code) => format!("exit code {}", code.unwrap_or_default()),
+        match &mut self.behind {
+            Behind::Process(process) => PlanError::WorkerLost {
+                node: self.name,
+                what: what.to_owned(),
+                how: process.fate(END_WITHIN),
             },
-            None => "still running".to_owned(),
-        };
-        PlanError::WorkerLost { node: self.name, what: what.to_owned(), how }
-    }
-}
-
-impl Node {
-    /// How the process ended, if it does so within this time: its socket closes a moment earlier.
-    fn ended_within(&mut self, time: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + time;
-        loop {
-            match self.child.try_wait() {
-                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
-                ended => return ended.ok().flatten(),
-            }
+            Behind::Carrier(carrier) => PlanError::AgentLost(carrier.fate(END_WITHIN)),
         }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // A worker ends by itself when its socket closes; one that hangs is not waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::coordinator::Coordinator;
 use crate::experiment::{PlanError, Progress};
+use crate::foreign;
 
 /// How often a waiting coordinator looks whether it was interrupted.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -47,6 +48,9 @@ impl Run<'_> {
         coordinator: &mut Coordinator,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
+        if let Some(access) = coordinator.iperf3() {
+            return foreign::carry_out(self, coordinator, &access, progress);
+        }
         let loads = self.point.loads();
         let Some(prober) = self.point.prober() else {
             return self.at_once(coordinator, &loads, None, progress);
@@ -135,6 +139,8 @@ struct Talk {
     /// Place of its workers among the pairs of the link.
     pair: usize,
     conversation: Conversation,
+    /// Place in an agent's queue that was told last.
+    place: Option<u32>,
     intervals: Intervals,
     ends: Option<Ends>,
 }
@@ -152,18 +158,19 @@ impl Talk {
             Group::Probe => Nanos(run.duration.0 / 10 * 9),
             Group::Load | Group::ProbeIdle => run.duration,
         };
+        coordinator.pairs(point.link, pair + 1)?;
         let (mut start, mut answer) =
             coordinator.prepare(run.plan, point, pair, duration, run.seed)?;
         if group != Group::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
         }
-        coordinator.pairs(point.link, pair + 1)?;
         Ok(Self {
             group,
             point: point.clone(),
             pair,
             conversation: Conversation::new(coordinator.now(), start, answer),
+            place: None,
             intervals: Intervals::default(),
             ends: None,
         })
@@ -191,6 +198,12 @@ impl Talk {
         while let Some((role, interval)) = self.conversation.poll_interval() {
             progress.interval(&self.point, role, &interval);
             self.intervals.add(role, interval);
+        }
+        if self.conversation.place() != self.place {
+            self.place = self.conversation.place();
+            if let Some(place) = self.place {
+                progress.waits(place);
+            }
         }
         self.conversation.on_timeout(coordinator.now());
         Ok(())
@@ -247,7 +260,7 @@ impl Intervals {
 }
 
 /// A failure that the next run would meet as well ends the plan; any other spoils one run.
-fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
+pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
     match error {
         ConversationError::Failed { failure: Failure::Peer(_) | Failure::Aborted, .. }
         | ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),

@@ -33,6 +33,11 @@ pub fn cpus() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
+/// The kernel's number for this run of the machine (random(4)): equal for all namespaces of one machine.
+pub fn boot() -> String {
+    read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// What is known of this machine; what cannot be read is empty.
 pub fn facts() -> HostFacts {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();

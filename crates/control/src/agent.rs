@@ -1,0 +1,336 @@
+//! The agent: a daemon on a host, whose workers are the other ends of runs of many coordinators at once.
+//!
+//! One thread listens, decrypts and hands on; each connection that gives orders has a worker process of its
+//! own, so that no coordinator sees or disturbs what is another's, and all of it is gone with the process.
+
+mod guest;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use fabricmark_proto::{Deed, Desk, Quota, SeatId, Turn};
+use fabricmark_units::Instant;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustls::ServerConfig;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use guest::Guest;
+
+use crate::secured::machine_time;
+use crate::sys;
+
+/// How often deadlines and signals are looked at: what has vanished is freed a quarter of a second after
+/// its time at most.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// Connections accepted before others are served.
+const ACCEPTED_AT_ONCE: usize = 32;
+
+/// Connections whose other end has not proved yet who it is. Under 500 new ones a second each has a
+/// second to do so, and 512 of them hold some 20 MB (measured, `docs/security.md`).
+const KNOCKING_MAX: usize = 512;
+
+/// Time in which the kernel keeps a connection to itself until its first byte arrives: who connects and
+/// says nothing costs this process nothing.
+const SILENT_FOR: Duration = Duration::from_secs(3);
+
+/// How an agent is set up.
+#[derive(Clone)]
+pub struct Settings {
+    /// TLS with the agent's key, and whom it knows.
+    pub tls: Arc<ServerConfig>,
+    /// What one coordinator may ask for.
+    pub quota: Quota,
+    /// Coordinators that measure at once; with 1 none spoils another's figures.
+    pub slots: usize,
+    /// Connections of all coordinators.
+    pub connections_max: usize,
+    /// Ports for data; absent, those that the kernel chooses.
+    pub ports: Option<(u16, u16)>,
+    /// This program, whose workers are started.
+    pub program: PathBuf,
+}
+
+/// How an agent is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections of coordinators that proved who they are.
+    pub connections: usize,
+    /// Coordinators with a run under way.
+    pub busy: usize,
+    /// Connections that wait for their turn.
+    pub waiting: usize,
+}
+
+/// Whose event it is.
+const LISTENER: u64 = u64::MAX;
+
+/// An agent that listens.
+pub struct Agent {
+    settings: Settings,
+    listeners: Vec<TcpListener>,
+    epoll: OwnedFd,
+    guests: BTreeMap<SeatId, Guest>,
+    /// Those that have not proved who they are, the oldest first.
+    knocking: VecDeque<SeatId>,
+    desk: Desk,
+    next: SeatId,
+    /// Connections that something happened to.
+    stirred: VecDeque<SeatId>,
+    /// Whether the process had no room for another descriptor.
+    is_deaf: bool,
+}
+
+impl Agent {
+    /// Listens at these addresses.
+    pub fn listen(addresses: &[SocketAddr], settings: Settings) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut listeners = Vec::new();
+        for (address, place) in addresses.iter().zip(0..) {
+            let listener = listen(*address)?;
+            epoll::add(&epoll, &listener, EventData::new_u64(LISTENER - place), EventFlags::IN)?;
+            listeners.push(listener);
+        }
+        let desk = Desk::new(settings.slots);
+        Ok(Self {
+            settings,
+            listeners,
+            epoll,
+            guests: BTreeMap::new(),
+            knocking: VecDeque::new(),
+            desk,
+            next: 0,
+            stirred: VecDeque::new(),
+            is_deaf: false,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Serves until `stop` is set and every run under way then has ended; `look` is called at least four
+    /// times a second.
+    pub fn serve(mut self, stop: &AtomicBool, look: &mut dyn FnMut(Load)) -> io::Result<()> {
+        let mut looked = Instant(0);
+        let mut is_draining = false;
+        loop {
+            for token in self.wait()? {
+                self.on_event(token);
+                self.settle();
+            }
+            let now = machine_time();
+            if (now - looked).0 < LOOK_EVERY.as_nanos() as u64 {
+                continue;
+            }
+            looked = now;
+            self.on_tick(now);
+            if stop.load(Relaxed) && !is_draining {
+                is_draining = true;
+                self.listeners.clear();
+                self.guests.values_mut().for_each(Guest::drain);
+            }
+            self.stirred.extend(self.guests.keys());
+            self.settle();
+            look(self.load());
+            if is_draining && self.guests.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            connections: self.guests.values().filter(|guest| guest.is_known()).count(),
+            busy: self.desk.busy(),
+            waiting: self.desk.places().count(),
+        }
+    }
+
+    fn wait(&self) -> io::Result<Vec<u64>> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let within = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.as_nanos() as i64 };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&within)) {
+            Ok(_) => Ok(events.iter().map(|event| event.data.u64()).collect()),
+            Err(rustix::io::Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn on_event(&mut self, token: u64) {
+        let place = (LISTENER - token) as usize;
+        if place < self.listeners.len() {
+            return self.accept(place);
+        }
+        let (id, is_worker) = (token / 2, token % 2 == 1);
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        if is_worker {
+            guest.on_worker();
+        } else {
+            let was = (guest.is_known(), guest.session());
+            guest.on_peer(&self.settings);
+            let is = (guest.is_known(), guest.session());
+            if was != is {
+                self.count(id);
+            }
+        }
+        self.stirred.push_back(id);
+    }
+
+    /// Refuses a connection beyond those that there may be.
+    fn count(&mut self, id: SeatId) {
+        let known = self.guests.values().filter(|guest| guest.is_known()).count();
+        let (all, each) = (self.settings.connections_max, self.settings.quota.seats_max as usize);
+        let Some(guest) = self.guests.get(&id) else { return };
+        let session = guest.session();
+        let of_session = self.guests.values().filter(|other| other.session() == session).count();
+        let why = if known > all {
+            format!("the agent has {all} connections, which is its most: try again later")
+        } else if session != [0; 16] && of_session > each {
+            format!("the agent allows {each} connections for each coordinator")
+        } else {
+            return;
+        };
+        if let Some(guest) = self.guests.get_mut(&id) {
+            guest.refuse(why);
+        }
+    }
+
+    fn accept(&mut self, place: usize) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match self.listeners[place].accept() {
+                Ok((tcp, peer)) => self.admit(tcp, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Descriptors are at their limit: others may leave until the next look.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                    self.hush();
+                    return;
+                }
+                // That connection is gone already.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Listens no more until the next look; the oldest who has not proved who it is makes room.
+    fn hush(&mut self) {
+        if let Some(oldest) = self.knocking.pop_front() {
+            self.guests.remove(&oldest);
+        }
+        for listener in &self.listeners {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        self.is_deaf = true;
+    }
+
+    fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
+        if self.knocking.len() >= KNOCKING_MAX
+            && let Some(oldest) = self.knocking.pop_front()
+        {
+            self.guests.remove(&oldest);
+        }
+        let id = self.next;
+        let Ok(guest) = Guest::new(tcp, peer, machine_time()) else { return };
+        if epoll::add(&self.epoll, guest.tcp(), EventData::new_u64(2 * id), EventFlags::IN).is_ok()
+        {
+            self.next += 1;
+            self.guests.insert(id, guest);
+            self.knocking.push_back(id);
+        }
+    }
+
+    fn on_tick(&mut self, now: Instant) {
+        self.guests.values_mut().for_each(|guest| guest.on_timeout(now));
+        self.knocking.retain(|id| self.guests.get(id).is_some_and(|guest| !guest.is_known()));
+        if std::mem::take(&mut self.is_deaf) {
+            for (listener, place) in self.listeners.iter().zip(0..) {
+                let data = EventData::new_u64(LISTENER - place);
+                let _ = epoll::add(&self.epoll, listener, data, EventFlags::IN);
+            }
+        }
+    }
+
+    /// Does what connections want done that something happened to, until none wants anything.
+    fn settle(&mut self) {
+        while let Some(id) = self.stirred.pop_front() {
+            while let Some(deed) = self.guests.get_mut(&id).and_then(Guest::poll_output) {
+                self.act(id, deed);
+            }
+            if let Some(guest) = self.guests.get_mut(&id)
+                && guest.watch(&self.epoll, id).is_err()
+            {
+                guest.end();
+                self.stirred.push_back(id);
+            }
+        }
+    }
+
+    fn act(&mut self, id: SeatId, deed: Deed) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let session = guest.session();
+        match deed {
+            Deed::Say(answer) => guest.say(&answer),
+            Deed::Hand(order) => guest.hand(order, &self.settings),
+            Deed::Ask => {
+                let turn = self.desk.ask(session, id);
+                guest.on_turn(turn);
+            }
+            Deed::Done => {
+                self.desk.done(session);
+                self.call();
+            }
+            Deed::Leave => {
+                self.desk.leave(id);
+                self.call();
+            }
+            Deed::Close => {
+                if guest.close() {
+                    self.guests.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// Lets runs begin that have waited for this, and tells the others their places.
+    fn call(&mut self) {
+        while let Some(id) = self.desk.call() {
+            self.turn(id, Turn::Now);
+        }
+        let places: Vec<(SeatId, u32)> = self.desk.places().collect();
+        for (id, place) in places {
+            self.turn(id, Turn::Waits { place });
+        }
+    }
+
+    fn turn(&mut self, id: SeatId, turn: Turn) {
+        if let Some(guest) = self.guests.get_mut(&id) {
+            guest.on_turn(turn);
+            self.stirred.push_back(id);
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Each family has a socket of its own, so that addresses are what they seem.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    sys::defer_accept(socket.as_fd(), SILENT_FOR)?;
+    socket.listen(libc::SOMAXCONN)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,395 @@
+//! One connection to an agent: first unknown, then a seat with a worker.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use fabricmark_proto::{
+    Answer, Deed, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report, Request, Seat, SessionId,
+    Turn, Welcome, encode,
+};
+use fabricmark_trust::{peer_fingerprint, server_connection};
+use fabricmark_units::{Instant, Nanos};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::Settings;
+use crate::interfaces::device_of;
+use crate::process::WorkerProcess;
+use crate::secured::{Secured, machine_time};
+
+/// Time for a connection to prove who is at its other end: a handshake of one round trip over the
+/// longest path, with repetitions.
+const PROVE_WITHIN: Nanos = Nanos::from_secs(20);
+
+/// Bytes until then: a ClientHello, a certificate of 400 bytes and a signature are 2 KB.
+const PROVE_BYTES: u64 = 16 << 10;
+
+/// Time for who did not prove it to hear so.
+const PART_WITHIN: Nanos = Nanos::from_secs(2);
+
+/// Reads of 4 KiB until then.
+const PART_READS: usize = 8;
+
+/// Memory of a worker beside what the quota allows: its program, stacks and a run's histograms.
+const WORKER_BYTES: u64 = 256 << 20;
+
+/// Time beyond its duration after which a run is ended whatever the coordinator says: longer than the
+/// coordinator's own patience.
+const OVERTIME: Nanos = Nanos::from_secs(300);
+
+/// A worker process and the socket to it.
+struct Hand {
+    process: WorkerProcess,
+    socket: UnixStream,
+    frames: FrameReader,
+    is_watched: bool,
+    /// When its run is ended at the latest.
+    until: Option<Instant>,
+}
+
+enum Phase {
+    /// Nothing has arrived.
+    Silent,
+    /// The other end proves who it is.
+    Proving(Box<Secured>),
+    /// It did.
+    Known(Box<Secured>, Box<Seat>),
+    /// It is told why not, or goodbye: the connection stays until it has heard that, or for a moment.
+    Parting {
+        /// When it ends at the latest.
+        until: Instant,
+    },
+    /// There is nothing more to say.
+    Over,
+}
+
+/// A connection.
+pub(super) struct Guest {
+    tcp: TcpStream,
+    peer: SocketAddr,
+    began: Instant,
+    phase: Phase,
+    frames: FrameReader,
+    hand: Option<Hand>,
+    /// What the kernel tells of.
+    watched: EventFlags,
+}
+
+impl Guest {
+    pub(super) fn new(tcp: TcpStream, peer: SocketAddr, now: Instant) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        Ok(Self {
+            tcp,
+            peer,
+            began: now,
+            phase: Phase::Silent,
+            frames: FrameReader::default(),
+            hand: None,
+            watched: EventFlags::IN,
+        })
+    }
+
+    pub(super) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    /// Whether the other end has proved who it is.
+    pub(super) fn is_known(&self) -> bool {
+        matches!(self.phase, Phase::Known(..))
+    }
+
+    /// The coordinator; zeros before it has said hello.
+    pub(super) fn session(&self) -> SessionId {
+        self.seat().map_or([0; 16], Seat::session)
+    }
+
+    fn seat(&self) -> Option<&Seat> {
+        match &self.phase {
+            Phase::Known(_, seat) => Some(seat),
+            _ => None,
+        }
+    }
+
+    fn seat_mut(&mut self) -> Option<&mut Seat> {
+        match &mut self.phase {
+            Phase::Known(_, seat) => Some(seat),
+            _ => None,
+        }
+    }
+
+    /// Something arrived, or there is room again.
+    pub(super) fn on_peer(&mut self, settings: &Settings) {
+        if let Err(_gone) = self.take(settings) {
+            self.end();
+        }
+    }
+
+    fn take(&mut self, settings: &Settings) -> io::Result<()> {
+        if matches!(self.phase, Phase::Parting { .. }) {
+            return self.part();
+        }
+        if matches!(self.phase, Phase::Silent) {
+            let tls = server_connection(&settings.tls).map_err(io::Error::other)?;
+            self.tcp.set_nodelay(true)?;
+            let secured = Secured::new(self.tcp.try_clone()?, tls);
+            self.began = machine_time();
+            self.phase = Phase::Proving(Box::new(secured));
+        }
+        let (Phase::Proving(secured) | Phase::Known(secured, _)) = &mut self.phase else {
+            return Ok(());
+        };
+        secured.flush()?;
+        let mut bytes = Vec::new();
+        let is_open = secured.receive(&mut bytes)?;
+        secured.flush()?;
+        if let Phase::Proving(secured) = &mut self.phase {
+            if secured.is_handshaking() {
+                let is_over = !is_open || secured.received_bytes() > PROVE_BYTES;
+                return if is_over { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
+            }
+            self.welcome(settings)?;
+        }
+        self.frames.push(&bytes).map_err(io::Error::other)?;
+        while let Some(request) = self.frames.next_message::<Request>().map_err(io::Error::other)? {
+            if let Some(seat) = self.seat_mut() {
+                seat.on_request(machine_time(), request);
+            }
+        }
+        if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// The other end has proved who it is: it gets a seat.
+    fn welcome(&mut self, settings: &Settings) -> io::Result<()> {
+        let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return Ok(());
+        };
+        peer_fingerprint(secured.tls()).map_err(io::Error::other)?;
+        let device = device_of(secured.tcp().local_addr()?.ip());
+        let welcome = Welcome {
+            version: PROTOCOL_VERSION,
+            host: fabricmark_host::facts(),
+            quota: settings.quota.clone(),
+            device: device.name,
+            addresses: device.addresses,
+            cpus: fabricmark_host::cpus(),
+            boot: fabricmark_host::boot(),
+        };
+        let now = machine_time();
+        let seat = Seat::new(now, welcome, now - self.began);
+        self.phase = Phase::Known(secured, Box::new(seat));
+        Ok(())
+    }
+
+    pub(super) fn say(&mut self, answer: &Answer) {
+        if let Phase::Known(secured, _) = &mut self.phase
+            && secured.send(&encode(answer)).is_err()
+        {
+            self.end();
+        }
+    }
+
+    pub(super) fn refuse(&mut self, why: String) {
+        if let Some(seat) = self.seat_mut() {
+            seat.refuse(why);
+        }
+    }
+
+    pub(super) fn on_turn(&mut self, turn: Turn) {
+        if let Some(seat) = self.seat_mut() {
+            seat.on_turn(turn);
+        }
+    }
+
+    pub(super) fn drain(&mut self) {
+        match self.seat_mut() {
+            Some(seat) => seat.drain(),
+            None => self.phase = Phase::Over,
+        }
+    }
+
+    pub(super) fn poll_output(&mut self) -> Option<Deed> {
+        match &mut self.phase {
+            Phase::Known(_, seat) => seat.poll_output(),
+            Phase::Over => Some(Deed::Close),
+            Phase::Silent | Phase::Proving(_) | Phase::Parting { .. } => None,
+        }
+    }
+
+    /// Gives an order to the worker.
+    pub(super) fn hand(&mut self, mut order: Order, settings: &Settings) {
+        if let Order::Prepare(prepare) = &mut order {
+            self.confine(prepare, settings);
+            if let Err(error) = self.engage(prepare, settings) {
+                return self.worker_lost(&format!("does not start ({error})"));
+            }
+        }
+        let Some(hand) = &mut self.hand else { return };
+        if let Err(error) = send(&mut hand.socket, &order) {
+            self.worker_lost(&format!("takes no orders ({error})"));
+        }
+    }
+
+    /// What a coordinator does not decide: who may open flows, and which ports they have.
+    fn confine(&self, prepare: &mut Prepare, settings: &Settings) {
+        let peer = self.peer.ip().to_canonical();
+        if !prepare.from.contains(&peer) {
+            prepare.from.push(peer);
+        }
+        prepare.ports = settings.ports;
+    }
+
+    /// Starts the worker for the first run, and sets the end of each.
+    fn engage(&mut self, prepare: &Prepare, settings: &Settings) -> io::Result<()> {
+        if self.hand.is_none() {
+            let (process, mut socket) = WorkerProcess::start(&settings.program, None)?;
+            let bytes = Some(settings.quota.memory_max.0.saturating_add(WORKER_BYTES));
+            let limit = Rlimit { current: bytes, maximum: bytes };
+            let pid = Pid::from_raw(process.id().cast_signed());
+            prlimit(pid, Resource::Data, limit)?;
+            send(&mut socket, &Order::Hello { version: PROTOCOL_VERSION })?;
+            let frames = FrameReader::default();
+            self.hand = Some(Hand { process, socket, frames, is_watched: false, until: None });
+        }
+        if let Some(hand) = &mut self.hand {
+            hand.until = Some(machine_time() + prepare.duration_ns + OVERTIME);
+        }
+        Ok(())
+    }
+
+    /// The worker said something.
+    pub(super) fn on_worker(&mut self) {
+        match self.hear() {
+            Ok(reports) => {
+                for report in reports {
+                    if matches!(report, Report::Finished { .. } | Report::Failed { .. })
+                        && let Some(hand) = &mut self.hand
+                    {
+                        hand.until = None;
+                    }
+                    // The greeting of the same program says nothing new.
+                    if !matches!(report, Report::Hello { .. })
+                        && let Some(seat) = self.seat_mut()
+                    {
+                        seat.on_report(report);
+                    }
+                }
+            }
+            Err(error) => self.worker_lost(&error.to_string()),
+        }
+    }
+
+    fn hear(&mut self) -> io::Result<Vec<Report>> {
+        let Some(hand) = &mut self.hand else { return Ok(Vec::new()) };
+        let mut buffer = [0; 64 << 10];
+        match hand.socket.read(&mut buffer) {
+            Ok(0) => {
+                let fate = hand.process.fate(Duration::from_millis(100));
+                return Err(io::Error::other(format!("ended ({fate})")));
+            }
+            Ok(bytes) => hand.frames.push(&buffer[..bytes]).map_err(io::Error::other)?,
+            Err(error) => return Err(error),
+        }
+        let mut reports = Vec::new();
+        while let Some(report) = hand.frames.next_message().map_err(io::Error::other)? {
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    fn worker_lost(&mut self, why: &str) {
+        self.hand = None;
+        if let Some(seat) = self.seat_mut() {
+            seat.on_worker_lost(why);
+        }
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        let overtime = self.hand.as_ref().and_then(|hand| hand.until);
+        if overtime.is_some_and(|until| now >= until) {
+            self.worker_lost("was stopped, since the run took longer than it said");
+        }
+        match &mut self.phase {
+            Phase::Known(_, seat) => seat.on_timeout(now),
+            Phase::Silent | Phase::Proving(_) if now >= self.began + PROVE_WITHIN => self.end(),
+            Phase::Parting { until } if now >= *until => self.phase = Phase::Over,
+            _ => {}
+        }
+    }
+
+    /// Lets the kernel tell what is of interest now: while the other end takes nothing, nothing is
+    /// taken for it either.
+    pub(super) fn watch(&mut self, epoll: &OwnedFd, id: u64) -> io::Result<()> {
+        let is_behind = match &self.phase {
+            Phase::Proving(secured) | Phase::Known(secured, _) => secured.is_behind(),
+            Phase::Silent | Phase::Parting { .. } | Phase::Over => false,
+        };
+        let wanted = if is_behind { EventFlags::OUT } else { EventFlags::IN };
+        if wanted != self.watched {
+            epoll::modify(epoll, &self.tcp, EventData::new_u64(2 * id), wanted)?;
+            self.watched = wanted;
+        }
+        if let Some(hand) = &mut self.hand
+            && hand.is_watched == is_behind
+        {
+            let data = EventData::new_u64(2 * id + 1);
+            match is_behind {
+                true => epoll::delete(epoll, &hand.socket)?,
+                false => epoll::add(epoll, &hand.socket, data, EventFlags::IN)?,
+            }
+            hand.is_watched = !is_behind;
+        }
+        Ok(())
+    }
+
+    /// The connection is over, for the other end or for us.
+    pub(super) fn end(&mut self) {
+        match &mut self.phase {
+            Phase::Known(_, seat) => seat.on_closed(),
+            // Closing with bytes unread would take the reason away from the other end (RFC 9293, section
+            // 3.10.4).
+            Phase::Proving(_) if self.tcp.shutdown(Shutdown::Write).is_ok() => {
+                self.phase = Phase::Parting { until: machine_time() + PART_WITHIN };
+            }
+            _ => self.phase = Phase::Over,
+        }
+    }
+
+    /// Reads what nobody wants, until the other end closes.
+    fn part(&mut self) -> io::Result<()> {
+        let mut scratch = [0; 4096];
+        for _ in 0..PART_READS {
+            match (&self.tcp).read(&mut scratch) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Says goodbye, and frees the worker with all it has; false while the other end may still read what was
+    /// said before.
+    pub(super) fn close(&mut self) -> bool {
+        self.hand = None;
+        let Phase::Known(mut secured, _) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return true;
+        };
+        secured.close();
+        let may_read = self.tcp.shutdown(Shutdown::Write).is_ok();
+        if may_read {
+            self.phase = Phase::Parting { until: machine_time() + PART_WITHIN };
+        }
+        !may_read
+    }
+}
+
+/// Hands an order to a worker, which reads at once: a call waits only for one that is longer than the
+/// socket's buffer.
+fn send(socket: &mut UnixStream, order: &Order) -> io::Result<()> {
+    socket.set_write_timeout(Some(Duration::from_secs(5)))?;
+    socket.write_all(&encode(order))
+}

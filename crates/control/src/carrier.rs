@@ -1,0 +1,278 @@
+//! The way to a worker behind an agent: a thread that has the connection to the agent, and a local socket
+//! to the thread, which the coordinator uses as one to a worker of its own.
+//!
+//! The thread answers for the connection's life whatever the coordinator does meanwhile.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
+use fabricmark_record::ClockOffset;
+use fabricmark_trust::{TrustError, client_connection};
+use fabricmark_units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConfig;
+
+use crate::secured::{Secured, machine_time};
+
+/// Time for an address to accept a connection: SYN is sent four times in it (tcp_syn_retries).
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why there is no way to an agent, or none any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the agent at {host} {why}")]
+pub struct AgentError {
+    /// The agent, as the user named it.
+    pub host: String,
+    /// What is wrong, and what to do about it.
+    pub why: String,
+}
+
+/// What is known of the path to an agent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathFacts {
+    /// How far its clock is from ours.
+    pub(crate) clock: Option<ClockOffset>,
+    /// Time beyond the usual that its answers may take.
+    pub(crate) patience: Nanos,
+}
+
+/// What thread and coordinator share.
+#[derive(Debug, Default)]
+struct Shared {
+    facts: Mutex<PathFacts>,
+    /// Why the connection ended.
+    why: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn facts(&self) -> PathFacts {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, why: String) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    fn why(&self) -> Option<String> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The way to a worker behind an agent.
+pub(crate) struct Carrier {
+    host: String,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// What the agent told of itself.
+    pub(crate) welcome: Welcome,
+}
+
+impl Carrier {
+    /// Connects to the first of these addresses that answers; gives the socket to the worker, too.
+    pub(crate) fn call(
+        host: &str,
+        addresses: &[SocketAddr],
+        tls: &Arc<ClientConfig>,
+        session: SessionId,
+    ) -> Result<(Self, UnixStream), AgentError> {
+        let fail = |why: String| AgentError { host: host.to_owned(), why };
+        let (tcp, rtt) = connect(addresses).map_err(fail)?;
+        let system = |error: io::Error| fail(format!("cannot be called: {error}"));
+        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
+            prepared.map_err(system)?;
+        }
+        theirs.set_nonblocking(true).map_err(system)?;
+        let tls = client_connection(tls).map_err(|error| fail(format!("{error}")))?;
+        let shared = Arc::new(Shared::default());
+        let (greeter, greeted) = mpsc::channel();
+        let mut line = Line {
+            secured: Secured::new(tcp, tls),
+            answers: FrameReader::default(),
+            caller: Caller::new(machine_time(), session, rtt),
+            worker: theirs,
+            orders: FrameReader::default(),
+            shared: Arc::clone(&shared),
+            greeter: Some(greeter),
+        };
+        let thread = thread::spawn(move || line.hold());
+        let Ok(welcome) = greeted.recv() else {
+            return Err(fail(shared.why().unwrap_or_else(|| "hung up".to_owned())));
+        };
+        let thread = Some(thread);
+        Ok((Self { host: host.to_owned(), shared, thread, welcome }, ours))
+    }
+
+    pub(crate) fn facts(&self) -> PathFacts {
+        self.shared.facts()
+    }
+
+    /// Why the connection ended, if it does so within this time.
+    pub(crate) fn fate(&mut self, within: Duration) -> AgentError {
+        let until = machine_time() + within.into();
+        while machine_time() < until && self.shared.why().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let why = self.shared.why().unwrap_or_else(|| "no longer answers".to_owned());
+        AgentError { host: self.host.clone(), why }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // The thread ends when the socket to it closes, which its node does: it is not waited for.
+        drop(self.thread.take());
+    }
+}
+
+/// A connection, and how long it took.
+fn connect(addresses: &[SocketAddr]) -> Result<(TcpStream, Nanos), String> {
+    let mut last = "has no address".to_owned();
+    for address in addresses {
+        let began = machine_time();
+        match TcpStream::connect_timeout(address, CONNECT_WITHIN) {
+            Ok(tcp) => return Ok((tcp, machine_time() - began)),
+            Err(error) => last = unconnected(*address, &error),
+        }
+    }
+    Err(last)
+}
+
+fn unconnected(at: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("does not listen at {at}: start `fabricmark agent` there, or name its port")
+        }
+        io::ErrorKind::TimedOut => {
+            format!("does not answer at {at}: a filter may drop what is sent to this port")
+        }
+        _ => format!("cannot be reached at {at}: {error}"),
+    }
+}
+
+/// What the thread has in hand.
+struct Line {
+    secured: Secured,
+    answers: FrameReader,
+    caller: Caller,
+    worker: UnixStream,
+    orders: FrameReader,
+    shared: Arc<Shared>,
+    /// Told of the welcome, and of no more.
+    greeter: Option<Sender<Welcome>>,
+}
+
+impl Line {
+    /// Carries until either side hangs up.
+    fn hold(&mut self) {
+        let why = match self.carry() {
+            Ok(()) => "was left".to_owned(),
+            Err(error) => match TrustError::from_io(&error) {
+                Some(refusal) => format!("is not talked to: {refusal}"),
+                None => error.to_string(),
+            },
+        };
+        self.shared.end(why);
+        self.secured.close();
+    }
+
+    fn carry(&mut self) -> io::Result<()> {
+        loop {
+            self.speak()?;
+            let (has_answers, has_orders) = self.wait()?;
+            if has_answers {
+                self.hear()?;
+            }
+            if has_orders && !self.take_orders()? {
+                return Ok(());
+            }
+            let now = machine_time();
+            if let Some(News::Vanished) = self.caller.on_timeout(now) {
+                return Err(io::Error::other("has not been heard for too long"));
+            }
+            let facts =
+                PathFacts { clock: self.caller.clock(now), patience: self.caller.patience() };
+            *self.shared.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        }
+    }
+
+    fn speak(&mut self) -> io::Result<()> {
+        while let Some(request) = self.caller.poll_output() {
+            self.secured.send(&encode(&request))?;
+        }
+        self.secured.flush()
+    }
+
+    fn wait(&mut self) -> io::Result<(bool, bool)> {
+        let now = machine_time();
+        let left = self.caller.deadline().map_or(Nanos(0), |at| at - now);
+        let timeout = Timespec {
+            tv_sec: (left.0 / 1_000_000_000) as i64,
+            tv_nsec: (left.0 % 1_000_000_000) as i64,
+        };
+        let is_behind = self.secured.is_behind();
+        let of_agent = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let agent = self.secured.as_fd();
+        let mut both =
+            [PollFd::from_borrowed_fd(agent, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
+        // What the agent does not take yet is not added to.
+        let asked = if is_behind { &mut both[..1] } else { &mut both[..] };
+        match poll(asked, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let said = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        Ok((said(&both[0]), !is_behind && said(&both[1])))
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let is_open = self.secured.receive(&mut bytes)?;
+        self.answers.push(&bytes).map_err(io::Error::other)?;
+        while let Some(answer) = self.answers.next_message::<Answer>().map_err(io::Error::other)? {
+            match self.caller.on_answer(machine_time(), answer) {
+                Some(News::Welcome(welcome)) => {
+                    if let Some(greeter) = self.greeter.take() {
+                        let _ = greeter.send(*welcome);
+                    }
+                }
+                Some(News::Report(report)) => self.tell(&encode(&report))?,
+                Some(News::Refused(why)) => {
+                    return Err(io::Error::other(format!("refuses: {why}")));
+                }
+                Some(News::Vanished) | None => {}
+            }
+        }
+        if is_open { Ok(()) } else { Err(io::Error::other("hung up")) }
+    }
+
+    /// The coordinator reads at once, unless it is about to end.
+    fn tell(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.worker.set_nonblocking(false)?;
+        let told = self.worker.write_all(bytes);
+        self.worker.set_nonblocking(true)?;
+        told
+    }
+
+    /// False when the coordinator has hung up.
+    fn take_orders(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 64 << 10];
+        match self.worker.read(&mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(bytes) => self.orders.push(&buffer[..bytes]).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        while let Some(order) = self.orders.next_message::<Order>().map_err(io::Error::other)? {
+            self.caller.on_order(order);
+        }
+        Ok(true)
+    }
+}

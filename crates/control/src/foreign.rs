@@ -1,0 +1,90 @@
+//! A run whose other end is a server of iperf3.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_host::UsageMeter;
+use fabricmark_interop::iperf3::{Credentials, measure};
+use fabricmark_load::{Control, Event};
+use fabricmark_plan::Group;
+use fabricmark_proto::{ConversationError, Ends, Failure, Role};
+use fabricmark_record::Series;
+
+use crate::coordinator::Coordinator;
+use crate::experiment::{PlanError, Progress};
+use crate::run::{Part, Run, RunResult, judge};
+
+/// How often it is looked whether the user wants to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A server of iperf3 and the right to use it.
+#[derive(Clone, Debug)]
+pub struct Iperf3Access {
+    /// As the user named it.
+    pub name: String,
+    /// Where it listens.
+    pub server: SocketAddr,
+    /// User and password, where it asks for them.
+    pub credentials: Option<Credentials>,
+}
+
+/// Carries a point out once.
+pub(crate) fn carry_out(
+    run: &Run<'_>,
+    coordinator: &mut Coordinator,
+    access: &Iperf3Access,
+    progress: &mut dyn Progress,
+) -> Result<RunResult, PlanError> {
+    let fail = |failure| judge(ConversationError::Failed { role: Role::Start, failure });
+    let loads = run.point.loads();
+    let (Some(point), 1, None) = (loads.first(), loads.len(), run.point.prober()) else {
+        let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
+        return fail(Failure::Missing(why));
+    };
+    let (start, _) = coordinator.prepare(run.plan, point, 0, run.duration, run.seed)?;
+    let (told, intervals) = mpsc::channel();
+    let control = Control::telling(move |event| {
+        if let Event::Interval(interval) = event {
+            let _ = told.send(interval.clone());
+        }
+    });
+    let mut series = Vec::new();
+    let measured = thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            let meter = UsageMeter::start();
+            let measured = measure(&start, access.server, access.credentials.as_ref(), &control);
+            measured.map(|measured| (measured.ends, meter.finish()))
+        });
+        while !measuring.is_finished() {
+            if run.interrupted.load(Relaxed) {
+                control.give_up();
+            }
+            match intervals.recv_timeout(LOOK_EVERY) {
+                Ok(interval) => {
+                    progress.interval(point, Role::Start, &interval);
+                    series.push(interval);
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    if run.interrupted.load(Relaxed) {
+        return Err(PlanError::Interrupted);
+    }
+    match measured {
+        Ok((Ends { mut start, answer }, usage)) => {
+            start.usage = Some(usage);
+            start.series = run.plan.interval_ns.map(|interval| {
+                series.extend(intervals.try_iter());
+                Series { interval_ns: interval.0, intervals: series }
+            });
+            let ends = Ends { start, answer };
+            Ok(RunResult::Finished(vec![Part { group: Group::Load, point: point.clone(), ends }]))
+        }
+        Err(failure) => fail(failure),
+    }
+}

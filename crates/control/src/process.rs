@@ -1,0 +1,64 @@
+//! The process of a worker.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fabricmark_lab::Namespace;
+
+/// A worker process, which is gone when this is dropped.
+pub(crate) struct WorkerProcess {
+    child: Child,
+}
+
+impl WorkerProcess {
+    /// Starts `program worker`, in the namespace where there is one; gives the socket to it, too.
+    pub(crate) fn start(
+        program: &Path,
+        namespace: Option<&Namespace>,
+    ) -> io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(program);
+        command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        // Ctrl-C in a terminal goes to who started it alone, which ends the run in order.
+        command.process_group(0);
+        if let Some(namespace) = namespace {
+            namespace.enter(&mut command);
+        }
+        Ok((Self { child: command.spawn()? }, ours))
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What became of it within this time: its socket closes a moment before it ends.
+    pub(crate) fn fate(&mut self, within: Duration) -> String {
+        let until = Instant::now() + within;
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                ended => break ended.ok().flatten(),
+            }
+        };
+        match status.map(|status| (status.signal(), status.code())) {
+            Some((Some(signal), _)) => format!("killed by signal {signal}"),
+            Some((None, code)) => format!("exit code {}", code.unwrap_or_default()),
+            None => "still running".to_owned(),
+        }
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        // A worker ends by itself when its socket closes; one that hangs is not waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

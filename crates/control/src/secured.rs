@@ -1,0 +1,114 @@
+//! TLS over a socket that does not block.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabricmark_units::Instant;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The machine's monotonic clock, which is the same for all its processes (clock_gettime(2)).
+pub(crate) fn machine_time() -> Instant {
+    let now = clock_gettime(ClockId::Monotonic);
+    Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+/// A connection whose calls return at once.
+pub(crate) struct Secured {
+    tcp: TcpStream,
+    tls: rustls::Connection,
+    /// Bytes that the other end has sent so far, records and all.
+    received_bytes: u64,
+}
+
+impl AsFd for Secured {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+}
+
+impl Secured {
+    /// Over a socket that does not block.
+    pub(crate) fn new(tcp: TcpStream, tls: impl Into<rustls::Connection>) -> Self {
+        let mut tls = tls.into();
+        // What is to be sent is bounded by who sends: see `is_behind`.
+        tls.set_buffer_limit(None);
+        Self { tcp, tls, received_bytes: 0 }
+    }
+
+    /// Takes what has arrived, decrypted, at most some 64 KiB; false when the other end has closed.
+    pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        const AT_MOST: usize = 64 << 10;
+        while into.len() < AT_MOST {
+            match self.tls.read_tls(&mut self.tcp) {
+                Ok(0) => return Ok(false),
+                Ok(bytes) => self.received_bytes += bytes as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            let state = self.tls.process_new_packets().map_err(|error| {
+                // The alert says why to the other end, which may be gone.
+                let _ = self.tls.write_tls(&mut self.tcp);
+                io::Error::new(io::ErrorKind::InvalidData, error)
+            })?;
+            let arrived = state.plaintext_bytes_to_read();
+            if arrived > 0 {
+                let begin = into.len();
+                into.resize(begin + arrived, 0);
+                self.tls.reader().read_exact(&mut into[begin..])?;
+            }
+            if state.peer_has_closed() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Encrypts and sends as much as the socket takes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.tls.writer().write_all(bytes)?;
+        self.flush()
+    }
+
+    /// Sends what could not be sent before.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.tcp) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that no more follows, as far as the socket takes it.
+    pub(crate) fn close(&mut self) {
+        self.tls.send_close_notify();
+        let _ = self.flush();
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Whether the other end has not proved yet who it is.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    pub(crate) fn tls(&self) -> &rustls::Connection {
+        &self.tls
+    }
+
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+}
