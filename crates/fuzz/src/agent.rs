@@ -1,0 +1,261 @@
+//! Both ends of a conversation with an agent.
+
+use fabricmark_plan::Direction;
+use fabricmark_proto::{
+    Action, Answer, Caller, Conversation, Deed, Desk, EndReport, FrameReader, News, Order,
+    PROTOCOL_VERSION, Prepare, Quota, Report, Request, Role, Seat, SessionId, Turn, Welcome,
+    Worker,
+};
+use fabricmark_units::{Instant, Nanos};
+
+use crate::control::{check_round_trip, messages};
+
+const OWN: SessionId = [2; 16];
+
+/// A coordinator that measures now and then, so that others wait.
+const STRANGER: SessionId = [1; 16];
+
+/// Number of the connection at the desk; the stranger has another.
+const SEAT: u64 = 1;
+
+/// Time between two messages.
+const STEP: Nanos = Nanos::from_secs(1);
+
+/// Silence that any end bears: 4 s and 16 round trips of 5 s.
+const SILENCE_MAX: Nanos = Nanos::from_secs(84);
+
+/// The longest wait of a coordinator, for its turn: a day and what the longest path adds.
+const WAIT_MAX: Nanos = Nanos::from_secs(24 * 3600 + 120);
+
+/// The longest silence that ends a stream: what the longest path adds, and a moment.
+const IDLE_MAX: Nanos = Nanos::from_secs(121);
+
+/// A run as its starting end is told of it.
+const PREPARE: &[u8] = br#"{"run":7,"role":"start","point":{"pattern":"stream","transport":"udp","family":4,"payload":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
+"#;
+
+/// What an agent reads: once as it comes, and once from a coordinator that is greeted.
+pub fn agent_request(bytes: &[u8]) {
+    let requests = messages::<Request>(bytes);
+    serve(&requests);
+    let hello = Request::Hello { version: PROTOCOL_VERSION, session: OWN };
+    serve(&[vec![hello], requests].concat());
+}
+
+fn serve(requests: &[Request]) {
+    let mut agent = Agent::new();
+    let mut now = Instant(0);
+    for request in requests {
+        now = now + STEP;
+        agent.seat.on_timeout(now);
+        agent.seat.on_request(now, request.clone());
+        agent.act();
+        if matches!(request, Request::Ping { .. }) {
+            agent.let_in();
+            agent.act();
+        }
+        assert_eq!(agent.is_busy, agent.seat.is_busy());
+        assert_eq!(agent.is_closed, agent.seat.deadline().is_none());
+        assert!(agent.seat.deadline().is_none_or(|deadline| deadline - now <= SILENCE_MAX));
+    }
+    // The agent stops: a run under way may end, and nothing else is waited for.
+    agent.seat.drain();
+    for now in [now, now + STEP] {
+        agent.seat.on_timeout(now);
+        agent.act();
+    }
+    assert_ne!(agent.is_closed, agent.is_busy);
+    agent.seat.on_closed();
+    agent.act();
+    assert!(agent.is_closed && !agent.is_busy && !agent.has_asked, "something is still held");
+}
+
+/// An agent with one connection, whose worker's sockets and load are always ready.
+struct Agent {
+    seat: Seat,
+    desk: Desk,
+    worker: Worker,
+    /// Runs that were to begin.
+    runs: u32,
+    stranger_measures: bool,
+    has_asked: bool,
+    is_busy: bool,
+    is_closed: bool,
+}
+
+impl Agent {
+    fn new() -> Self {
+        Self {
+            seat: Seat::new(Instant(0), Welcome::default(), Nanos(0)),
+            desk: Desk::new(1),
+            worker: Worker::default(),
+            runs: 0,
+            stranger_measures: false,
+            has_asked: false,
+            is_busy: false,
+            is_closed: false,
+        }
+    }
+
+    /// Does what the connection wants done.
+    fn act(&mut self) {
+        while let Some(deed) = self.seat.poll_output() {
+            assert!(!self.is_closed, "{deed:?} after the connection is closed");
+            match deed {
+                Deed::Say(answer) => check_round_trip(&answer),
+                Deed::Ask => self.ask(),
+                Deed::Hand(order) => self.hand(order),
+                Deed::Done => {
+                    assert!(std::mem::take(&mut self.is_busy), "no run was under way");
+                    self.desk.done(self.seat.session());
+                }
+                Deed::Leave => {
+                    assert!(std::mem::take(&mut self.has_asked), "no run waited");
+                    self.desk.leave(SEAT);
+                }
+                Deed::Close => self.is_closed = true,
+            }
+        }
+    }
+
+    /// Every second run has to wait.
+    fn ask(&mut self) {
+        self.runs += 1;
+        if self.runs.is_multiple_of(2) && !self.stranger_measures {
+            self.stranger_measures = self.desk.ask(STRANGER, SEAT + 1) == Turn::Now;
+        }
+        self.has_asked = true;
+        let turn = self.desk.ask(self.seat.session(), SEAT);
+        self.seat.on_turn(turn);
+    }
+
+    /// The stranger has finished.
+    fn let_in(&mut self) {
+        if std::mem::take(&mut self.stranger_measures) {
+            self.desk.done(STRANGER);
+        }
+        if self.desk.call() == Some(SEAT) {
+            self.seat.on_turn(Turn::Now);
+        }
+    }
+
+    fn hand(&mut self, order: Order) {
+        if let Order::Prepare(prepare) = &order {
+            assert!(std::mem::take(&mut self.has_asked), "a run begins that did not ask");
+            assert_eq!(prepare.role, Role::Answer);
+            assert_eq!(Quota::default().check(prepare), Ok(()));
+            self.is_busy = true;
+        }
+        assert!(self.is_busy, "{order:?} without a run");
+        match self.worker.on_order(order) {
+            Some(Action::Prepare(prepare)) => {
+                self.worker.on_prepared(prepare.port);
+                self.worker.on_begun();
+            }
+            Some(Action::Drain { .. }) => self.worker.on_finished(Ok(EndReport::default())),
+            _ => {}
+        }
+        while let Some(report) = self.worker.poll_output() {
+            self.seat.on_report(report);
+        }
+    }
+}
+
+/// What a coordinator reads from an agent, in a run either way; its own worker's sockets and load are
+/// always ready.
+pub fn agent_answer(bytes: &[u8]) {
+    let answers = messages::<Answer>(bytes);
+    for direction in [Direction::Forward, Direction::Reverse] {
+        measure(&answers, direction);
+    }
+}
+
+fn measure(answers: &[Answer], direction: Direction) {
+    let mut coordinator = Coordinator::new(direction);
+    for answer in answers {
+        let now = coordinator.now + STEP;
+        coordinator.now = now;
+        match coordinator.caller.on_answer(now, answer.clone()) {
+            Some(News::Report(report)) => {
+                coordinator.conversation.on_message(now, Role::Answer, report);
+            }
+            Some(News::Refused(_)) => coordinator.conversation.on_closed(Role::Answer),
+            Some(News::Vanished) => panic!("it was heard just now"),
+            Some(News::Welcome(_)) | None => {}
+        }
+        coordinator.caller.on_timeout(now);
+        coordinator.conversation.on_timeout(now);
+        coordinator.act();
+    }
+    assert!(coordinator.outcomes <= 1);
+}
+
+struct Coordinator {
+    now: Instant,
+    caller: Caller,
+    conversation: Conversation,
+    /// At the starting end.
+    worker: Worker,
+    /// Whether it sends, and is finished as soon as it has begun.
+    sends: bool,
+    outcomes: u32,
+}
+
+impl Coordinator {
+    fn new(direction: Direction) -> Self {
+        let now = Instant(0);
+        let mut reader = FrameReader::default();
+        assert!(reader.push(PREPARE).is_ok());
+        let Ok(Some(mut start)) = reader.next_message::<Prepare>() else { panic!("no run") };
+        start.point.direction = Some(direction);
+        let answer = Prepare { role: Role::Answer, ..start.clone() };
+        Self {
+            now,
+            caller: Caller::new(now, OWN, Nanos(0)),
+            conversation: Conversation::new(now, start, answer),
+            worker: Worker::default(),
+            sends: direction == Direction::Forward,
+            outcomes: 0,
+        }
+    }
+
+    fn act(&mut self) {
+        let now = self.now;
+        while let Some((role, order)) = self.conversation.poll_output() {
+            match role {
+                Role::Answer => self.caller.on_order(order),
+                Role::Start => self.work(order),
+            }
+        }
+        while let Some(request) = self.caller.poll_output() {
+            check_round_trip(&request);
+        }
+        while self.conversation.poll_interval().is_some() {}
+        self.outcomes += u32::from(self.conversation.outcome().is_some());
+        let (run, line) = (self.conversation.deadline(), self.caller.deadline());
+        assert!(run.is_none_or(|deadline| deadline - now <= WAIT_MAX), "it waits until {run:?}");
+        assert!(line.is_none_or(|deadline| deadline - now <= SILENCE_MAX));
+        assert!(self.outcomes == 0 || run.is_none());
+        // Its figures come from the other end.
+        let _ = self.caller.clock(now);
+    }
+
+    fn work(&mut self, order: Order) {
+        match self.worker.on_order(order) {
+            Some(Action::Prepare(_)) => self.worker.on_prepared(0),
+            Some(Action::Begin(_)) => self.worker.on_begun(),
+            Some(Action::Drain { idle, .. }) => {
+                assert!(idle <= IDLE_MAX, "it would wait {idle} for nothing");
+                self.worker.on_finished(Ok(EndReport::default()));
+            }
+            Some(Action::Abort) | None => {}
+        }
+        while let Some(report) = self.worker.poll_output() {
+            let has_begun = matches!(report, Report::Begun { .. });
+            self.conversation.on_message(self.now, Role::Start, report);
+            if has_begun && self.sends {
+                self.worker.on_finished(Ok(EndReport::default()));
+            }
+        }
+    }
+}

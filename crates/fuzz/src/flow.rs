@@ -1,0 +1,72 @@
+//! Data flows: openings, headers of datagrams, and numbers of arrivals.
+
+use fabricmark_proto::{DatagramHeader, Gathering, Opening, SequenceTracker};
+
+/// An opening is written as it was read.
+pub fn opening(bytes: &[u8]) {
+    if let Some(opening) = Opening::parse(bytes) {
+        assert_eq!(opening.emit(), bytes);
+        let acceptance = opening.acceptance();
+        assert_eq!(Opening::parse(&acceptance.emit()), Some(acceptance));
+    }
+}
+
+/// A header is written as it was read.
+pub fn datagram_header(bytes: &[u8]) {
+    let Some(header) = DatagramHeader::parse(bytes) else {
+        assert_eq!(DatagramHeader::sequence_bits(bytes.len()), 0);
+        return;
+    };
+    let mut written = bytes.to_vec();
+    header.emit(&mut written);
+    assert_eq!(written, bytes);
+}
+
+/// Every arrival is either new or a duplicate.
+pub fn sequence(bytes: &[u8]) {
+    let Some((&bits, bytes)) = bytes.split_first() else { return };
+    let mut tracker = SequenceTracker::new(if bits & 1 == 0 { 32 } else { 64 });
+    let mut arrivals = 0;
+    for number in numbers(bytes) {
+        tracker.arrive(number);
+        arrivals += 1;
+        let counts = tracker.counts();
+        assert_eq!(counts.unique + counts.duplicates, arrivals);
+        assert!(counts.reordered <= counts.unique);
+    }
+}
+
+/// A whole request ends with its last payload, and takes as many arrivals as it has payloads.
+pub fn gathering(bytes: &[u8]) {
+    let Some((&payloads, bytes)) = bytes.split_first() else { return };
+    let payloads = u64::from(payloads) + 1;
+    let mut gathering = Gathering::new(payloads as u32);
+    let mut arrivals = 0;
+    for number in numbers(bytes) {
+        arrivals += 1;
+        let Some(last) = gathering.arrive(number) else { continue };
+        assert!(arrivals >= payloads, "a request was whole before its payloads were there");
+        assert!(payloads == 1 || (last + 1) % payloads == 0, "{last} is no last payload");
+        arrivals = 0;
+    }
+}
+
+/// Numbers of arrivals: each byte is a step from the number before it, from 128 back to 127 ahead; 128
+/// itself is followed by the eight bytes of a number.
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    let mut found = Vec::new();
+    let mut number = 0u64;
+    let mut rest = bytes;
+    while let Some((&step, behind)) = rest.split_first() {
+        rest = behind;
+        match (step, behind.split_first_chunk()) {
+            (128, Some((whole, behind))) => {
+                number = u64::from_be_bytes(*whole);
+                rest = behind;
+            }
+            _ => number = number.wrapping_add_signed(i64::from(step.cast_signed())),
+        }
+        found.push(number);
+    }
+    found
+}

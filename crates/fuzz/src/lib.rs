@@ -1,0 +1,50 @@
+//! What reads bytes from the network, as functions of bytes.
+//!
+//! Each takes any bytes, feeds them to one part of the program, and panics where a law of that part does
+//! not hold. A fuzzer looks for such bytes (`fuzz/README.md`); a test replays the bytes that fuzzing has
+//! found worth keeping (`tests/corpus.rs`).
+
+mod agent;
+mod control;
+mod flow;
+mod iperf3;
+mod netperf;
+mod pairing;
+mod stamp;
+mod validation;
+
+pub use agent::{agent_answer, agent_request};
+pub use control::{control_order, control_report};
+pub use flow::{datagram_header, gathering, opening, sequence};
+pub use iperf3::{iperf3_client, iperf3_server, iperf3_words};
+pub use netperf::netperf_server;
+pub use pairing::pairing;
+pub use stamp::{stamp_reflector, stamp_sender};
+pub use validation::validation;
+
+/// A function of bytes with its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+macro_rules! targets {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
+}
+
+/// All of them, by the names of their corpora and of the fuzzer's binaries.
+pub const TARGETS: &[Target] = targets![
+    agent_answer,
+    agent_request,
+    control_order,
+    control_report,
+    datagram_header,
+    gathering,
+    iperf3_client,
+    iperf3_server,
+    iperf3_words,
+    netperf_server,
+    opening,
+    pairing,
+    sequence,
+    stamp_reflector,
+    stamp_sender,
+    validation,
+];
