@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{PlanError, TraceFileError};
+use fabricmark_control::{AgentError, PlanError, TraceFileError};
 use fabricmark_lab::LabError;
 use fabricmark_store::StoreError;
+use fabricmark_trust::{PairError, TrustError};
 
 /// Exit codes (documented in `docs/exit-codes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Code {
     CannotTell = 2,
     /// Wrong input.
     Input = 64,
+    /// The other end cannot be reached, or refuses.
+    Unreachable = 65,
     /// Missing privilege, device or program.
     Missing = 66,
     /// The run failed.
@@ -130,6 +133,7 @@ impl From<PlanError> for Failure {
             PlanError::Run(ref run) if run.is_missing() => {
                 Self::new(Code::Missing, error.to_string())
             }
+            PlanError::AgentLost(error) => error.into(),
             PlanError::NoLink(_) => Self::internal(error.to_string()),
             PlanError::WorkerLost { .. }
             | PlanError::Run(_)
@@ -144,4 +148,36 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     // Help and version are answers, not errors; clap prints them to the right stream.
     let _ = error.print();
     if error.use_stderr() { Code::Input.into() } else { ExitCode::SUCCESS }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        Self::new(Code::Unreachable, error.to_string())
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        let code = match error {
+            TrustError::Stranger | TrustError::StrangerThere | TrustError::OtherProtocol => {
+                Code::Unreachable
+            }
+            TrustError::Tls(_) | TrustError::Generate(_) => Code::Internal,
+            TrustError::BadLine { .. } | TrustError::NotAKey { .. } | TrustError::BadName(_) => {
+                Code::Input
+            }
+            _ => Code::Missing,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<PairError> for Failure {
+    fn from(error: PairError) -> Self {
+        match error {
+            PairError::Trust(error) => error.into(),
+            PairError::Stopped => Self::new(Code::Interrupted, "interrupted; nothing was kept"),
+            error => Self::new(Code::Unreachable, error.to_string()),
+        }
+    }
 }

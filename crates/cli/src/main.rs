@@ -3,19 +3,24 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program: it prints")]
 
 mod command {
+    pub mod agent;
     pub mod compare;
     pub mod doctor;
     pub mod export;
     pub mod measure;
+    pub mod pair;
     pub mod report;
+    pub mod rtt;
     pub mod run;
 }
 mod exit;
 mod interrupt;
+mod key;
 mod levels;
 mod options;
 mod output;
 mod progress;
+mod services;
 mod watch;
 
 use std::os::fd::AsFd;
@@ -38,6 +43,9 @@ fn main() -> ExitCode {
         Command::Export(export) => command::export::export(&export),
         Command::Compare(compare) => command::compare::compare(&compare),
         Command::Doctor(doctor) => command::doctor::doctor(&doctor),
+        Command::Agent(agent) => command::agent::agent(&agent),
+        Command::Pair(pair) => command::pair::pair(&pair),
+        Command::Rtt(rtt) => command::rtt::rtt(&rtt),
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());

@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fabricmark_interop::Network;
 use fabricmark_plan::{Amount, Factor};
 use fabricmark_report::Requirement;
-use fabricmark_units::{Bytes, Nanos, Percent};
+use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
+use fabricmark_wire::Link;
 
 use crate::levels::Levels;
 
@@ -35,6 +37,13 @@ pub enum Command {
     Compare(Compare),
     /// Say what on this machine would spoil a measurement, and how to mend it
     Doctor(Doctor),
+    /// Be the other end of measurements on this host, for coordinators that know its key
+    Agent(Box<Agent>),
+    /// Let two hosts know each other's keys: alone it waits and prints a code, with a host and that code
+    /// it calls
+    Pair(Pair),
+    /// Measure round trips to a reflector of STAMP or TWAMP-Light
+    Rtt(Rtt),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -42,7 +51,7 @@ pub enum Command {
     },
     /// Print the manual page
     Man,
-    /// Serve a coordinator (started by `run`, not by people)
+    /// Serve a coordinator (started by `run` and `agent`, not by people)
     #[command(hide = true)]
     Worker,
 }
@@ -65,6 +74,179 @@ impl Place {
     }
 }
 
+/// The key of this host.
+#[derive(Args, Debug)]
+pub struct Key {
+    /// File of this host's key; the keys it trusts stand beside it [default:
+    /// ~/.config/fabricmark/key.pem]
+    #[arg(long, value_name = "FILE", env = "FABRICMARK_KEY_FILE", hide_env_values = true)]
+    pub key_file: Option<PathBuf>,
+}
+
+/// How another host is reached.
+#[derive(Args, Debug)]
+pub struct Reach {
+    /// Address of the host's agent, where orders take another way than data
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub control: Option<String>,
+    /// Whose key is shown to the agent
+    #[command(flatten)]
+    pub key: Key,
+}
+
+/// The host of `--to`, whose node is the one that answers.
+fn other_end(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        None | Some(("server" | "peer", _)) => {
+            let host = text.split_once('=').map_or(text, |(_, host)| host);
+            if host.is_empty() { Err("name a host".to_owned()) } else { Ok(host.to_owned()) }
+        }
+        Some((name, _)) => Err(format!(
+            "there is no node `{name}` on another host: `server` answers, `client` is this host"
+        )),
+    }
+}
+
+/// What listens on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerKind {
+    /// `fabricmark agent`
+    Agent,
+    /// `iperf3 -s`
+    Iperf3,
+}
+
+/// Options of `rtt`.
+#[derive(Args, Debug)]
+pub struct Rtt {
+    /// The reflector
+    #[arg(value_name = "HOST[:PORT]")]
+    pub target: String,
+    /// What it speaks
+    #[arg(long, value_enum, default_value_t = Protocol::Stamp)]
+    pub protocol: Protocol,
+    /// Packets to send
+    #[arg(long, short = 'c', value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Time from one packet to the next
+    #[arg(long, short = 'i', value_name = "TIME", default_value = "10ms")]
+    pub interval: Nanos,
+    /// Time after which a packet without answer counts as lost
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub timeout: Nanos,
+    /// Octets of padding
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub padding: u16,
+    /// DSCP of the packets
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u8).range(0..64))]
+    pub dscp: u8,
+    /// DSCP that answers shall have, which also tells with which class packets arrived
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
+    pub answer_dscp: Option<u8>,
+    /// Session identifier
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub identifier: u16,
+    /// File whose octets are the key that both ends share, without the end of its last line
+    #[arg(long, value_name = "FILE")]
+    pub stamp_key: Option<PathBuf>,
+    /// Print figures as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Protocols of round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// RFC 8762 and RFC 8972
+    Stamp,
+    /// RFC 5357, appendix I
+    TwampLight,
+}
+
+/// Options of `agent`.
+#[derive(Args, Debug)]
+pub struct Agent {
+    /// Make a key for this host, and nothing else
+    #[arg(long)]
+    pub new_key: bool,
+    /// Address and port to listen at, once for each [default: every address, port 7477]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub listen: Vec<String>,
+    /// One coordinator measures at a time, and the others wait for their turn
+    #[arg(long, conflicts_with = "at_once")]
+    pub exclusive: bool,
+    /// Coordinators that measure at once; others wait for their turn
+    #[arg(long, value_name = "N", default_value = "256")]
+    pub at_once: usize,
+    /// Connections of all coordinators
+    #[arg(long, value_name = "N", default_value = "2048")]
+    pub connections: usize,
+    /// Most flows of a run
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub flows: u32,
+    /// Highest rate of a run; runs must then state theirs
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+    /// Longest run
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub duration: Nanos,
+    /// Most memory for the payloads and buffers of a run
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub memory: Bytes,
+    /// Ports for data, such as 7500-7599 [default: the kernel chooses]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
+    pub ports: Option<(u16, u16)>,
+    /// Serve clients of iperf3, too, at this port [default: 5201]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
+    pub iperf3: Option<u16>,
+    /// Private key of users of iperf3, in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["iperf3", "iperf3_users"])]
+    pub iperf3_key: Option<PathBuf>,
+    /// Users of iperf3, a line each: name,SHA-256 of {name}password
+    #[arg(long, value_name = "FILE", requires_all = ["iperf3", "iperf3_key"])]
+    pub iperf3_users: Option<PathBuf>,
+    /// Serve clients of netperf, too, at this port [default: 12865]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "12865")]
+    pub netperf: Option<u16>,
+    /// Reflect packets of STAMP and TWAMP-Light, too, at this port [default: 862]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
+    pub stamp: Option<u16>,
+    /// File whose octets are the key of STAMP, without the end of its last line
+    #[arg(long, value_name = "FILE", requires = "stamp")]
+    pub stamp_key: Option<PathBuf>,
+    /// Network that may use these ports, once for each; without, only this host may
+    #[arg(long, value_name = "CIDR")]
+    pub allow: Vec<Network>,
+    /// Whose key the agent shows
+    #[command(flatten)]
+    pub key: Key,
+}
+
+/// A range of ports.
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok((first, last)),
+        _ => Err("use two ports such as 7500-7599, the lower one first".to_owned()),
+    }
+}
+
+/// Options of `pair`.
+#[derive(Args, Debug)]
+pub struct Pair {
+    /// The host that waits
+    #[arg(requires = "code", value_name = "HOST[:PORT]")]
+    pub host: Option<String>,
+    /// The code that it printed
+    pub code: Option<String>,
+    /// Where to wait
+    #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "host")]
+    pub listen: Option<String>,
+    /// Whose key is shown
+    #[command(flatten)]
+    pub key: Key,
+}
+
 /// Options of `run`.
 #[derive(Args, Debug)]
 pub struct Run {
@@ -76,6 +258,17 @@ pub struct Run {
     /// Begin anew, even where records of the same plan could be continued
     #[arg(long)]
     pub fresh: bool,
+    /// The other end is the agent on this host instead of a lab; `server=HOST` or `peer=HOST` says the
+    /// same. Several addresses of one host are parted by commas
+    #[arg(long, value_name = "[NAME=]HOST", value_parser = other_end)]
+    pub to: Option<String>,
+    /// What network leads to the host of --to, such as ethernet:10G,mtu=9000; needed where the plan has
+    /// several links
+    #[arg(long, requires = "to", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
+    pub link: Option<Link>,
+    /// How the host of --to is reached
+    #[command(flatten)]
+    pub reach: Reach,
     /// Only check the plan file and say what would be run
     #[arg(long)]
     pub check: bool,
@@ -93,9 +286,27 @@ pub struct Measure {
     /// How data moves
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(Factor::Pattern.words()))]
     pub pattern: String,
-    /// Where to: `loopback`, or `lab:LINK` for two namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000
+    /// Where to: `loopback`; `lab:LINK` for two namespaces on this machine, such as lab:veth or
+    /// lab:ethernet:10G,mtu=9000; or a host with an agent, several of its addresses parted by commas
     pub target: String,
+    /// What listens on the host: an agent, or a server of iperf3
+    #[arg(long, value_enum, default_value_t = PeerKind::Agent)]
+    pub peer: PeerKind,
+    /// User at a server of iperf3 that asks for one; the password is in IPERF3_PASSWORD
+    #[arg(long, value_name = "NAME", requires = "rsa_public_key_path")]
+    pub username: Option<String>,
+    /// Public key of such a server, in PEM
+    #[arg(long, value_name = "FILE", requires = "username")]
+    pub rsa_public_key_path: Option<PathBuf>,
+    /// Pad as iperf3 did before 3.17
+    #[arg(long, requires = "username")]
+    pub use_pkcs1_padding: bool,
+    /// What network leads to a host [default: what this host's device says of itself]
+    #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
+    pub link: Option<Link>,
+    /// How a host is reached
+    #[command(flatten)]
+    pub reach: Reach,
     /// Length of a run; the longest where --bytes or --count ends it [default: 2s, or 1h with those]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,

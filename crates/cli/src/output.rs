@@ -33,11 +33,15 @@ impl Loaded {
     /// Reads an experiment's plan and records.
     pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
         let size = if experiment.is_quick { Size::Quick } else { Size::Full };
-        let plan =
+        let mut plan =
             parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
                 let name = &experiment.name;
                 Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
             })?;
+        if let Some(host) = &experiment.host {
+            let link = experiment.link.as_ref().and_then(|link| link.parse().ok());
+            plan = plan.to_host(host, link)?;
+        }
         let records = store.records(experiment)?;
         Ok(Self { experiment: experiment.clone(), plan, records })
     }

@@ -60,6 +60,15 @@ impl Progress for Line {
         ));
     }
 
+    fn waits(&mut self, place: u32) {
+        let text = format!("the agent measures for others: place {place} in its queue");
+        if self.is_terminal {
+            self.show(&text);
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
     fn ends(&mut self, record: &Record) {
         let figures = &record.figures;
         self.last = match (&record.outcome, record.point.pattern) {

@@ -92,6 +92,10 @@ impl Progress for Watch {
         say(&text);
     }
 
+    fn waits(&mut self, place: u32) {
+        self.line.waits(place);
+    }
+
     fn ends(&mut self, record: &Record) {
         self.run = None;
         self.line.ends(record);

@@ -303,8 +303,7 @@ fn a_threshold_decides_the_exit_code() {
 #[test]
 fn what_cannot_be_measured_is_refused_with_what_could() {
     for (line, fragments) in [
-        ("stream example.org", &["loopback", "lab:veth"][..]),
-        ("stream lab:token-ring", &["lab:token-ring", "ethernet"]),
+        ("stream lab:token-ring", &["lab:token-ring", "ethernet"][..]),
         ("stroll loopback", &["stream", "ping-pong", "burst"]),
         ("burst loopback --rate 1M", &["use pace closed"]),
         ("stream loopback --transport smoke", &["tcp", "udp"]),
@@ -319,6 +318,18 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
         ("stream loopback --duration 5", &["400ms"]),
     ] {
         expect(line, 64, fragments);
+    }
+}
+
+#[test]
+fn a_host_needs_a_key_and_other_targets_are_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.args(["measure", "stream", "192.0.2.1"]).env("FABRICMARK_KEY_FILE", "/nowhere/key.pem");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(66), "{said}");
+    for fragment in ["fabricmark agent --new-key", "loopback", "lab:veth"] {
+        assert!(said.contains(fragment), "no {fragment} in {said}");
     }
 }
 

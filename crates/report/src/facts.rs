@@ -48,7 +48,11 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ),
     };
     let testbed = match e.plan.testbed {
-        Testbed::Lab => "Network namespaces on one machine",
+        Testbed::Lab => "Network namespaces on one machine".to_owned(),
+        Testbed::Hosts => {
+            let peer = e.plan.peer.as_deref().unwrap_or("another host");
+            format!("This host, and {peer} by its agent")
+        }
     };
     vec![
         (

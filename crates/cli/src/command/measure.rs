@@ -3,22 +3,28 @@
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{PlanError, read_traces, run_plan};
+use fabricmark_control::{
+    Iperf3Access, Peer, PlanError, Workers, link_towards, look_up, read_traces, run_plan,
+};
+use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where, overlay,
-    settings,
+    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where,
+    overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
-use crate::options::Measure;
+use crate::key;
+use crate::options::{Measure, PeerKind};
 use crate::output;
 use crate::watch::{Telling, Watch};
 
@@ -49,12 +55,19 @@ impl From<SettingError> for Failure {
     }
 }
 
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+}
+
 /// Measures and prints.
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
-    let mut plan = plan(options)?;
+    let target = target(options)?;
+    let mut plan = plan(options, &target)?;
     read_traces(&mut plan, Path::new(""))?;
-    let needs_lab = plan.points.iter().any(|point| point.link != fabricmark_wire::Link::Loopback);
-    if needs_lab {
+    let is_on_link = plan.points.iter().any(|point| point.link != Link::Loopback);
+    if is_on_link && matches!(target.peer, Peer::Here) {
         // The user namespace must be entered before the first thread starts.
         fabricmark_lab::acquire()?;
     }
@@ -69,7 +82,8 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         records.push(record.clone());
         Ok(())
     };
-    let result = run_plan(&plan, &[], &mut keep, &program, &mut watch, &interrupted);
+    let workers = Workers { program: &program, peer: &target.peer };
+    let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));
     let has_results = records.iter().any(|record| !record.place.warm_up);
@@ -133,17 +147,17 @@ fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> 
     })
 }
 
-fn plan(options: &Measure) -> Result<Plan, Failure> {
+fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let variants: Vec<Where> =
         options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
     let mut base = options.levels.0.clone();
     base.insert(Factor::Pattern, options.pattern.clone());
-    base.insert(Factor::Link, link(&options.target)?);
+    base.insert(Factor::Link, target.link.clone());
     let mut put = |factor, level: &str| {
         base.entry(factor).or_insert_with(|| level.to_owned());
     };
     put(Factor::Transport, Transport::Tcp.word());
-    put(Factor::Family, "4");
+    put(Factor::Family, if target.is_v6() { "6" } else { "4" });
     if options.reverse {
         put(Factor::Direction, "reverse");
     }
@@ -182,25 +196,86 @@ fn plan(options: &Measure) -> Result<Plan, Failure> {
     plan.port = options.port;
     plan.seed = options.seed;
     plan.interval_ns = interval(options)?;
-    Ok(plan)
+    match target.name() {
+        Some(name) => {
+            let link = plan.points[0].link;
+            Ok(plan.to_host(name, Some(link))?)
+        }
+        None => Ok(plan),
+    }
 }
 
-/// The link of a target: `loopback`, or `lab:` and a link.
-fn link(target: &str) -> Result<String, Failure> {
-    let wanted = match target.strip_prefix("lab:") {
-        Some(link) => link,
-        None if target == "loopback" => target,
-        None => {
-            let message = format!(
-                "cannot measure to `{target}`: this version measures to `loopback` and to \
-                 `lab:LINK`, such as lab:veth or lab:ethernet:10G,mtu=9000"
-            );
-            return Err(Failure::new(Code::Input, message));
+/// Where the other end is.
+struct Target {
+    /// The network that leads there.
+    link: String,
+    peer: Peer,
+}
+
+impl Target {
+    /// The other host, as it was named.
+    fn name(&self) -> Option<&str> {
+        match &self.peer {
+            Peer::Here => None,
+            Peer::Agent(agent) => Some(&agent.host.name),
+            Peer::Iperf3(server) => Some(&server.name),
         }
+    }
+
+    /// Whether the other end is named by addresses of IPv6 alone.
+    fn is_v6(&self) -> bool {
+        match &self.peer {
+            Peer::Here => false,
+            Peer::Agent(agent) => agent.host.data.iter().all(SocketAddr::is_ipv6),
+            Peer::Iperf3(access) => access.server.is_ipv6(),
+        }
+    }
+}
+
+/// `loopback`, `lab:` and a link, or a host.
+fn target(options: &Measure) -> Result<Target, Failure> {
+    let text = options.target.as_str();
+    let wanted = match text.strip_prefix("lab:") {
+        None if options.peer == PeerKind::Iperf3 => return iperf3(options),
+        None if text != "loopback" => {
+            let agent = key::access(text, &options.reach).map_err(|failure| {
+                failure.and("other targets: loopback, or lab:LINK such as lab:veth")
+            })?;
+            let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);
+            return Ok(Target { link: link.to_string(), peer: Peer::Agent(agent) });
+        }
+        link => link.unwrap_or(text),
     };
-    Factor::Link
+    let link = Factor::Link
         .level(wanted)
-        .map_err(|error| Failure::new(Code::Input, format!("the target `{target}`: {error}")))
+        .map_err(|error| Failure::new(Code::Input, format!("the target `{text}`: {error}")))?;
+    Ok(Target { link, peer: Peer::Here })
+}
+
+/// A server of iperf3, by its address of the family that is asked for, or else its first.
+fn iperf3(options: &Measure) -> Result<Target, Failure> {
+    let name = match options.target.as_str() {
+        "loopback" => "localhost",
+        host => host,
+    };
+    let family = options.levels.0.get(&Factor::Family).map(String::as_str);
+    let fits = |at: &SocketAddr| family.is_none_or(|family| at.is_ipv6() == (family == "6"));
+    let found = look_up(name, fabricmark_interop::iperf3::PORT)?;
+    let server = found.into_iter().find(fits).ok_or_else(|| {
+        let message = format!("{name} has no address of IPv{}", family.unwrap_or("4"));
+        Failure::new(Code::Unreachable, message)
+    })?;
+    let padding = if options.use_pkcs1_padding { Padding::Pkcs1 } else { Padding::Oaep };
+    let credentials = match (&options.username, &options.rsa_public_key_path) {
+        (Some(user), Some(key)) => Some(
+            Credentials::from_environment(user, key, padding)
+                .map_err(|error| Failure::new(Code::Missing, error.to_string()))?,
+        ),
+        _ => None,
+    };
+    let link = options.link.or_else(|| link_towards(server)).unwrap_or(Link::Loopback);
+    let access = Iperf3Access { name: name.to_owned(), server, credentials };
+    Ok(Target { link: link.to_string(), peer: Peer::Iperf3(access) })
 }
 
 /// Who asks for intervals gets them; a person who watches one setting gets one each second.

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{PlanError, read_traces, run_plan};
+use fabricmark_control::{Peer, PlanError, Workers, read_traces, run_plan};
 use fabricmark_plan::{Plan, Size};
 use fabricmark_record::Record;
 use fabricmark_store::{Experiment, NewExperiment, Store};
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
+use crate::key;
 use crate::options::Run;
 use crate::output;
 use crate::progress::Line;
@@ -25,12 +26,21 @@ pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     let size = if options.quick { Size::Quick } else { Size::Full };
     let mut plan = read(&options.plan, &text, size)?;
     read_traces(&mut plan, options.plan.parent().unwrap_or(Path::new("")))?;
+    if let Some(host) = &options.to {
+        plan = plan.to_host(host, options.link)?;
+    }
     if options.check {
         println!("{}", summary(&options.plan, &plan));
         return Ok(ExitCode::SUCCESS);
     }
-    // The user namespace must be entered before the first thread starts.
-    fabricmark_lab::acquire()?;
+    let peer = match &options.to {
+        Some(host) => Peer::Agent(key::access(host, &options.reach)?),
+        None => {
+            // The user namespace must be entered before the first thread starts.
+            fabricmark_lab::acquire()?;
+            Peer::Here
+        }
+    };
     fs::create_dir_all(&options.place.out)
         .map_err(|error| Failure::output(options.place.out.display(), &error))?;
     let store = Store::open(&options.place.store_file())?;
@@ -42,7 +52,8 @@ pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     let mut line = Line::new();
     let kept = store.records(&experiment)?;
     let mut keep = |record: &Record| store.append(&experiment, record);
-    let result = run_plan(&plan, &kept, &mut keep, &program, &mut line, &interrupted);
+    let workers = Workers { program: &program, peer: &peer };
+    let result = run_plan(&plan, &kept, &mut keep, &workers, &mut line, &interrupted);
     line.clear();
     if let Err(error) = result {
         return Err(interrupted_at(&store, &experiment, error));
@@ -127,10 +138,10 @@ fn begin_or_resume(
     let stem = options.plan.file_stem().unwrap_or_default().to_string_lossy();
     let quick = if options.quick { "-quick" } else { "" };
     let plan_file = options.plan.display().to_string();
-    let reproduce = format!(
-        "fabricmark run {plan_file}{} --fresh",
-        if options.quick { " --quick" } else { "" }
-    );
+    let to = options.to.as_ref().map_or_else(String::new, |host| format!(" --to {host}"));
+    let link = options.link.map_or_else(String::new, |link| format!(" --link {link}"));
+    let quickly = if options.quick { " --quick" } else { "" };
+    let reproduce = format!("fabricmark run {plan_file}{quickly}{to}{link} --fresh");
     let experiment = store.begin(&NewExperiment {
         stem: &format!("{stem}{quick}"),
         digest: &digest,
@@ -140,6 +151,8 @@ fn begin_or_resume(
         reproduce: &reproduce,
         started: &jiff::Timestamp::now().to_string(),
         instrument: fabricmark_load::instrument(),
+        host: options.to.as_deref(),
+        link: options.link.map(|link| link.to_string()),
     })?;
     eprintln!("{}: {}", experiment.name, summary(&options.plan, plan));
     Ok(experiment)

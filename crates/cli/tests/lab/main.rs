@@ -6,6 +6,7 @@
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod aa;
+mod agent;
 mod burst;
 mod hostile;
 mod main_job;

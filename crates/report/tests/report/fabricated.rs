@@ -295,6 +295,7 @@ fn node(name: &str) -> Node {
             clock_source: Some("tsc".to_owned()),
             is_virtual: true,
         },
+        clock_offset: None,
     }
 }
 

@@ -1,0 +1,120 @@
+//! `fabricmark agent`: the other end of measurements, on this host.
+
+use std::env;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+
+use fabricmark_control::{AGENT_PORT, Load, Settings};
+use fabricmark_proto::Quota;
+use fabricmark_trust::{Identity, server_config};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use sd_notify::NotifyState;
+
+use crate::exit::{Code, Failure};
+use crate::interrupt::interruptions;
+use crate::key;
+use crate::options::Agent;
+use crate::services::Services;
+
+/// Serves until it is told to stop.
+pub fn agent(options: &Agent) -> Result<ExitCode, Failure> {
+    if options.new_key {
+        return new_key(options);
+    }
+    let (identity, trusted) = key::load(&options.key)?;
+    let settings = Settings {
+        tls: server_config(&identity, trusted)?,
+        quota: Quota {
+            flows_max: options.flows,
+            rate_max: options.rate,
+            duration_max: options.duration,
+            memory_max: options.memory,
+            ..Quota::default()
+        },
+        slots: if options.exclusive { 1 } else { options.at_once },
+        connections_max: options.connections,
+        ports: options.ports,
+        program: env::current_exe()
+            .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?,
+    };
+    allow_files();
+    let addresses = addresses(&options.listen)?;
+    let stop = interruptions()?;
+    let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {
+        let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        let help = "another agent may have the port: see `ss -ltnp`";
+        Failure::new(
+            Code::RunFailed,
+            format!("cannot listen at {}: {error}; {help}", at.join(", ")),
+        )
+    })?;
+    let services = Services::start(options, &stop)?;
+    for address in agent.addresses() {
+        eprintln!("listening at {address}");
+    }
+    tell(&[NotifyState::Ready]);
+    let mut last = Load::default();
+    let mut look = |load: Load| {
+        tell(&[NotifyState::Watchdog]);
+        if load != last {
+            last = load;
+            tell(&[NotifyState::Status(&status(load))]);
+        }
+    };
+    let served = agent.serve(&stop, &mut look);
+    tell(&[NotifyState::Stopping]);
+    services.join()?;
+    served.map_err(|error| Failure::internal(format!("the agent cannot go on: {error}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(Load { connections, busy, waiting }: Load) -> String {
+    format!("{connections} connections, {busy} coordinators measure, {waiting} wait")
+}
+
+/// Tells systemd, where that started this process; who else did needs no word.
+fn tell(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+fn new_key(options: &Agent) -> Result<ExitCode, Failure> {
+    let path = key::path(&options.key)?;
+    let identity = Identity::generate()?;
+    identity.save_new(&path)?;
+    println!("key {}\nfingerprint {}", path.display(), identity.fingerprint());
+    println!(
+        "hosts that share this file trust each other; two hosts with keys of their own learn to by \
+         `fabricmark pair`"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each coordinator takes two descriptors, and the usual 1024 are for programs that use select(2).
+fn allow_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer there is room for fewer coordinators, which are told so.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Where to listen; without a word everywhere.
+fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+    if words.is_empty() {
+        let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        return Ok(any.map(|address| SocketAddr::new(address, AGENT_PORT)).to_vec());
+    }
+    words.iter().map(|word| address(word, AGENT_PORT)).collect()
+}
+
+/// An address, with a port or at this one.
+pub fn address(word: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let bare = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).unwrap_or(word);
+    let alone = || bare.parse().map(|address: IpAddr| SocketAddr::new(address, port));
+    word.parse().or_else(|_| alone()).map_err(|_| {
+        let message = format!(
+            "`{word}` is not an address: write 192.0.2.1, 192.0.2.1:{port}, [2001:db8::1]:{port}, or \
+             0.0.0.0 and [::] for all"
+        );
+        Failure::new(Code::Input, message)
+    })
+}

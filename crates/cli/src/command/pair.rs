@@ -1,0 +1,80 @@
+//! `fabricmark pair`: two hosts learn each other's keys by a short code.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fabricmark_trust::{Code, Identity, Paired, Trusted, pair_wait, pair_with};
+
+use crate::exit::{self, Failure};
+use crate::interrupt::interruptions;
+use crate::key;
+use crate::options::Pair;
+
+/// Port at which a host waits to be paired: beside that of the agent, which goes on meanwhile.
+const PAIR_PORT: u16 = fabricmark_control::AGENT_PORT + 1;
+
+/// Time for the other host to accept a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Waits for another host, or calls one that waits.
+pub fn pair(options: &Pair) -> Result<ExitCode, Failure> {
+    let path = key::path(&options.key)?;
+    if !path.exists() {
+        Identity::generate()?.save_new(&path)?;
+        eprintln!("made a key: {}", path.display());
+    }
+    let (identity, trusted) = key::load(&options.key)?;
+    let Paired { name, fingerprint } = match (&options.host, &options.code) {
+        (Some(host), Some(code)) => {
+            let code: Code = code
+                .parse()
+                .map_err(|error| Failure::new(exit::Code::Input, format!("{error}")))?;
+            pair_with(connect(host)?, &code, &identity, &trusted)?
+        }
+        _ => wait(options, &identity, &trusted)?,
+    };
+    println!("{name} is trusted from now on: {fingerprint} stands in {}", trusted.path().display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Paired, Failure> {
+    let at = match &options.listen {
+        Some(word) => super::agent::address(word, PAIR_PORT)?,
+        None => SocketAddr::new(IpAddr::from(Ipv6Addr::UNSPECIFIED), PAIR_PORT),
+    };
+    let stop = interruptions()?;
+    let listener = TcpListener::bind(at).map_err(|error| {
+        Failure::new(exit::Code::RunFailed, format!("cannot wait at {at}: {error}"))
+    })?;
+    let code = Code::generate()?;
+    let port = listener.local_addr().map_or(at.port(), |at| at.port());
+    let port = if port == PAIR_PORT { String::new() } else { format!(":{port}") };
+    println!("on the other host, within 10 minutes:  fabricmark pair {}{port} {code}", this_host());
+    Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
+}
+
+/// What the other host may call this one.
+fn this_host() -> String {
+    fabricmark_trust::HostName::own().to_string()
+}
+
+fn connect(host: &str) -> Result<TcpStream, Failure> {
+    let fail = |why: String| Failure::new(exit::Code::Unreachable, format!("{host} {why}"));
+    let found = host.to_socket_addrs().or_else(|_| {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        (bare, PAIR_PORT).to_socket_addrs()
+    });
+    let mut last = fail("has no address".to_owned());
+    for address in found.map_err(|error| fail(format!("is not found: {error}")))? {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                last = fail(format!(
+                    "does not wait at {address} ({error}): run fabricmark pair there first"
+                ));
+            }
+        }
+    }
+    Err(last)
+}

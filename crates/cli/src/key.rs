@@ -1,0 +1,29 @@
+//! The key of this host, and whom it trusts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fabricmark_control::{AgentAccess, AgentHost};
+use fabricmark_trust::{Identity, Trusted, client_config, default_key_path};
+
+use crate::exit::Failure;
+use crate::options::{Key, Reach};
+
+/// Where the key is.
+pub fn path(key: &Key) -> Result<PathBuf, Failure> {
+    Ok(key.key_file.clone().map_or_else(default_key_path, Ok)?)
+}
+
+/// The key, and the list of trusted keys beside it.
+pub fn load(key: &Key) -> Result<(Identity, Arc<Trusted>), Failure> {
+    let path = path(key)?;
+    let identity = Identity::load(&path)?;
+    Ok((identity, Arc::new(Trusted::beside(&path))))
+}
+
+/// An agent with the right to use it.
+pub fn access(host: &str, reach: &Reach) -> Result<AgentAccess, Failure> {
+    let (identity, trusted) = load(&reach.key)?;
+    let host = AgentHost::find(host, reach.control.as_deref())?;
+    Ok(AgentAccess { host, tls: client_config(&identity, trusted)? })
+}

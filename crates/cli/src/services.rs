@@ -1,0 +1,125 @@
+//! The ports of other tools, beside an agent.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+
+use fabricmark_interop::iperf3::Authentication;
+use fabricmark_interop::stamp::{Key, Reflector};
+use fabricmark_interop::{Guard, iperf3, netperf, stamp};
+
+use crate::exit::{Code, Failure};
+use crate::options::Agent;
+
+/// Sessions of STAMP whose answers are numbered: 64 bytes each.
+const STAMP_SESSIONS: usize = 4096;
+
+/// Longest key of STAMP: the block of SHA-256 is 64 bytes, and longer keys are hashed (RFC 2104).
+const STAMP_KEY_BYTES: usize = 4096;
+
+/// Threads that serve the ports of other tools.
+pub struct Services {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Services {
+    /// Starts those that are asked for; each listens at loopback, and everywhere where networks are
+    /// allowed to use it.
+    pub fn start(options: &Agent, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        let guard = Guard { allowed: options.allow.clone(), ..Guard::default() };
+        let mut services = Self { stop: Arc::clone(stop), threads: Vec::new() };
+        let authentication = match (&options.iperf3_key, &options.iperf3_users) {
+            (Some(key), Some(users)) => Some(
+                Authentication::new(key, users)
+                    .map_err(|error| Failure::new(Code::Missing, error.to_string()))?,
+            ),
+            _ => None,
+        };
+        let key = options.stamp_key.as_deref().map(stamp_key).transpose()?;
+        for listener in listen(options.iperf3, &guard, "iperf3", TcpListener::bind)? {
+            let (guard, authentication) = (guard.clone(), authentication.clone());
+            services.serve(move |stop| iperf3::serve(&listener, &guard, authentication, stop));
+        }
+        for listener in listen(options.netperf, &guard, "netperf", TcpListener::bind)? {
+            let guard = guard.clone();
+            services.serve(move |stop| netperf::serve(&listener, &guard, stop));
+        }
+        for socket in listen(options.stamp, &guard, "STAMP", UdpSocket::bind)? {
+            let guard = guard.clone();
+            let reflector = Reflector::stateful(key.clone(), STAMP_SESSIONS);
+            services.serve(move |stop| {
+                stamp::reflect(&socket, &guard, reflector, stop).map(|_served| ())
+            });
+        }
+        Ok(services)
+    }
+
+    fn serve(&mut self, serve: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static) {
+        let stop = Arc::clone(&self.stop);
+        self.threads.push(thread::spawn(move || {
+            let served = serve(&stop);
+            // A port that is no longer served ends the others, too, and somebody looks why.
+            stop.store(true, Relaxed);
+            served
+        }));
+    }
+
+    /// Waits until all have ended; gives the first reason that one had to.
+    pub fn join(self) -> Result<(), Failure> {
+        self.stop.store(true, Relaxed);
+        let mut ended = Ok(());
+        for thread in self.threads {
+            let served = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended = ended.and(served);
+        }
+        ended.map_err(|error| {
+            let message = format!("the port of another tool is not served: {error}");
+            Failure::new(Code::RunFailed, message)
+        })
+    }
+}
+
+/// Sockets of a service that is asked for: one of each family at loopback, or one for both everywhere.
+fn listen<S>(
+    port: Option<u16>,
+    guard: &Guard,
+    name: &str,
+    bind: fn(SocketAddr) -> io::Result<S>,
+) -> Result<Vec<S>, Failure> {
+    let Some(port) = port else { return Ok(Vec::new()) };
+    let everywhere = [Ipv6Addr::UNSPECIFIED.into()];
+    let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let at = if guard.allowed.is_empty() { &loopback[..] } else { &everywhere[..] };
+    let mut sockets = Vec::new();
+    for address in at {
+        let address = SocketAddr::new(*address, port);
+        match bind(address) {
+            Ok(socket) => {
+                eprintln!("serving {name} at {address}");
+                sockets.push(socket);
+            }
+            // A machine without IPv6.
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {}
+            Err(error) => {
+                let message = format!("cannot serve {name} at {address}: {error}");
+                return Err(Failure::new(Code::RunFailed, message));
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+/// A key of STAMP from its file.
+pub fn stamp_key(path: &Path) -> Result<Key, Failure> {
+    let octets = fs::read(path).map_err(|error| Failure::input(path, &error))?;
+    let key = octets.strip_suffix(b"\n").unwrap_or(&octets);
+    Some(key).filter(|key| key.len() <= STAMP_KEY_BYTES).and_then(Key::new).ok_or_else(|| {
+        let message = format!("{} has no key of 1 to {STAMP_KEY_BYTES} octets", path.display());
+        Failure::new(Code::Input, message)
+    })
+}

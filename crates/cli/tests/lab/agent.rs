@@ -1,0 +1,126 @@
+//! Agents: real daemons on loopback and in namespaces that stand for hosts.
+
+mod demands;
+mod hosts;
+mod life;
+mod others;
+mod service;
+mod strangers;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use fabricmark_lab::Namespace;
+use fabricmark_trust::Identity;
+use tempfile::TempDir;
+
+use crate::support::{children, program, signal, wait_until};
+
+/// A folder with the key that an agent and its coordinators share.
+pub struct Keys {
+    folder: TempDir,
+}
+
+impl Keys {
+    pub fn new() -> Self {
+        let keys = Self { folder: TempDir::new().unwrap() };
+        Identity::generate().unwrap().save_new(&keys.file()).unwrap();
+        keys
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("key.pem")
+    }
+
+    /// The program with these words and this key.
+    pub fn command(&self, words: &[&str]) -> Command {
+        command(words, &self.file())
+    }
+}
+
+fn command(words: &[&str], key: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.args(words).env("FABRICMARK_KEY_FILE", key);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// An agent that listens, and is gone with this.
+pub struct Agent {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    pub address: SocketAddr,
+}
+
+impl Agent {
+    /// On loopback, at a port that the kernel chooses.
+    pub fn start(keys: &Keys, words: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", keys, words, None)
+    }
+
+    pub fn start_at(
+        listen: &str,
+        keys: &Keys,
+        words: &[&str],
+        namespace: Option<&Namespace>,
+    ) -> Self {
+        let mut command = keys.command(&["agent", "--listen", listen]);
+        command.args(words);
+        if let Some(namespace) = namespace {
+            namespace.enter(&mut command);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        // Other services say first that they are ready.
+        while !line.starts_with("listening at ") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended");
+        }
+        let address = line.trim_start_matches("listening at ").trim().parse().unwrap();
+        Self { child, said, address }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its workers.
+    pub fn workers(&self) -> Vec<u32> {
+        children(self.id())
+    }
+
+    pub fn wait_for_workers(&self, count: usize) {
+        wait_until(|| self.workers().len() == count);
+    }
+
+    /// Resident memory in bytes (proc(5)).
+    pub fn memory_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap();
+        4096 * text.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+    }
+
+    /// Stops it politely; gives how it ended and what else it said.
+    pub fn stop(mut self) -> (ExitStatus, String) {
+        signal(self.id(), "TERM");
+        let status = self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).unwrap();
+        (status, rest)
+    }
+
+    /// Asserts that it stops in order, having had nothing to complain about.
+    pub fn ends_well(self) {
+        let (status, rest) = self.stop();
+        assert_eq!((status.code(), rest.as_str()), (Some(0), ""));
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

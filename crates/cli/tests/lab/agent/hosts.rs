@@ -1,0 +1,77 @@
+//! Two namespaces that stand for two hosts.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fabricmark_lab::{End, Lab};
+use fabricmark_plan::Testbed;
+use fabricmark_record::Carrier;
+
+use super::{Agent, Keys};
+use crate::support::{PLAN, bench, expect, stderr};
+
+#[test]
+fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
+    let Some(bench) = bench("a_plan_runs_to_a_host_over_both_families_by_one_address") else {
+        return;
+    };
+    let keys = Keys::new();
+    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let server = lab.namespace(End::Server);
+    let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
+    let plan = bench.plan(PLAN);
+    let to = ["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"];
+    let run = |words: &[&str]| {
+        let mut command = bench.command(words);
+        lab.namespace(End::Client).enter(&mut command);
+        command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap()
+    };
+    // A network between hosts is one link, and the plan has two.
+    expect(&run(&to), 64, &["the plan has the links veth, ethernet:1G", "--link"]);
+    let output = run(&[&to[..], &["--link", "veth"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = bench.records();
+    // Eight points, each a warm-up and three runs.
+    assert_eq!(records.len(), 8 * 4);
+    for record in &records {
+        assert_eq!(record.testbed, Testbed::Hosts);
+        let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };
+        assert_eq!((client.carrier, server.carrier), (Carrier::LocalSocket, Carrier::Agent));
+        let wanted =
+            if record.point.family.to_string().ends_with('4') { "10.71.0.2" } else { "fd71::2" };
+        assert_eq!(server.address, Some(wanted.parse().unwrap()));
+        assert_eq!(server.device.as_deref(), Some("link0"));
+        // Both ends are on one machine, whose clock is one.
+        let clock = server.clock_offset.unwrap();
+        assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
+    }
+    agent.ends_well();
+}
+
+#[test]
+fn what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled() {
+    let Some(_bench) =
+        bench("what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled")
+    else {
+        return;
+    };
+    let keys = Keys::new();
+    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
+    let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
+    let mut command = keys.command(&["measure", "stream", "10.71.0.2", "-t", "60s"]);
+    client.enter(&mut command);
+    let mut measuring = command.spawn().unwrap();
+    agent.wait_for_workers(1);
+    let mut pull = Command::new("ip");
+    pull.args(["link", "set", "link0", "down"]);
+    client.enter(&mut pull);
+    assert!(pull.status().unwrap().success());
+    let pulled = Instant::now();
+    agent.wait_for_workers(0);
+    let took = pulled.elapsed();
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+    measuring.kill().unwrap();
+    measuring.wait().unwrap();
+    agent.ends_well();
+}

@@ -1,0 +1,80 @@
+//! How agents share, stop and come back.
+
+use std::process::Output;
+
+use super::{Agent, Keys};
+use crate::support::{PLAN, bench, expect, signal, stderr, wait_until};
+
+#[test]
+fn with_exclusive_the_second_client_waits_and_is_told_its_place() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &["--exclusive"]);
+    let at = agent.address.to_string();
+    let words = ["measure", "ping-pong", &at, "-t", "2s", "--warm-up", "0s"];
+    let first = keys.command(&words).spawn().unwrap();
+    agent.wait_for_workers(1);
+    let words = ["measure", "ping-pong", &at, "-t", "100ms", "--warm-up", "0s"];
+    let second = keys.command(&words).output().unwrap();
+    expect(&second, 0, &["the agent measures for others: place 1 in its queue"]);
+    let first: Output = first.wait_with_output().unwrap();
+    expect(&first, 0, &[]);
+    assert!(!stderr(&first).contains("queue"));
+    agent.ends_well();
+}
+
+#[test]
+fn a_run_beyond_the_quota_is_refused_with_the_quota() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &["--flows", "4", "--rate", "10M", "--duration", "1s"]);
+    let at = agent.address.to_string();
+    for (words, says) in [
+        (vec!["-P", "5"], "the agent allows 4 flows, the run has 5"),
+        (vec!["-t", "2s", "-b", "1M"], "the agent allows runs of 1s, this one takes 2s"),
+        (vec!["-t", "100ms"], "the agent allows 10M and the run states no rate"),
+        (vec!["-t", "100ms", "-b", "11M"], "the agent allows 10M, the run asks for 11M"),
+    ] {
+        let mut command = keys.command(&["measure", "stream", &at]);
+        expect(&command.args(words).output().unwrap(), 66, &[says]);
+    }
+    let words = ["measure", "stream", &at, "-t", "100ms", "-b", "9M", "-P", "4", "-l", "1KiB"];
+    expect(&keys.command(&words).output().unwrap(), 0, &[]);
+    agent.ends_well();
+}
+
+#[test]
+fn a_polite_stop_lets_the_run_under_way_end() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let words = ["measure", "ping-pong", &at, "-t", "1s", "--warm-up", "0s"];
+    let client = keys.command(&words).spawn().unwrap();
+    agent.wait_for_workers(1);
+    agent.ends_well();
+    expect(&client.wait_with_output().unwrap(), 0, &[]);
+}
+
+#[test]
+fn a_plan_goes_on_when_its_agent_was_killed_and_started_anew() {
+    let Some(bench) = bench("a_plan_goes_on_when_its_agent_was_killed_and_started_anew") else {
+        return;
+    };
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let plan = bench.plan(&PLAN.replace("duration = \"30ms\"", "duration = \"100ms\""));
+    let words = ["run", plan.to_str().unwrap(), "--to", &at, "--link", "loopback"];
+    let mut command = bench.command(&words);
+    let mut client = command.env("FABRICMARK_KEY_FILE", keys.file()).spawn().unwrap();
+    bench.wait_for_records(&mut client, 4);
+    signal(agent.id(), "KILL");
+    drop(agent);
+    let agent = Agent::start_at(&at, &keys, &[], None);
+    let status = client.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let lost = bench.records().iter().filter(|record| {
+        matches!(&record.outcome, fabricmark_record::Outcome::Invalid(why) if why.contains("the agent at"))
+    }).count();
+    assert!((1..=2).contains(&lost), "{lost}");
+    wait_until(|| agent.workers().is_empty());
+    agent.ends_well();
+}

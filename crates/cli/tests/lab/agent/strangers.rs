@@ -1,0 +1,75 @@
+//! Those who have no business with an agent.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::{Agent, Keys, command};
+use crate::support::expect;
+
+#[test]
+fn without_a_key_nothing_listens() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let key = folder.path().join("key.pem");
+    let output = command(&["agent"], &key).output().unwrap();
+    expect(&output, 66, &["there is no key at", "fabricmark agent --new-key makes one"]);
+    expect(&command(&["agent", "--new-key"], &key).output().unwrap(), 0, &[]);
+    let again = command(&["agent", "--new-key"], &key).output().unwrap();
+    expect(&again, 66, &["exists and is not overwritten"]);
+}
+
+#[test]
+fn a_coordinator_with_another_key_is_refused_and_told_what_to_do() {
+    let (keys, others) = (Keys::new(), Keys::new());
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let output = others.command(&["measure", "stream", &at]).output().unwrap();
+    expect(&output, 65, &["this host does not know its key: run fabricmark pair on both hosts"]);
+    assert_eq!(agent.workers(), [0; 0]);
+    agent.ends_well();
+}
+
+#[test]
+fn nobody_who_listens_is_an_unreachable_agent() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    agent.ends_well();
+    let output = keys.command(&["measure", "stream", &at]).output().unwrap();
+    expect(&output, 65, &["does not listen at", "start `fabricmark agent` there"]);
+}
+
+/// Thousands who connect, say something that is no TLS or half of a greeting, and stay.
+#[test]
+fn strangers_cost_bounded_memory_and_keep_nobody_out() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    expect(&keys.command(&["measure", "stream", &at, "-t", "50ms"]).output().unwrap(), 0, &[]);
+    let before = agent.memory_bytes();
+    let mut kept = Vec::new();
+    for number in 0..3_000u32 {
+        let mut stranger = TcpStream::connect(agent.address).unwrap();
+        let words: &[u8] = match number % 3 {
+            0 => b"GET / HTTP/1.1\r\n\r\n",
+            // A record of a handshake that announces 16 KiB and brings one.
+            1 => &[0x16, 0x03, 0x01, 0x3f, 0xff, 0x01],
+            _ => &[],
+        };
+        stranger.write_all(words).unwrap();
+        kept.push(stranger);
+        if kept.len() > 900 {
+            kept.remove(0);
+        }
+    }
+    let output = keys.command(&["measure", "stream", &at, "-t", "50ms"]).output().unwrap();
+    expect(&output, 0, &[]);
+    let grown = agent.memory_bytes().saturating_sub(before);
+    assert!(grown < 48 << 20, "{grown} bytes");
+    // Who sent no TLS has been told to go.
+    let mut said = Vec::new();
+    let mut first = TcpStream::connect(agent.address).unwrap();
+    first.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let _ = first.read_to_end(&mut said);
+    drop(kept);
+    agent.ends_well();
+}
