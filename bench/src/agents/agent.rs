@@ -1,0 +1,127 @@
+//! An agent to be judged.
+
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use fabricmark_lab::Namespace;
+use fabricmark_stats::{Estimate, mean};
+
+/// Bytes of a page of memory.
+const PAGE_BYTES: u64 = 4096;
+
+/// Nominal coverage of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// A daemon with a key of its own; it and its folder are gone with this.
+pub struct Agent {
+    child: Child,
+    folder: PathBuf,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Agent {
+    /// Starts one, in the namespace where there is one.
+    pub fn start(
+        program: &Path,
+        listen: &str,
+        namespace: Option<&Namespace>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let folder = std::env::temp_dir().join(format!("fabricmark-agents-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)?;
+        let key = folder.join("key.pem");
+        let made =
+            command(program, &key, &["agent", "--new-key"]).stdout(Stdio::null()).status()?;
+        if !made.success() {
+            return Err("the key was not made".into());
+        }
+        let mut agent = command(program, &key, &["agent", "--listen", listen]);
+        if let Some(namespace) = namespace {
+            namespace.enter(&mut agent);
+        }
+        let mut child = agent.stderr(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().ok_or("no standard error")?).read_line(&mut line)?;
+        let address = line.trim().strip_prefix("listening at ").ok_or(line.clone())?.parse()?;
+        Ok(Self { child, folder, address })
+    }
+
+    /// The key that it knows.
+    pub fn key(&self) -> PathBuf {
+        self.folder.join("key.pem")
+    }
+
+    /// A folder for whatever belongs to it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Resident memory in bytes, without its workers (proc(5)).
+    pub fn memory_bytes(&self) -> u64 {
+        memory_of(self.child.id())
+    }
+
+    /// Resident memory in bytes of all its workers, and how many there are.
+    pub fn workers(&self) -> (u64, usize) {
+        let id = self.child.id();
+        let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let workers: Vec<u32> = text.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+        (workers.iter().map(|&id| memory_of(id)).sum(), workers.len())
+    }
+
+    /// Processor time that it has taken, without its workers, in seconds.
+    pub fn cpu_s(&self) -> f64 {
+        let text =
+            fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // Behind the name in brackets, fields 14 and 15 in ticks of 10 ms (proc(5)).
+        let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn memory_of(id: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{id}/statm")).unwrap_or_default();
+    PAGE_BYTES * text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+/// The program with a key.
+pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words).env("FABRICMARK_KEY_FILE", key);
+    command
+}
+
+/// The geometric mean of ratios, with its interval where there are several.
+pub fn geometric_mean(ratios: &[f64]) -> Option<Estimate> {
+    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let mut estimate = mean(&logarithms, CONFIDENCE)?;
+    estimate.value = estimate.value.exp();
+    if let Some(interval) = &mut estimate.interval {
+        (interval.low, interval.high) = (interval.low.exp(), interval.high.exp());
+    }
+    Some(estimate)
+}
+
+/// An estimate as text.
+pub fn told(estimate: Option<&Estimate>) -> String {
+    match estimate {
+        Some(&Estimate { value, interval: Some(interval), .. }) => {
+            format!("{value:.4} ({:.4} to {:.4})", interval.low, interval.high)
+        }
+        Some(Estimate { value, .. }) => format!("{value:.4}"),
+        None => "nothing".to_owned(),
+    }
+}

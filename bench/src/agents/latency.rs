@@ -1,0 +1,40 @@
+//! What orders through an agent add to a run.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use fabricmark_stats::mean;
+
+use crate::agent::{Agent, command, told};
+
+/// Runs of a command, and the length of each: what the start of the program takes is a small part.
+const RUNS: u32 = 50;
+
+/// Compares commands of many short runs on loopback with and without an agent.
+pub fn latency(program: &Path, pairs: usize) -> Result<(), Box<dyn Error>> {
+    let agent = Agent::start(program, "127.0.0.1:0", None)?;
+    let at = agent.address.to_string();
+    let (mut local, mut remote) = (Vec::new(), Vec::new());
+    for pair in 0..2 * pairs {
+        let is_remote = (pair % 2 == 0) == (pair % 4 < 2);
+        let target = if is_remote { at.as_str() } else { "loopback" };
+        let runs = RUNS.to_string();
+        let words =
+            ["measure", "ping-pong", target, "-t", "10ms", "--warm-up", "0s", "--runs", &runs];
+        let began = Instant::now();
+        let mut measure = command(program, &agent.key(), &words);
+        if !measure.stdout(Stdio::null()).status()?.success() {
+            return Err("a run failed".into());
+        }
+        let each_ms = 1e3 * began.elapsed().as_secs_f64() / f64::from(RUNS) - 10.0;
+        if is_remote { remote.push(each_ms) } else { local.push(each_ms) }
+    }
+    let added: Vec<f64> = remote.iter().zip(&local).map(|(remote, local)| remote - local).collect();
+    println!("ms beside a run of 10 ms, the start of the program shared by {RUNS} runs:");
+    println!("  workers here      {}", told(mean(&local, 0.95).as_ref()));
+    println!("  worker of agent   {}", told(mean(&remote, 0.95).as_ref()));
+    println!("  added             {}", told(mean(&added, 0.95).as_ref()));
+    Ok(())
+}

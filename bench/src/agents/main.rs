@@ -1,0 +1,101 @@
+//! Agents under load: many coordinators, floods of strangers, and whether two hosts with an agent give the
+//! figures of the lab. `docs/agent.md` says what came out.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
+
+mod agent;
+mod crowd;
+mod flood;
+mod hosts;
+mod latency;
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Agents under load
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Options {
+    /// The program to judge [default: the fabricmark beside this program]
+    #[arg(long, value_name = "FILE", global = true)]
+    program: Option<PathBuf>,
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Debug, Subcommand)]
+enum Question {
+    /// How fast coordinators connect, and what each costs
+    Connect {
+        /// Coordinators
+        #[arg(long, default_value_t = 1000)]
+        clients: usize,
+    },
+    /// Whether memory stays flat while coordinators measure at once
+    Measure {
+        /// Coordinators
+        #[arg(long, default_value_t = 200)]
+        clients: usize,
+        /// Length of each run
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
+    /// What strangers who flood the agent's port take from a measurement
+    Flood {
+        /// Connections a second
+        #[arg(long, default_value_t = 500)]
+        rate: u32,
+        /// Interleaved pairs
+        #[arg(long, default_value_t = 10)]
+        pairs: usize,
+        /// Length of each run
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
+    /// What orders through an agent add to the time that a run takes
+    Latency {
+        /// Interleaved pairs
+        #[arg(long, default_value_t = 10)]
+        pairs: usize,
+    },
+    /// Whether a plan to a host gives the figures of the lab, between namespaces with the same link
+    Hosts {
+        /// The plan
+        #[arg(default_value = "plans/ipv6-vs-ipv4.toml")]
+        plan: PathBuf,
+        /// The link
+        #[arg(long, default_value = "veth")]
+        link: String,
+        /// Interleaved pairs
+        #[arg(long, default_value_t = 10)]
+        pairs: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match answer(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fabricmark-bench-agents: {error}");
+            // Exit codes as docs/exit-codes.md has them.
+            67.into()
+        }
+    }
+}
+
+fn answer(options: &Options) -> Result<(), Box<dyn Error>> {
+    let here = env::current_exe()?;
+    let beside = here.parent().ok_or("this program has no folder")?.join("fabricmark");
+    let program = options.program.clone().unwrap_or(beside);
+    match &options.question {
+        Question::Connect { clients } => crowd::connect(&program, *clients),
+        Question::Measure { clients, seconds } => crowd::measure(&program, *clients, *seconds),
+        Question::Flood { rate, pairs, seconds } => flood::flood(&program, *rate, *pairs, *seconds),
+        Question::Latency { pairs } => latency::latency(&program, *pairs),
+        Question::Hosts { plan, link, pairs } => hosts::hosts(&program, plan, link, *pairs),
+    }
+}
