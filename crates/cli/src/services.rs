@@ -31,7 +31,13 @@ impl Services {
     /// Starts those that are asked for; each listens at loopback, and everywhere where networks are
     /// allowed to use it.
     pub fn start(options: &Agent, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        let guard = Guard { allowed: options.allow.clone(), ..Guard::default() };
+        let usual = Guard::default();
+        let guard = Guard {
+            allowed: options.allow.clone(),
+            rate_max: options.rate.unwrap_or(usual.rate_max),
+            duration_max: usual.duration_max.min(options.duration),
+            ..usual
+        };
         let mut services = Self { stop: Arc::clone(stop), threads: Vec::new() };
         let authentication = match (&options.iperf3_key, &options.iperf3_users) {
             (Some(key), Some(users)) => Some(

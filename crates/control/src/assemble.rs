@@ -40,7 +40,7 @@ pub(crate) fn assemble(
     let mut warnings: Vec<Warning> = Vec::new();
     let mut nodes: Vec<Node> = Vec::new();
     for part in parts {
-        let (flow, found, noted) = of_part(part, queue_drops);
+        let (flow, found, noted) = of_part(part, coordinator.provenance(&part.point), queue_drops);
         flows.push(flow);
         figures.push((part, found));
         for warning in noted {
@@ -80,11 +80,11 @@ pub(crate) fn assemble(
 }
 
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
-fn of_part(part: &Part, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
+fn of_part(part: &Part, provenance: Provenance, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
     let Part { group, point, ends: Ends { start, answer } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
-    let figures = figures(point, active, passive, provenance(point));
+    let figures = figures(point, active, passive, provenance);
     let drops = drops(point, active, passive, queue_drops);
     let mut warnings = Vec::new();
     for (end, report) in [(End::Client, start), (End::Server, answer)] {
@@ -154,11 +154,6 @@ fn together(parts: &[(&Part, Figures)]) -> Figures {
         (whole.loaded_rtt_p50_ns, whole.loaded_rtt_p99_ns) = (loaded.rtt_p50_ns, loaded.rtt_p99_ns);
     }
     whole
-}
-
-/// A shaped link imitates a wire; a bare veth is what it is.
-fn provenance(point: &Point) -> Provenance {
-    if point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured }
 }
 
 fn figures(

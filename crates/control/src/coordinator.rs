@@ -10,7 +10,7 @@ use std::time::Instant as Clock;
 use fabricmark_lab::{End, Lab, LabError, Namespace};
 use fabricmark_plan::{Pace, Plan, Point};
 use fabricmark_proto::{Prepare, Role};
-use fabricmark_record::{Carrier, ClockOffset, HostFacts};
+use fabricmark_record::{Carrier, ClockOffset, HostFacts, Provenance};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
 
@@ -250,6 +250,14 @@ impl Coordinator {
                     clock_offset: None,
                 }
             }
+        }
+    }
+
+    /// A shaped link of the lab imitates a wire; everything else is what it is.
+    pub(crate) fn provenance(&self, point: &Point) -> Provenance {
+        match &self.ground {
+            Ground::Lab(_) if point.link.has_wire() => Provenance::Emulated,
+            _ => Provenance::Measured,
         }
     }
 

@@ -43,12 +43,14 @@ impl Caller {
         let mut vigil = Vigil::new(now);
         vigil.path(rtt);
         let hello = Request::Hello { version: PROTOCOL_VERSION, session };
+        // The shortest run is to know the other clock.
+        let ping = Request::Ping { sent_ns: now.0, rtt_ns: rtt.0 };
         Self {
             is_over: false,
             in_a_run: false,
             vigil,
             clock: ClockFilter::default(),
-            output: VecDeque::from([hello]),
+            output: VecDeque::from([hello, ping]),
         }
     }
 

@@ -8,7 +8,7 @@ use fabricmark_plan::Testbed;
 use fabricmark_record::Carrier;
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, stderr};
+use crate::support::{PLAN, bench, expect, stderr, stdout};
 
 #[test]
 fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
@@ -45,6 +45,21 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         let clock = server.clock_offset.unwrap();
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
     }
+    agent.ends_well();
+}
+
+/// What the user says of the network sets ceilings, but it is no imitation.
+#[test]
+fn figures_between_hosts_are_measured_whatever_link_is_named() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let words = ["measure", "ping-pong", &at, "--link", "ethernet:400G", "-t", "50ms", "--json"];
+    let output = keys.command(&words).output().unwrap();
+    expect(&output, 0, &[]);
+    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let figure = &told["records"][0]["figures"]["rtt_mean_ns"];
+    assert_eq!(figure["provenance"], "measured", "{told}");
     agent.ends_well();
 }
 
