@@ -232,8 +232,12 @@ impl Guest {
         }
     }
 
-    /// What a coordinator does not decide: who may open flows, and which ports they have.
+    /// What a coordinator does not decide, or cannot know: who may open flows, which ports they have, and
+    /// the number of the device here where an address means something on its link alone.
     fn confine(&self, prepare: &mut Prepare, settings: &Settings) {
+        if let Ok(SocketAddr::V6(own)) = self.tcp.local_addr() {
+            prepare.scope_id = own.scope_id();
+        }
         let peer = self.peer.ip().to_canonical();
         if !prepare.from.contains(&peer) {
             prepare.from.push(peer);

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{End, Lab};
+use fabricmark_lab::{End, Lab, Namespace};
 use fabricmark_plan::Testbed;
 use fabricmark_record::Carrier;
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, stderr, stdout};
+use crate::support::{PLAN, bench, expect, stderr, stdout, wait_until};
 
 #[test]
 fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
@@ -44,6 +44,35 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         // Both ends are on one machine, whose clock is one.
         let clock = server.clock_offset.unwrap();
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
+    }
+    agent.ends_well();
+}
+
+#[test]
+fn a_host_is_reached_by_an_address_of_its_link() {
+    let Some(_bench) = bench("a_host_is_reached_by_an_address_of_its_link") else { return };
+    let keys = Keys::new();
+    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
+    // An address is of use when nobody else was found to have it (RFC 4862, section 5.4).
+    let of_link = |namespace: &Namespace| {
+        let mut show = Command::new("ip");
+        show.args(["-6", "-json", "addr", "show", "dev", "link0", "scope", "link"]);
+        namespace.enter(&mut show);
+        let told: serde_json::Value =
+            serde_json::from_slice(&show.output().unwrap().stdout).unwrap();
+        let addresses = told.as_array()?.iter().filter_map(|one| one["addr_info"].as_array());
+        let mut ready = addresses.flatten().filter(|address| address["tentative"] != true);
+        ready.find_map(|address| address["local"].as_str().map(str::to_owned))
+    };
+    wait_until(|| of_link(client).is_some() && of_link(server).is_some());
+    let agent = Agent::start_at("[::]:7477", &keys, &[], Some(server));
+    let at = format!("{}%link0", of_link(server).unwrap());
+    for transport in ["tcp", "udp", "quic"] {
+        let words = ["measure", "stream", &at, "--transport", transport, "-t", "100ms", "-R"];
+        let mut command = keys.command(&words);
+        client.enter(&mut command);
+        expect(&command.output().unwrap(), 0, &[]);
     }
     agent.ends_well();
 }
