@@ -5,13 +5,14 @@ mod datagrams;
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use fabricmark_plan::{Point, Transport};
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketFlags, acceptfrom_with};
 use socket2::{SockRef, Socket};
 
 pub(crate) use self::admission::{CANDIDATES_MAX, accept_all};
@@ -85,8 +86,8 @@ impl Connection for TcpStream {
     }
 
     fn accept(listener: &TcpListener) -> io::Result<(Self, Option<IpAddr>)> {
-        let (stream, from) = listener.accept()?;
-        Ok((stream, Some(from.ip())))
+        let (stream, from) = accept_one(listener)?;
+        Ok((stream.into(), from))
     }
 }
 
@@ -102,8 +103,17 @@ impl Connection for UnixStream {
     }
 
     fn accept(listener: &UnixListener) -> io::Result<(Self, Option<IpAddr>)> {
-        Ok((listener.accept()?.0, None))
+        Ok((accept_one(listener)?.0.into(), None))
     }
+}
+
+/// Accepts a connection; also gives the address that it comes from, where it has any. std's accept begins
+/// anew when a signal ends it, with a new time-out: where signals are as frequent as that is long, it
+/// would wait for ever.
+pub(crate) fn accept_one(listener: impl AsFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
+    let (stream, from) = acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
+    let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+    Ok((stream, from.map(|from| from.ip())))
 }
 
 /// A listening socket whose calls wait for at most [`Control::LOOK_EVERY`].
@@ -323,5 +333,28 @@ impl Hearing {
             }
         }
         Ok(Opening::parse(&self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::rouse::Rouser;
+
+    #[test]
+    fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {
+        let (rouser, stop) = (Rouser::default(), AtomicBool::new(false));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        SockRef::from(&listener).set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| rouser.keep_time(&stop));
+            let _left = rouser.leaving();
+            let _blocking = rouser.block(Some(Duration::from_millis(1))).unwrap();
+            let error = TcpStream::accept(&listener).unwrap_err();
+            assert!(is_timeout(&error), "{error}");
+        });
     }
 }

@@ -11,21 +11,30 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::MutexGuard;
 
 use fabricmark_lab::Namespace;
 use fabricmark_trust::Identity;
 use tempfile::TempDir;
 
-use crate::support::{children, program, signal, wait_until};
+use crate::support::{alone, children, program, signal, wait_until};
 
 /// A folder with the key that an agent and its coordinators share.
 pub struct Keys {
     folder: TempDir,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Keys {
+    /// For a test that loads the processors alone.
     pub fn new() -> Self {
-        let keys = Self { folder: TempDir::new().unwrap() };
+        let alone = alone();
+        Self { _alone: Some(alone), ..Self::more() }
+    }
+
+    /// For a test that has that right already.
+    pub fn more() -> Self {
+        let keys = Self { folder: TempDir::new().unwrap(), _alone: None };
         Identity::generate().unwrap().save_new(&keys.file()).unwrap();
         keys
     }

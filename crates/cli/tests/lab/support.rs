@@ -27,9 +27,13 @@ pub fn bench(test: &str) -> Option<Bench> {
         skip(test, "network namespaces need root");
         return None;
     }
+    Some(Bench { folder: TempDir::new().unwrap(), _alone: alone() })
+}
+
+/// The right to load the processors.
+pub fn alone() -> MutexGuard<'static, ()> {
     // A test that failed poisons the lock; the next one does not care.
-    let alone = LAB.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Some(Bench { folder: TempDir::new().unwrap(), _alone: alone })
+    LAB.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.

@@ -18,7 +18,7 @@ use super::bytes::ByteStream;
 use super::{is_timeout, security};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::opening::Connection;
+use crate::opening::{Connection, accept_one};
 use crate::sockets::{peer_within, system};
 
 /// What one call reads from TCP: four records. rustls itself asks for 4 KiB at a time.
@@ -126,10 +126,10 @@ impl Connection for TlsStream {
     }
 
     fn accept(listener: &TlsListener) -> io::Result<(Self, Option<IpAddr>)> {
-        let (tcp, from) = listener.tcp.accept()?;
+        let (tcp, from) = accept_one(&listener.tcp)?;
         let tls =
             ServerConnection::new(Arc::clone(&listener.settings)).map_err(io::Error::other)?;
-        Ok((Self::new(tcp, tls.into(), listener.within), Some(from.ip())))
+        Ok((Self::new(tcp.into(), tls.into(), listener.within), from))
     }
 
     fn shake_hands(&mut self, point: &Point) -> io::Result<()> {

@@ -15,7 +15,7 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
     let Some(bench) = bench("a_plan_runs_to_a_host_over_both_families_by_one_address") else {
         return;
     };
-    let keys = Keys::new();
+    let keys = Keys::more();
     let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
     let server = lab.namespace(End::Server);
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
@@ -51,7 +51,7 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
 #[test]
 fn a_host_is_reached_by_an_address_of_its_link() {
     let Some(_bench) = bench("a_host_is_reached_by_an_address_of_its_link") else { return };
-    let keys = Keys::new();
+    let keys = Keys::more();
     let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
     let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
     // An address is of use when nobody else was found to have it (RFC 4862, section 5.4).
@@ -99,7 +99,7 @@ fn what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled() {
     else {
         return;
     };
-    let keys = Keys::new();
+    let keys = Keys::more();
     let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
     let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));

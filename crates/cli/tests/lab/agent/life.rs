@@ -58,7 +58,7 @@ fn a_plan_goes_on_when_its_agent_was_killed_and_started_anew() {
     let Some(bench) = bench("a_plan_goes_on_when_its_agent_was_killed_and_started_anew") else {
         return;
     };
-    let keys = Keys::new();
+    let keys = Keys::more();
     let agent = Agent::start(&keys, &[]);
     let at = agent.address.to_string();
     let plan = bench.plan(&PLAN.replace("duration = \"30ms\"", "duration = \"100ms\""));

@@ -19,7 +19,7 @@ fn without_a_key_nothing_listens() {
 
 #[test]
 fn a_coordinator_with_another_key_is_refused_and_told_what_to_do() {
-    let (keys, others) = (Keys::new(), Keys::new());
+    let (keys, others) = (Keys::new(), Keys::more());
     let agent = Agent::start(&keys, &[]);
     let at = agent.address.to_string();
     let output = others.command(&["measure", "stream", &at]).output().unwrap();
