@@ -125,14 +125,21 @@ pub(crate) struct Listener<'a, C: Connection> {
 impl<'a, C: Connection> Listener<'a, C> {
     /// From a socket that listens.
     pub(crate) fn new(socket: Socket, prepare: &'a Prepare) -> Result<Self, Failure> {
-        socket.set_read_timeout(Some(Control::LOOK_EVERY)).map_err(system("set SO_RCVTIMEO"))?;
+        // MPTCP's accept knows no time-out (Linux 6.12), and what poll saw may be gone.
+        match prepare.point.transport {
+            Transport::Mptcp => {
+                socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
+            }
+            _ => socket
+                .set_read_timeout(Some(Control::LOOK_EVERY))
+                .map_err(system("set SO_RCVTIMEO"))?,
+        }
         Ok(Self { listener: C::listen(socket, prepare)?, prepare })
     }
 
     /// Accepts a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
     /// connects. A stranger's is closed at once.
     pub(crate) fn accept(&self) -> io::Result<C> {
-        // MPTCP's accept knows no time-out (Linux 6.12).
         if self.prepare.point.transport == Transport::Mptcp {
             let mut asked = [PollFd::new(&self.listener, PollFlags::IN)];
             if poll_briefly(&mut asked)? == 0 {
