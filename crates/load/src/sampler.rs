@@ -51,7 +51,7 @@ impl<'a> Sampler<'a> {
     /// that lateness does not add up. An end that was missed altogether is left out.
     pub fn deadline_ns(&self) -> u64 {
         let whole = (self.last_ns - self.began_ns) / self.interval_ns;
-        self.began_ns + (whole + 1) * self.interval_ns
+        self.began_ns.saturating_add((whole + 1).saturating_mul(self.interval_ns))
     }
 
     /// Ends an interval of each probe, and calls `each` with the place of the probe and the
@@ -189,6 +189,15 @@ mod tests {
         assert_eq!((series.bytes(), series.calls()), (BYTES, BYTES / 1024));
         assert_eq!(series.intervals.len(), told);
         assert!(series.intervals.iter().all(|interval| interval.tcp.is_some()));
+    }
+
+    #[test]
+    fn an_interval_longer_than_all_time_ends_with_the_run() {
+        let gauge = Gauge::default();
+        let mut sampler = Sampler::begin(1_000, u64::MAX, probe(&gauge));
+        assert_eq!(sampler.deadline_ns(), u64::MAX);
+        sampler.observe(1_100, &mut ignore);
+        assert_eq!(sampler.deadline_ns(), u64::MAX);
     }
 
     proptest! {
