@@ -356,8 +356,11 @@ fn send_bytes(prepare: &Prepare) -> usize {
 }
 
 fn pin(cpu: Option<u32>) -> Result<(), String> {
-    let Some(cpu) = cpu else { return Ok(()) };
+    let Some(cpu) = cpu.map(|cpu| cpu as usize) else { return Ok(()) };
     let mut set = CpuSet::new();
-    set.set(cpu as usize);
+    // An empty set is refused as one of a processor that is not there (sched_setaffinity(2)).
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
     sched_setaffinity(None, &set).map_err(|error| error.to_string())
 }
