@@ -12,6 +12,7 @@ mod exact;
 mod family;
 mod floor;
 pub mod frame;
+pub mod header;
 mod link;
 mod violation;
 
