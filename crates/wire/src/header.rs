@@ -6,6 +6,7 @@
 //! most significant one of the first byte.
 
 pub mod infiniband;
+pub mod ipoib;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -211,7 +212,8 @@ pub(crate) const fn mask(width: usize) -> u128 {
 macro_rules! header {
     (
         $(#[$about:meta])*
-        $value:ident, $view:ident: $bytes:literal, $name:literal, $title:literal, $source:literal;
+        $value:ident, $view:ident: $bytes:literal,
+        $name:literal, $title:literal, $source:literal;
         $(
             $(#[$doc:meta])*
             $field:ident: $type:ty = $at:literal..$end:literal, $label:literal, $format:expr, $clause:literal;
@@ -231,7 +233,7 @@ macro_rules! header {
 
         #[doc = concat!("[`", stringify!($value), "`] read in place.")]
         #[derive(Clone, Copy, Debug)]
-        pub struct $view<'a>(&'a [u8; $bytes]);
+        pub struct $view<'a>(pub &'a [u8; $bytes]);
 
         impl $value {
             /// Length in bytes.
