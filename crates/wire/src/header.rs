@@ -5,8 +5,12 @@
 //! packets are dissected and figures drawn. Bits count from the first bit on the wire, which is the
 //! most significant one of the first byte.
 
+pub mod arp;
+pub mod ethernet;
 pub mod infiniband;
+pub mod ip;
 pub mod ipoib;
+pub mod transport;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

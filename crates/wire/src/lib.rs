@@ -8,6 +8,7 @@
 //! neither ceiling nor floor.
 
 mod ceiling;
+pub mod checksum;
 mod exact;
 mod family;
 mod floor;

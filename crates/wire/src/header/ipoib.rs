@@ -1,26 +1,16 @@
 //! IP over InfiniBand: the header between BTH or DETH and the IP packet.
 
 use super::Format::{Hex, Named};
+use super::ethernet::ether_type;
 use super::header;
 
 header! {
     /// Encapsulation header of IP over InfiniBand (P1, figure 8).
     IpoibHeader, IpoibHeaderView: 4, "IPoIB", "IPoIB Encapsulation Header", "RFC 4391, 6";
-    /// What follows, a value of Ethernet's type field.
-    ether_type: u16 = 0..16, "Type", Named(ether_type), "6";
+    /// What follows: IPv4, IPv6, ARP or RARP of [`ether_type`].
+    ether_type: u16 = 0..16, "Type", Named(ether_type::name), "6";
     /// Reserved, 0.
     reserved_16: u16 = 16..32, "Reserved", Hex, "6";
-}
-
-/// The four types of RFC 4391, section 6.
-fn ether_type(value: u128) -> Option<&'static str> {
-    match value {
-        0x0800 => Some("IPv4"),
-        0x0806 => Some("ARP"),
-        0x8035 => Some("RARP"),
-        0x86dd => Some("IPv6"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

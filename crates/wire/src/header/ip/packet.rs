@@ -1,0 +1,234 @@
+//! IP packets: the options and the payload that the lengths in the header tell.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{Ipv4, Ipv4View, Ipv6, Ipv6View};
+use crate::checksum::Internet;
+
+/// Why bytes are no IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPacket {
+    /// Fewer bytes than the header has.
+    #[error("{there} bytes are too few for a header of {needed}")]
+    Short {
+        /// Bytes that are there.
+        there: usize,
+        /// Bytes of the header.
+        needed: usize,
+    },
+    /// A version other than that of the header.
+    #[error("version {0} of the Internet protocol")]
+    Version(u8),
+    /// An IPv4 header length below 5 words.
+    #[error("a header length of {0} words is below 5")]
+    HeaderLength(u8),
+    /// A length smaller than the header or larger than what is there.
+    #[error("the header tells {told} bytes, and {there} are there")]
+    Length {
+        /// Bytes that the header tells.
+        told: usize,
+        /// Bytes that are there, header included where it is counted.
+        there: usize,
+    },
+}
+
+/// An IPv4 packet in place.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4Packet<'a> {
+    /// Its header.
+    pub header: Ipv4View<'a>,
+    /// Its options, 0 to 40 bytes.
+    pub options: &'a [u8],
+    /// What it carries.
+    pub payload: &'a [u8],
+    /// What follows its total length: padding of a short Ethernet frame, a check sequence.
+    pub trailer: &'a [u8],
+}
+
+impl<'a> Ipv4Packet<'a> {
+    /// The packet at the start of `bytes`.
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Result<Self, BadPacket> {
+        let there = bytes.len();
+        let (header, rest) =
+            Ipv4View::of(bytes).ok_or(BadPacket::Short { there, needed: Ipv4::BYTES })?;
+        let (words, told) = (header.header_words(), usize::from(header.total_bytes()));
+        let needed = 4 * usize::from(words);
+        if header.version() != 4 {
+            return Err(BadPacket::Version(header.version()));
+        }
+        let Some(option_bytes) = needed.checked_sub(Ipv4::BYTES) else {
+            return Err(BadPacket::HeaderLength(words));
+        };
+        let length = BadPacket::Length { told, there };
+        let payload_bytes = told.checked_sub(needed).ok_or(length)?;
+        let short = BadPacket::Short { there, needed };
+        let (options, rest) = rest.split_at_checked(option_bytes).ok_or(short)?;
+        let (payload, trailer) = rest.split_at_checked(payload_bytes).ok_or(length)?;
+        Ok(Self { header, options, payload, trailer })
+    }
+
+    /// Whether the checksum of header and options is right.
+    pub fn checksum_holds(&self) -> bool {
+        Internet::new().with(self.header.0).with(self.options).finish() == 0
+    }
+}
+
+impl Ipv4 {
+    /// The same header with the checksum that it needs before these options.
+    #[must_use]
+    pub fn with_checksum(self, options: &[u8]) -> Self {
+        let zero = Self { checksum: 0, ..self };
+        let checksum = Internet::new().with(&zero.to_bytes()).with(options).finish();
+        Self { checksum, ..self }
+    }
+}
+
+/// An IPv6 packet in place, its extension headers as part of the payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv6Packet<'a> {
+    /// Its header.
+    pub header: Ipv6View<'a>,
+    /// What follows the header.
+    pub payload: &'a [u8],
+    /// What follows the payload: padding of a short Ethernet frame, a check sequence.
+    pub trailer: &'a [u8],
+}
+
+impl<'a> Ipv6Packet<'a> {
+    /// The packet at the start of `bytes`.
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Result<Self, BadPacket> {
+        let there = bytes.len();
+        let (header, rest) =
+            Ipv6View::of(bytes).ok_or(BadPacket::Short { there, needed: Ipv6::BYTES })?;
+        if header.version() != 6 {
+            return Err(BadPacket::Version(header.version()));
+        }
+        let told = usize::from(header.payload_bytes());
+        let length = BadPacket::Length { told, there: rest.len() };
+        let (payload, trailer) = rest.split_at_checked(told).ok_or(length)?;
+        Ok(Self { header, payload, trailer })
+    }
+}
+
+/// The two addresses of a packet, which UDP and TCP have in their checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Addresses {
+    /// IPv4.
+    V4 {
+        /// Source.
+        source: Ipv4Addr,
+        /// Destination.
+        destination: Ipv4Addr,
+    },
+    /// IPv6.
+    V6 {
+        /// Source.
+        source: Ipv6Addr,
+        /// Destination.
+        destination: Ipv6Addr,
+    },
+}
+
+impl From<Ipv4View<'_>> for Addresses {
+    fn from(header: Ipv4View) -> Self {
+        Self::V4 { source: header.source(), destination: header.destination() }
+    }
+}
+
+impl From<Ipv6View<'_>> for Addresses {
+    fn from(header: Ipv6View) -> Self {
+        Self::V6 { source: header.source(), destination: header.destination() }
+    }
+}
+
+impl Addresses {
+    /// Internet checksum over the pseudo header and `parts`, of which all but the last have an even
+    /// length: the field's value where it is 0 in them, and 0 where the checksum in them is right.
+    ///
+    /// The pseudo headers are those of RFC 768 and RFC 9293 3.1 (IPv4) and RFC 8200 8.1 (IPv6).
+    #[inline]
+    pub fn checksum(self, protocol: u8, parts: &[&[u8]]) -> u16 {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
+        let pseudo = match self {
+            Self::V4 { source, destination } => {
+                Internet::new().with(&source.octets()).with(&destination.octets())
+            }
+            Self::V6 { source, destination } => {
+                Internet::new().with(&source.octets()).with(&destination.octets())
+            }
+        };
+        let pseudo = pseudo.with(&bytes.to_be_bytes()).with(&[0, protocol]);
+        parts.iter().fold(pseudo, |sum, part| sum.with(part)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// IPv4 with the option of a recorded route, TCP, and two bytes of padding behind it.
+    const WITH_OPTIONS: [u8; 55] = [
+        0x47, 0x00, 0x00, 0x35, 0x00, 0x01, 0x00, 0x00, 0x40, 0x06, 0x59, 0xb9, // header
+        10, 0, 0, 1, 10, 0, 0, 2, // addresses
+        0x07, 0x07, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, // options
+        0x00, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x04, 0x60, 0x12, 0x00,
+        0x05, 0x0c, 0x04, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4,
+        0x78, // TCP, a segment size, 'x'
+        0x00, 0x00,
+    ];
+
+    #[test]
+    fn options_payload_and_padding_are_told_apart() {
+        let packet = Ipv4Packet::of(&WITH_OPTIONS).unwrap();
+        assert_eq!(packet.options, &WITH_OPTIONS[20..28]);
+        assert_eq!(packet.payload, &WITH_OPTIONS[28..53]);
+        assert_eq!(packet.trailer, &[0, 0]);
+        assert!(packet.checksum_holds());
+        assert_eq!(Addresses::from(packet.header).checksum(6, &[packet.payload]), 0);
+        let value = packet.header.value();
+        let blank = Ipv4 { checksum: 0, ..value };
+        assert_eq!(blank.with_checksum(packet.options), value);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_packet_is_told() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = WITH_OPTIONS;
+            bytes[at] = byte;
+            Ipv4Packet::of(&bytes).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(with(0, 0x67), Err("version 6 of the Internet protocol".to_owned()));
+        assert_eq!(with(0, 0x44), Err("a header length of 4 words is below 5".to_owned()));
+        assert_eq!(with(3, 56), Err("the header tells 56 bytes, and 55 are there".to_owned()));
+        assert_eq!(with(3, 27), Err("the header tells 27 bytes, and 55 are there".to_owned()));
+        assert_eq!(with(3, 28), Ok(()));
+        let short = Ipv4Packet::of(&WITH_OPTIONS[..27]).unwrap_err();
+        assert_eq!(short, BadPacket::Short { there: 27, needed: 28 });
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_of_any_packet_are_all_of_its_bytes(bytes: Vec<u8>, like_ip: Option<bool>) {
+            let mut bytes = bytes;
+            // Versions and lengths that may be right, or none of that.
+            if let ([first, _, high, low, payload_high, payload_low, ..], Some(four)) =
+                (bytes.as_mut_slice(), like_ip)
+            {
+                *first = if four { 0x45 | *first & 3 } else { 0x60 };
+                (*high, *payload_high) = (0, 0);
+                (*low, *payload_low) = (*low / 2, *payload_low / 4);
+            }
+            if let Ok(packet) = Ipv4Packet::of(&bytes) {
+                let parts = [packet.header.0, packet.options, packet.payload, packet.trailer];
+                prop_assert_eq!(parts.concat(), bytes.clone());
+            }
+            if let Ok(packet) = Ipv6Packet::of(&bytes) {
+                let parts = [packet.header.0, packet.payload, packet.trailer];
+                prop_assert_eq!(parts.concat(), bytes);
+            }
+        }
+    }
+}
