@@ -1,168 +1,22 @@
-//! The published tables as data, as printed: no value is corrected.
+//! What five papers print, as data: every number of their tables and of their text.
 //!
-//! P1 is Gamess and Ortiz-Zuazaga, IPv4 and IPv6 over 10-gigabit Ethernet and IPoIB. Its latency is
-//! half a round trip, averaged over many exchanges, not a one-way delay.
+//! A [`Cell`] is one printed number with its place, and nothing is corrected. Where a paper
+//! contradicts itself, the cell carries the numbers of its [`Doubt`]s. The files behind it are
+//! `data/*.csv`; `docs/papers.md` describes their form.
 //!
-//! Deliberately not here: what the papers claim in words, and judgements on their figures.
+//! P1's latency is half a round trip, averaged over many exchanges, not a one-way delay.
+//!
+//! Deliberately not here: numbers that are names (versions, models, sections, references), what can
+//! only be read off a figure, and judgements on what the papers claim.
 
-mod p1;
+mod cell;
+mod doubt;
+mod number;
+mod paper;
+mod table;
 
-use fabricmark_wire::Family;
-
-/// What the cells of a table are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Figure {
-    /// Application payload in Mbit/s (10^6), as netperf reports it.
-    GoodputMbps,
-    /// Half a round trip in microseconds.
-    LatencyUs,
-}
-
-/// The network under the IP layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Technology {
-    /// 10-gigabit Ethernet in its default configuration; the paper states no MTU.
-    TenGigabitEthernet,
-    /// IP over InfiniBand, 4X FDR, datagram mode.
-    IpoibFdr,
-}
-
-/// One table of a paper.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Short name of the paper, such as `P1`.
-    pub paper: &'static str,
-    /// Number of the table in the paper, such as `IV`.
-    pub name: &'static str,
-    /// What the table shows.
-    pub title: &'static str,
-    /// What its cells are.
-    pub figure: Figure,
-    /// Transport of all its cells: `udp` or `tcp`.
-    pub transport: &'static str,
-    /// Payload in bytes; then IPv6 and IPv4 over Ethernet, IPv6 and IPv4 over IPoIB, as printed.
-    rows: [(u64, [f64; 4]); 14],
-}
-
-impl Table {
-    /// The payloads of the rows in bytes, smallest first.
-    pub fn payloads(&self) -> impl Iterator<Item = u64> {
-        self.rows.iter().map(|&(payload, _)| payload)
-    }
-
-    /// The cell for `payload` bytes, in the unit of [`figure`](Self::figure); `None` where the paper
-    /// has no such row.
-    pub fn value(&self, technology: Technology, family: Family, payload: u64) -> Option<f64> {
-        let column = match (technology, family) {
-            (Technology::TenGigabitEthernet, Family::V6) => 0,
-            (Technology::TenGigabitEthernet, Family::V4) => 1,
-            (Technology::IpoibFdr, Family::V6) => 2,
-            (Technology::IpoibFdr, Family::V4) => 3,
-        };
-        let (_, cells) = self.rows.iter().find(|(bytes, _)| *bytes == payload)?;
-        Some(cells[column])
-    }
-}
-
-/// The table called `name`, such as `P1 IV`.
-pub fn published(name: &str) -> Option<&'static Table> {
-    let (paper, table) = name.split_once(' ')?;
-    p1::TABLES.iter().find(|t| t.paper == paper && t.name == table)
-}
-
-/// The names under which [`published`] knows its tables, in the papers' order.
-pub fn names() -> impl Iterator<Item = String> {
-    p1::TABLES.iter().map(|t| format!("{} {}", t.paper, t.name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use Technology::{IpoibFdr, TenGigabitEthernet};
-
-    const COLUMNS: [(Technology, Family); 4] = [
-        (TenGigabitEthernet, Family::V6),
-        (TenGigabitEthernet, Family::V4),
-        (IpoibFdr, Family::V6),
-        (IpoibFdr, Family::V4),
-    ];
-
-    #[test]
-    fn every_column_has_the_sum_of_the_printed_one() {
-        for (name, sums) in [
-            ("P1 IV", [36_594.07, 49_339.33, 35_275.78, 39_835.85]),
-            ("P1 V", [642.20, 541.73, 241.83, 170.49]),
-            ("P1 VI", [36_477.33, 46_539.31, 35_056.47, 39_770.21]),
-            ("P1 VII", [666.20, 616.91, 338.98, 295.82]),
-        ] {
-            let table = published(name).unwrap();
-            for ((technology, family), expected) in COLUMNS.into_iter().zip(sums) {
-                let sum: f64 = table
-                    .payloads()
-                    .filter_map(|payload| table.value(technology, family, payload))
-                    .sum();
-                let case = format!("{name} {technology:?} {family}");
-                assert!((sum - expected).abs() < 1e-6, "{case}: {sum} {expected}");
-            }
-        }
-    }
-
-    #[test]
-    fn cells_are_those_of_the_paper() {
-        for (name, technology, family, payload, expected) in [
-            ("P1 IV", TenGigabitEthernet, Family::V4, 4, 20.15),
-            ("P1 IV", TenGigabitEthernet, Family::V6, 32_768, 6754.10),
-            // Table II prints 119.04 for the same run.
-            ("P1 IV", IpoibFdr, Family::V6, 32, 109.04),
-            ("P1 IV", IpoibFdr, Family::V4, 32_768, 9721.07),
-            ("P1 V", TenGigabitEthernet, Family::V4, 64, 26.70),
-            ("P1 V", IpoibFdr, Family::V6, 2048, 15.01),
-            ("P1 VI", TenGigabitEthernet, Family::V6, 1024, 3482.23),
-            ("P1 VI", IpoibFdr, Family::V4, 16_384, 7917.27),
-            ("P1 VII", TenGigabitEthernet, Family::V6, 8192, 61.23),
-            ("P1 VII", IpoibFdr, Family::V4, 4, 14.32),
-        ] {
-            let value = published(name).unwrap().value(technology, family, payload);
-            assert_eq!(value, Some(expected), "{name} {payload}");
-        }
-    }
-
-    #[test]
-    fn every_table_has_the_fourteen_powers_of_two_from_4_to_32768() {
-        for name in names() {
-            let table = published(&name).unwrap();
-            let powers = (2..16).map(|power| 1 << power);
-            assert!(table.payloads().eq(powers), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_no_paper_has_is_none() {
-        for name in ["", "P1", "P1 II", "P9 IV", "p1 iv"] {
-            assert_eq!(published(name), None, "{name}");
-        }
-        let table = published("P1 V").unwrap();
-        assert_eq!(table.value(IpoibFdr, Family::V4, 5), None);
-        let names: Vec<String> = names().collect();
-        assert_eq!(names, ["P1 IV", "P1 V", "P1 VI", "P1 VII"]);
-    }
-
-    #[test]
-    fn no_published_goodput_over_ethernet_exceeds_its_ceiling() {
-        let link = "ethernet:10G".parse().unwrap();
-        for name in ["P1 IV", "P1 VI"] {
-            let table = published(name).unwrap();
-            for family in [Family::V4, Family::V6] {
-                for payload in table.payloads() {
-                    let mbps = table.value(TenGigabitEthernet, family, payload).unwrap();
-                    let ceiling = match table.transport {
-                        "udp" => fabricmark_wire::udp_goodput(link, family, payload),
-                        _ => fabricmark_wire::tcp_message_goodput(link, family, payload, 12),
-                    };
-                    let bps = ceiling.unwrap().goodput_bps.as_f64();
-                    assert!(mbps * 1e6 < bps, "{name} {family} {payload}");
-                }
-            }
-        }
-    }
-}
+pub use cell::{Cell, cells, value};
+pub use doubt::{Doubt, doubt, doubts};
+pub use number::base_unit;
+pub use paper::{Heading, Paper, paper, papers};
+pub use table::{Figure, Table, Technology, names, published};

@@ -1,0 +1,189 @@
+//! P1's tables by payload, as plans and reports name them.
+
+use fabricmark_wire::Family;
+
+use crate::cell::{cells, value};
+
+/// What the cells of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Figure {
+    /// Application payload in Mbit/s (10^6), as netperf reports it.
+    GoodputMbps,
+    /// Half a round trip in microseconds.
+    LatencyUs,
+}
+
+/// The network under the IP layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Technology {
+    /// 10-gigabit Ethernet in its default configuration; the paper states no MTU.
+    TenGigabitEthernet,
+    /// IP over InfiniBand, 4X FDR, datagram mode.
+    IpoibFdr,
+}
+
+impl Technology {
+    /// The name in the heads of columns.
+    fn name(self) -> &'static str {
+        match self {
+            Self::TenGigabitEthernet => "10GbE",
+            Self::IpoibFdr => "IPoIB/FDR",
+        }
+    }
+}
+
+/// One table of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Short name of the paper, such as `P1`.
+    pub paper: &'static str,
+    /// Number of the table in the paper, such as `IV`.
+    pub name: &'static str,
+    /// What its cells are.
+    pub figure: Figure,
+    /// Transport of all its cells: `udp` or `tcp`.
+    pub transport: &'static str,
+}
+
+static TABLES: [Table; 4] = [
+    Table { paper: "P1", name: "IV", figure: Figure::GoodputMbps, transport: "udp" },
+    Table { paper: "P1", name: "V", figure: Figure::LatencyUs, transport: "udp" },
+    Table { paper: "P1", name: "VI", figure: Figure::GoodputMbps, transport: "tcp" },
+    Table { paper: "P1", name: "VII", figure: Figure::LatencyUs, transport: "tcp" },
+];
+
+impl Table {
+    /// How cells name it.
+    fn place(&self) -> String {
+        format!("table {}", self.name)
+    }
+
+    /// The payloads of the rows in bytes, smallest first.
+    pub fn payloads(&self) -> impl Iterator<Item = u64> {
+        let place = self.place();
+        let mut payloads: Vec<u64> = cells(self.paper)
+            .iter()
+            .filter(|cell| cell.place == place)
+            .filter_map(|cell| cell.row.parse().ok())
+            .collect();
+        payloads.dedup();
+        payloads.into_iter()
+    }
+
+    /// The cell for `payload` bytes, in the unit of [`figure`](Self::figure); `None` where the paper
+    /// has no such row.
+    pub fn value(&self, technology: Technology, family: Family, payload: u64) -> Option<f64> {
+        let column = format!("{} {}", technology.name(), column_family(family));
+        value(self.paper, &self.place(), &payload.to_string(), &column)
+    }
+}
+
+fn column_family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    }
+}
+
+/// The table called `name`, such as `P1 IV`.
+pub fn published(name: &str) -> Option<&'static Table> {
+    let (paper, table) = name.split_once(' ')?;
+    TABLES.iter().find(|t| t.paper == paper && t.name == table)
+}
+
+/// The names under which [`published`] knows its tables, in the papers' order.
+pub fn names() -> impl Iterator<Item = String> {
+    TABLES.iter().map(|t| format!("{} {}", t.paper, t.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Technology::{IpoibFdr, TenGigabitEthernet};
+
+    const COLUMNS: [(Technology, Family); 4] = [
+        (TenGigabitEthernet, Family::V6),
+        (TenGigabitEthernet, Family::V4),
+        (IpoibFdr, Family::V6),
+        (IpoibFdr, Family::V4),
+    ];
+
+    #[test]
+    fn every_column_has_the_sum_of_the_printed_one() {
+        for (name, sums) in [
+            ("P1 IV", [36_594.07, 49_339.33, 35_275.78, 39_835.85]),
+            ("P1 V", [642.20, 541.73, 241.83, 170.49]),
+            ("P1 VI", [36_477.33, 46_539.31, 35_056.47, 39_770.21]),
+            ("P1 VII", [666.20, 616.91, 338.98, 295.82]),
+        ] {
+            let table = published(name).unwrap();
+            for ((technology, family), expected) in COLUMNS.into_iter().zip(sums) {
+                let sum: f64 = table
+                    .payloads()
+                    .filter_map(|payload| table.value(technology, family, payload))
+                    .sum();
+                let case = format!("{name} {technology:?} {family}");
+                assert!((sum - expected).abs() < 1e-6, "{case}: {sum} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn cells_are_those_of_the_paper() {
+        for (name, technology, family, payload, expected) in [
+            ("P1 IV", TenGigabitEthernet, Family::V4, 4, 20.15),
+            ("P1 IV", TenGigabitEthernet, Family::V6, 32_768, 6754.10),
+            // Table II prints 119.04 for the same run.
+            ("P1 IV", IpoibFdr, Family::V6, 32, 109.04),
+            ("P1 IV", IpoibFdr, Family::V4, 32_768, 9721.07),
+            ("P1 V", TenGigabitEthernet, Family::V4, 64, 26.70),
+            ("P1 V", IpoibFdr, Family::V6, 2048, 15.01),
+            ("P1 VI", TenGigabitEthernet, Family::V6, 1024, 3482.23),
+            ("P1 VI", IpoibFdr, Family::V4, 16_384, 7917.27),
+            ("P1 VII", TenGigabitEthernet, Family::V6, 8192, 61.23),
+            ("P1 VII", IpoibFdr, Family::V4, 4, 14.32),
+        ] {
+            let value = published(name).unwrap().value(technology, family, payload);
+            assert_eq!(value, Some(expected), "{name} {payload}");
+        }
+    }
+
+    #[test]
+    fn every_table_has_the_fourteen_powers_of_two_from_4_to_32768() {
+        for name in names() {
+            let table = published(&name).unwrap();
+            let powers = (2..16).map(|power| 1 << power);
+            assert!(table.payloads().eq(powers), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_no_paper_has_is_none() {
+        for name in ["", "P1", "P1 II", "P9 IV", "p1 iv"] {
+            assert_eq!(published(name), None, "{name}");
+        }
+        let table = published("P1 V").unwrap();
+        assert_eq!(table.value(IpoibFdr, Family::V4, 5), None);
+        let names: Vec<String> = names().collect();
+        assert_eq!(names, ["P1 IV", "P1 V", "P1 VI", "P1 VII"]);
+    }
+
+    #[test]
+    fn no_published_goodput_over_ethernet_exceeds_its_ceiling() {
+        let link = "ethernet:10G".parse().unwrap();
+        for name in ["P1 IV", "P1 VI"] {
+            let table = published(name).unwrap();
+            for family in [Family::V4, Family::V6] {
+                for payload in table.payloads() {
+                    let mbps = table.value(TenGigabitEthernet, family, payload).unwrap();
+                    let ceiling = match table.transport {
+                        "udp" => fabricmark_wire::udp_goodput(link, family, payload),
+                        _ => fabricmark_wire::tcp_message_goodput(link, family, payload, 12),
+                    };
+                    let bps = ceiling.unwrap().goodput_bps.as_f64();
+                    assert!(mbps * 1e6 < bps, "{name} {family} {payload}");
+                }
+            }
+        }
+    }
+}
