@@ -15,7 +15,10 @@ pub(crate) fn number(printed: &str, unit: &str) -> Option<f64> {
         return Some(place as f64 + 1.0);
     }
     match printed {
+        "Dual" => Some(2.0),
+        "quad" => Some(4.0),
         "twenty" => Some(20.0),
+        "1k" => Some(1024.0),
         _ => printed.replace(',', "").parse().ok(),
     }
 }
@@ -68,6 +71,8 @@ mod tests {
             ("10", "binary", Some(2.0)),
             ("10", "B", Some(10.0)),
             ("four", "", Some(4.0)),
+            ("quad", "", Some(4.0)),
+            ("1k", "B", Some(1024.0)),
             ("0.000016", "s", Some(0.000_016)),
             ("many", "", None),
             ("", "", None),
