@@ -6,6 +6,7 @@
 //! most significant one of the first byte.
 
 pub mod arp;
+pub mod cm;
 pub mod ethernet;
 pub mod infiniband;
 pub mod ip;
