@@ -4,7 +4,9 @@
 //! the bytes on the wire, and from those the [`Ceiling`] of a rate and the [`Floor`] of a latency,
 //! both exact fractions until they are printed.
 //!
-//! Deliberately not here: InfiniBand, RoCE, and headers as bytes. A veth pair has no wire, so it has
+//! Headers are read and written as bytes by [`header`], and their sums computed by [`checksum`].
+//!
+//! Deliberately not here: ceilings of InfiniBand and RoCE. A veth pair has no wire, so it has
 //! neither ceiling nor floor.
 
 mod ceiling;

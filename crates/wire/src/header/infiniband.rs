@@ -1,6 +1,6 @@
 //! InfiniBand headers (IBTA, InfiniBand Architecture Specification, volume 1).
 //!
-//! Here are those that route a packet, LRH and GRH; [`transport`] has the BTH and what may follow it,
+//! Here are those that route a packet, LRH and GRH; `transport` has the BTH and what may follow it,
 //! [`opcode`] what follows when, [`syndrome`] what an acknowledgement says.
 
 pub mod opcode;
@@ -82,4 +82,45 @@ mod tests {
 
     round_trip!(an_lrh_survives_the_wire, Lrh, LrhView);
     round_trip!(a_grh_survives_the_wire, Grh, GrhView);
+
+    #[test]
+    fn the_packet_of_the_specification_is_read_header_by_header() {
+        // RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29).
+        let packet = [
+            0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2, // LRH
+            0x0a, 0x20, 0x24, 0x87, 0x00, 0x87, 0xb1, 0xb3, 0x00, 0x0d, 0xec, 0x2a, // BTH
+            0x01, 0x71, 0x0a, 0x1c, 0x01, 0x5d, 0x40, 0x02, 0x38, 0xf2, 0x7a, 0x05, 0x00, 0x00,
+            0x00, 0x0e, // RETH
+        ];
+        let (lrh, rest) = LrhView::of(&packet).unwrap();
+        assert_eq!((lrh.vl(), lrh.service_level(), lrh.next_header()), (7, 1, LNH_BTH));
+        assert_eq!((lrh.dlid(), lrh.slid(), lrh.packet_words()), (0x375c, 0x17d2, 14));
+        let (bth, rest) = BthView::of(rest).unwrap();
+        assert_eq!((bth.opcode(), bth.pad()), (opcode::RC_WRITE_ONLY, 2));
+        assert_eq!((bth.pkey(), bth.destination_qp()), (0x2487, 0x87_b1b3));
+        assert_eq!((bth.acknowledge(), bth.psn()), (false, 0x0d_ec2a));
+        let (reth, rest) = RethView::of(rest).unwrap();
+        assert_eq!((reth.virtual_address(), reth.rkey()), (0x0171_0a1c_015d_4002, 0x38f2_7a05));
+        assert_eq!((reth.dma_bytes(), rest.len()), (14, 0));
+    }
+
+    #[test]
+    fn a_global_route_header_is_an_ipv6_header_with_ports_for_addresses() {
+        let grh = Grh {
+            version: 6,
+            traffic_class: 0xb8,
+            flow_label: 0x1_2345,
+            payload_bytes: 48,
+            next_header: NEXT_HEADER_BTH,
+            hop_limit: 64,
+            source: "fe80::2:c903:1:2346".parse().unwrap(),
+            destination: "fe80::2:c903:5:4322".parse().unwrap(),
+        };
+        let bytes = [
+            0x6b, 0x81, 0x23, 0x45, 0x00, 0x30, 0x1b, 0x40, // all but the ports
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 1, 0x23, 0x46, // source
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 5, 0x43, 0x22, // destination
+        ];
+        assert_eq!(grh.to_bytes(), bytes);
+    }
 }

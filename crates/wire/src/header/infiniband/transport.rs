@@ -118,6 +118,22 @@ mod tests {
     round_trip!(an_ieth_survives_the_wire, Ieth, IethView);
 
     #[test]
+    fn extended_headers_are_what_the_wire_carries() {
+        // A datagram between the queue pairs for general services.
+        let deth = Deth { qkey: 0x8001_0000, reserved_32: 0, source_qp: 1 };
+        assert_eq!(deth.to_bytes(), [0x80, 0x01, 0, 0, 0, 0, 0, 1]);
+        // An acknowledgement without limit on credits, after 5 messages.
+        let (aeth, _) = AethView::of(&[0x1f, 0, 0, 5]).unwrap();
+        assert_eq!((aeth.kind(), aeth.code(), aeth.msn()), (0, 31, 5));
+        // Compare with 1, swap for 2, at address 0x1000.
+        let atomic = AtomicEth { virtual_address: 0x1000, rkey: 7, swap_or_add: 2, compare: 1 };
+        let bytes =
+            [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(atomic.to_bytes(), bytes);
+        assert_eq!(ImmDt { immediate: 0x1234_5678 }.to_bytes(), [0x12, 0x34, 0x56, 0x78]);
+    }
+
+    #[test]
     fn a_sequence_number_beyond_24_bits_is_told() {
         let (view, _) = BthView::of(&[0; 12]).unwrap();
         let bth = Bth { psn: 1 << 24, ..view.value() };
