@@ -8,7 +8,7 @@ use super::{Mac, header};
 
 /// Hardware type of Ethernet (IANA, ARP parameters).
 pub const HARDWARE_ETHERNET: u16 = 1;
-/// Hardware type of InfiniBand (RFC 4391, 9.1.1).
+/// Hardware type of InfiniBand (RFC 4391, 9.2).
 pub const HARDWARE_INFINIBAND: u16 = 32;
 /// Asks for an address (RFC 826).
 pub const REQUEST: u16 = 1;
@@ -42,17 +42,17 @@ header! {
     /// ARP message between IPoIB and IPv4 addresses.
     ///
     /// An address of an IPoIB link has 20 bytes: flags, queue pair, global identifier.
-    IpoibArp, IpoibArpView: 56, "IPoIB ARP", "Address Resolution Protocol", "RFC 4391, 9.1";
+    IpoibArp, IpoibArpView: 56, "IPoIB ARP", "Address Resolution Protocol", "RFC 4391, 9.2";
     /// Kind of link, [`HARDWARE_INFINIBAND`].
-    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "9.1.1";
+    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "9.2";
     /// Kind of protocol address, [`ether_type::IPV4`].
-    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "9.1";
+    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "9.2";
     /// Length of a link's address in bytes, 20.
-    hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "9.1.1";
+    hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "9.2";
     /// Length of a protocol address in bytes, 4.
-    protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "9.1";
+    protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "9.2";
     /// [`REQUEST`] or [`REPLY`].
-    operation: u16 = 48..64, "Operation", Named(operation), "9.1";
+    operation: u16 = 48..64, "Operation", Named(operation), "9.2";
     /// Connected modes that the sender offers: 0x80 RC, 0x40 UC (RFC 4755, 3.1); else 0.
     sender_flags: u8 = 64..72, "Sender Flags", Hex, "9.1.1";
     /// The sender's queue pair.
@@ -60,7 +60,7 @@ header! {
     /// The sender's port.
     sender_gid: Ipv6Addr = 96..224, "Sender GID", Format::Ipv6, "9.1.1";
     /// The sender's IPv4 address.
-    sender_ip: Ipv4Addr = 224..256, "Sender Protocol Address", Format::Ipv4, "9.1";
+    sender_ip: Ipv4Addr = 224..256, "Sender Protocol Address", Format::Ipv4, "9.2";
     /// Connected modes that the target offers; without meaning in a request.
     target_flags: u8 = 256..264, "Target Flags", Hex, "9.1.1";
     /// The target's queue pair; without meaning in a request.
@@ -68,7 +68,7 @@ header! {
     /// The target's port; without meaning in a request.
     target_gid: Ipv6Addr = 288..416, "Target GID", Format::Ipv6, "9.1.1";
     /// The target's IPv4 address.
-    target_ip: Ipv4Addr = 416..448, "Target Protocol Address", Format::Ipv4, "9.1";
+    target_ip: Ipv4Addr = 416..448, "Target Protocol Address", Format::Ipv4, "9.2";
 }
 
 fn hardware(value: u128) -> Option<&'static str> {

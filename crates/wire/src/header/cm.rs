@@ -11,9 +11,9 @@ pub use request::{ConnectRequest, ConnectRequestView};
 use super::Format::{Decimal, Flag, Hex, Named};
 use super::{Layout, header};
 
-/// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, 3.9.1).
+/// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, chapter 13).
 pub const QUEUE_PAIR: u32 = 1;
-/// Queue key of that queue pair (IBTA vol. 1, 16.1).
+/// Queue key of that queue pair (Linux, `IB_QP1_QKEY`).
 pub const QUEUE_KEY: u32 = 0x8001_0000;
 /// Version of management datagrams (IBTA vol. 1, 13.4.3).
 pub const BASE_VERSION: u8 = 1;

@@ -1,4 +1,4 @@
-//! What an acknowledgement says: the syndrome of an AETH (IBTA vol. 1, 9.7.5.1.6).
+//! What an acknowledgement says: the syndrome of an AETH (IBTA vol. 1, 9.3.5.1 and 9.7.5).
 
 use super::{Aeth, AethView};
 
@@ -21,7 +21,7 @@ pub enum Syndrome {
     Reserved(u8),
 }
 
-/// Why a request is refused (IBTA vol. 1, 9.7.5.2).
+/// Why a request is refused (IBTA vol. 1, 9.7.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Nak {
@@ -41,7 +41,7 @@ const ACK: u8 = 0;
 const RECEIVER_NOT_READY: u8 = 1;
 const NAK: u8 = 3;
 
-/// The code for "no limit" (IBTA vol. 1, 9.7.7.2.1).
+/// The code for "no limit" (IBTA vol. 1, 9.7.7).
 const UNLIMITED: u8 = 31;
 
 impl Syndrome {
@@ -88,7 +88,7 @@ impl Syndrome {
     }
 }
 
-/// Credits of a code below 31 (IBTA vol. 1, 9.7.7.2.1): 0, 1, 2, 3, 4, 6, 8, 12, ... 32768.
+/// Credits of a code below 31 (IBTA vol. 1, 9.7.7): 0, 1, 2, 3, 4, 6, 8, 12, ... 32768.
 fn credits(code: u8) -> u16 {
     match code {
         0..=1 => u16::from(code),
@@ -96,7 +96,7 @@ fn credits(code: u8) -> u16 {
     }
 }
 
-/// Time of a code in units of 10 us (IBTA vol. 1, 9.7.5.2.8): the credits of that code, but 0 is the
+/// Time of a code in units of 10 us (IBTA vol. 1, 9.7.5): the credits of that code, but 0 is the
 /// longest.
 fn wait(code: u8) -> u32 {
     match code {

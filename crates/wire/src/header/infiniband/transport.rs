@@ -72,11 +72,11 @@ header! {
     /// Acknowledge extended transport header; [`syndrome`](Self::syndrome) reads its first byte.
     Aeth, AethView: 4, "AETH", "ACK Extended Transport Header", "IBTA vol. 1, 9.3.5";
     /// Reserved, 0.
-    reserved_0: bool = 0..1, "Reserved", Flag, "9.7.5.1.6";
+    reserved_0: bool = 0..1, "Reserved", Flag, "9.3.5.1";
     /// First part of the syndrome: acknowledged, receiver not ready, or refused.
-    kind: u8 = 1..3, "Syndrome", Named(kind_name), "9.7.5.1.6";
+    kind: u8 = 1..3, "Syndrome", Named(kind_name), "9.3.5.1";
     /// Second part of the syndrome: credits, a timer, or the reason, as the first part says.
-    code: u8 = 3..8, "Syndrome Value", Decimal, "9.7.5.1.6";
+    code: u8 = 3..8, "Syndrome Value", Decimal, "9.3.5.1";
     /// Message sequence number: messages that the responder has completed.
     msn: u32 = 8..32, "MSN", Decimal, "9.3.5.2";
 }
@@ -84,23 +84,23 @@ header! {
 header! {
     /// Atomic acknowledge extended transport header.
     AtomicAckEth, AtomicAckEthView: 8,
-    "AtomicAckETH", "Atomic ACK Extended Transport Header", "IBTA vol. 1, 9.3.6";
+    "AtomicAckETH", "Atomic ACK Extended Transport Header", "IBTA vol. 1, 9.3";
     /// The eight bytes of memory as they were before.
-    original: u64 = 0..64, "Original Remote Data", Hex, "9.3.6";
+    original: u64 = 0..64, "Original Remote Data", Hex, "9.3";
 }
 
 header! {
     /// Immediate data, handed to the receiver with the completion.
-    ImmDt, ImmDtView: 4, "ImmDt", "Immediate Extended Transport Header", "IBTA vol. 1, 9.3.7";
+    ImmDt, ImmDtView: 4, "ImmDt", "Immediate Extended Transport Header", "IBTA vol. 1, 9.3";
     /// The data.
-    immediate: u32 = 0..32, "Immediate Data", Hex, "9.3.7";
+    immediate: u32 = 0..32, "Immediate Data", Hex, "9.3";
 }
 
 header! {
     /// Invalidate extended transport header: the receiver withdraws a key.
-    Ieth, IethView: 4, "IETH", "Invalidate Extended Transport Header", "IBTA vol. 1, 9.3.8";
+    Ieth, IethView: 4, "IETH", "Invalidate Extended Transport Header", "IBTA vol. 1, 9.3";
     /// The key.
-    rkey: u32 = 0..32, "R_Key", Hex, "9.3.8";
+    rkey: u32 = 0..32, "R_Key", Hex, "9.3";
 }
 
 #[cfg(test)]
