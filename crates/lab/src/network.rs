@@ -49,6 +49,16 @@ const SEGMENT_BY_SEGMENT: &str = "gso_max_segs 1";
 /// Links are numbered by one byte of their IPv4 addresses.
 pub(crate) const LINKS_MAX: usize = 256;
 
+/// Refuses what a veth pair and a token bucket cannot imitate.
+fn check_emulated(link: Link) -> Result<(), LabError> {
+    let technology = match link {
+        Link::Loopback | Link::Veth { .. } | Link::Ethernet { .. } => return Ok(()),
+        Link::Ipoib(_) | Link::Ib(_) => "InfiniBand",
+        Link::RoceV1 { .. } | Link::RoceV2 { .. } => "RDMA over Ethernet",
+    };
+    Err(LabError::NotEmulated { link, technology })
+}
+
 /// Two namespaces with a veth pair for each link.
 #[derive(Debug)]
 pub struct Lab {
@@ -62,6 +72,9 @@ impl Lab {
     pub fn build(links: &[Link]) -> Result<Self, LabError> {
         if links.len() > LINKS_MAX {
             return Err(LabError::TooManyLinks { asked: links.len() });
+        }
+        for &link in links {
+            check_emulated(link)?;
         }
         let lab =
             Self { links: links.to_vec(), client: Namespace::new()?, server: Namespace::new()? };
@@ -142,5 +155,29 @@ impl Lab {
             drops += counts.filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
         }
         Ok(drops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_no_lab_imitates_is_refused_before_anything_is_built() {
+        for (text, technology) in [
+            ("ipoib:4X-FDR", "InfiniBand"),
+            ("ib:4X-HDR", "InfiniBand"),
+            ("rocev2:25G", "RDMA over Ethernet"),
+        ] {
+            let error = Lab::build(&[text.parse().unwrap()]).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "`{text}`: the lab on this machine emulates no {technology}; use ethernet:RATE or \
+                     veth, or name a host that has one and --link {text}"
+                )
+            );
+        }
+        assert!(check_emulated("ethernet:10G".parse().unwrap()).is_ok());
     }
 }

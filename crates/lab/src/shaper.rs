@@ -17,11 +17,16 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// The shaper of a link that has a wire.
+    /// The shaper of a link with a wire that a lab can imitate: Ethernet.
     pub fn of(link: &Link) -> Option<Self> {
         match *link {
-            Link::Loopback | Link::Veth { .. } => None,
             Link::Ethernet { rate, mtu, vlan } => Some(Self { rate, mtu, vlan }),
+            Link::Loopback
+            | Link::Veth { .. }
+            | Link::Ipoib(_)
+            | Link::Ib(_)
+            | Link::RoceV1 { .. }
+            | Link::RoceV2 { .. } => None,
         }
     }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use fabricmark_wire::Link;
+
 use crate::namespace::Namespace;
 
 /// Why there is no lab.
@@ -36,6 +38,17 @@ pub enum LabError {
     TooManyLinks {
         /// Links asked for.
         asked: usize,
+    },
+    /// No network on this machine passes for this link.
+    #[error(
+        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE or veth, or \
+         name a host that has one and --link {link}"
+    )]
+    NotEmulated {
+        /// The link asked for.
+        link: Link,
+        /// What it is made of.
+        technology: &'static str,
     },
     /// A system call failed.
     #[error("cannot {doing}: {source}")]

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::factor::{Factor, Level};
 use crate::pace::{Pace, Trace};
 use crate::point::{Pattern, Point, Transport};
+use crate::resolve::{Contradiction, check_link};
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
 pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
@@ -111,6 +112,14 @@ pub enum HostError {
     /// Its link is the machine to itself.
     #[error("the plan is about loopback: say with --link what network leads to the host")]
     Loopback,
+    /// Its packets do not cross the link.
+    #[error("{message}: {help}")]
+    Link {
+        /// Why they do not.
+        message: String,
+        /// What to write.
+        help: String,
+    },
     /// A transport that does not leave the machine.
     #[error("the transport {0} does not leave the machine: leave it out")]
     StaysHere(Transport),
@@ -341,6 +350,8 @@ impl Plan {
         let mut points: Vec<Point> = Vec::new();
         let mut places = Vec::new();
         for point in self.points {
+            check_link(link, point.family)
+                .map_err(|Contradiction { message, help, .. }| HostError::Link { message, help })?;
             let point = Point { link, ..point };
             let place = points.iter().position(|known| *known == point);
             places.push(place.unwrap_or_else(|| {

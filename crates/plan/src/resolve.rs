@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use fabricmark_units::Bytes;
-use fabricmark_wire::{Family, Link};
+use fabricmark_wire::{Family, Link, MTU_MIN};
 
 use crate::burst;
 use crate::factor::Factor;
@@ -150,6 +150,21 @@ pub(crate) fn contradiction(
     Contradiction { factor, message, help: help.into() }
 }
 
+/// Refuses a link that packets of `family` do not cross.
+pub(crate) fn check_link(link: Link, family: Family) -> Result<(), Contradiction> {
+    if let Link::Ib(_) | Link::RoceV1 { .. } | Link::RoceV2 { .. } = link {
+        let message = format!("{link} carries verbs, and no transport of a plan speaks them");
+        let help = "use ipoib:WIDTH-SPEED or ethernet:RATE";
+        return Err(contradiction(Factor::Link, message, help));
+    }
+    if family == Family::V6 && link.mtu() < MTU_MIN {
+        let message = format!("IPv6 needs an MTU of {MTU_MIN}, and {link} has {}", link.mtu());
+        let help = "use ib-mtu=2048, mode=connected or family 4";
+        return Err(contradiction(Factor::Link, message, help));
+    }
+    Ok(())
+}
+
 /// Refuses what no run could carry out.
 fn check(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, transport, family, wait, flows, link, .. } = *point;
@@ -176,6 +191,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         let message = format!("unix sockets do not cross {link}");
         return refuse(Factor::Transport, message, "use link = \"loopback\"");
     }
+    check_link(link, family)?;
     if pattern == Pattern::ConnectExchange {
         if !transport.has_tcp() && !matches!(transport, Transport::Unix | Transport::Quic) {
             let message = format!("{transport} has no connection for each exchange");

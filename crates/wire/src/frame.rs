@@ -33,6 +33,12 @@ pub const TCP_HEADER: u64 = 20;
 /// TCP time stamps with two bytes of padding (RFC 7323); Linux sends them in every segment.
 pub const TCP_TIMESTAMPS: u8 = 12;
 
+/// The smallest MTU that IPv4 runs over, in bytes (RFC 791).
+pub const IPV4_MTU_MIN: u16 = 68;
+/// The most that RoCE may put around a payload within the Ethernet's MTU, in bytes: GRH 40, UDP 8,
+/// BTH 12, AtomicETH 28, ICRC 4 and 4 more (Linux, `iboe_get_mtu`).
+pub const ROCE_HEADERS_MAX: u16 = 96;
+
 /// What carries a payload over IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

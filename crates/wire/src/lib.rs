@@ -26,5 +26,8 @@ pub use exact::{Exact, Input, Inputs, Kind};
 pub use family::{Family, UnknownFamily};
 pub use floor::{Floor, Path, Switching, one_way_floor, rtt_floor};
 pub use frame::{Layer4, ethernet_wire_bytes, fragments};
-pub use link::{Link, MTU_DEFAULT, MTU_MIN, ParseLinkError};
+pub use link::{
+    IB_MTUS, Ib, Ipoib, IpoibMode, Lanes, Link, MTU_DEFAULT, MTU_MIN, ParseLinkError, Speed,
+    UnknownSpeed,
+};
 pub use violation::{allowed, exceeds};

@@ -1,0 +1,230 @@
+//! InfiniBand's widths, speeds and MTUs, with and without IP.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::exact::Exact;
+
+/// What an InfiniBand packet may carry at most, in bytes (IBTA vol. 1; RFC 4391 section 7).
+pub const IB_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
+
+/// IP over InfiniBand (RFC 4391, RFC 4755).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipoib {
+    /// Width of the link.
+    pub lanes: Lanes,
+    /// Speed of each lane.
+    pub speed: Speed,
+    /// Unreliable datagrams or reliable connections.
+    pub mode: IpoibMode,
+    /// The most payload bytes of an InfiniBand packet: 256 to 4096.
+    pub ib_mtu: u16,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Whether packets carry a global route header: always between subnets, within one if wanted.
+    pub grh: bool,
+}
+
+/// InfiniBand for verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ib {
+    /// Width of the link.
+    pub lanes: Lanes,
+    /// Speed of each lane.
+    pub speed: Speed,
+    /// The most payload bytes of a packet: 256 to 4096.
+    pub mtu: u16,
+    /// Whether packets carry a global route header: always between subnets, within one if wanted.
+    pub grh: bool,
+}
+
+/// How IP packets cross InfiniBand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpoibMode {
+    /// Each in one packet of the unreliable datagram service (RFC 4391).
+    Datagram,
+    /// Each in one message of a reliable connection, of as many packets as it takes (RFC 4755).
+    Connected,
+}
+
+impl IpoibMode {
+    /// MTU of IP where none is stated: the IB MTU less the 4 bytes of the IPoIB header (RFC 4391
+    /// section 7); 2044 on a connection (RFC 4755 section 5).
+    pub fn mtu_default(self, ib_mtu: u16) -> u16 {
+        match self {
+            Self::Datagram => ib_mtu.saturating_sub(4),
+            Self::Connected => 2044,
+        }
+    }
+
+    /// The largest MTU of IP: Linux stops at 65,520 on a connection (`IPOIB_CM_MTU`).
+    pub fn mtu_max(self, ib_mtu: u16) -> u16 {
+        match self {
+            Self::Datagram => ib_mtu.saturating_sub(4),
+            Self::Connected => 65_520,
+        }
+    }
+}
+
+/// Width of an InfiniBand link: 1, 2, 4, 8 or 12 lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lanes(u8);
+
+impl Lanes {
+    /// Every width there is.
+    pub const ALL: [Self; 5] = [Self(1), Self(2), Self(4), Self(8), Self(12)];
+
+    /// `None` where no link has this width.
+    pub fn new(lanes: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.0 == lanes)
+    }
+
+    /// The number of lanes.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// Speed of one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Speed {
+    /// Single data rate, 2 Gbit/s of data.
+    Sdr,
+    /// Double, 4 Gbit/s.
+    Ddr,
+    /// Quad, 8 Gbit/s.
+    Qdr,
+    /// Ten, 10 Gbit/s: the lane of 40-gigabit Ethernet.
+    Fdr10,
+    /// Fourteen, 150/11 Gbit/s.
+    Fdr,
+    /// Enhanced, 25 Gbit/s.
+    Edr,
+    /// High, 50 Gbit/s.
+    Hdr,
+    /// Next, 100 Gbit/s.
+    Ndr,
+    /// Extreme, 200 Gbit/s.
+    Xdr,
+}
+
+/// A word that names no speed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a speed of InfiniBand: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR"
+)]
+pub struct UnknownSpeed(pub String);
+
+impl Speed {
+    /// Every speed, slowest first.
+    pub const ALL: [Self; 9] = [
+        Self::Sdr,
+        Self::Ddr,
+        Self::Qdr,
+        Self::Fdr10,
+        Self::Fdr,
+        Self::Edr,
+        Self::Hdr,
+        Self::Ndr,
+        Self::Xdr,
+    ];
+
+    /// Bits per second on a lane, line coding included (P1, table I, to EDR; vendors' data sheets).
+    pub fn signalling_bps(self) -> u64 {
+        match self {
+            Self::Sdr => 2_500_000_000,
+            Self::Ddr => 5_000_000_000,
+            Self::Qdr => 10_000_000_000,
+            Self::Fdr10 => 10_312_500_000,
+            Self::Fdr => 14_062_500_000,
+            Self::Edr => 25_781_250_000,
+            Self::Hdr => 53_125_000_000,
+            Self::Ndr => 106_250_000_000,
+            Self::Xdr => 212_500_000_000,
+        }
+    }
+
+    /// Data bits among coded bits: 8b/10b, 64b/66b, and from HDR on 256b/257b within RS(544,514).
+    pub fn coding(self) -> (u64, u64) {
+        match self {
+            Self::Sdr | Self::Ddr | Self::Qdr => (8, 10),
+            Self::Fdr10 | Self::Fdr | Self::Edr => (64, 66),
+            Self::Hdr | Self::Ndr | Self::Xdr => (514 * 256, 544 * 257),
+        }
+    }
+
+    /// Data bits per second of a link this wide.
+    pub(super) fn data_bps(self, lanes: Lanes) -> Option<Exact> {
+        let (data, coded) = self.coding();
+        let bits = u128::from(lanes.0) * u128::from(self.signalling_bps()) * u128::from(data);
+        Exact::new(bits, u128::from(coded))
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Sdr => "SDR",
+            Self::Ddr => "DDR",
+            Self::Qdr => "QDR",
+            Self::Fdr10 => "FDR10",
+            Self::Fdr => "FDR",
+            Self::Edr => "EDR",
+            Self::Hdr => "HDR",
+            Self::Ndr => "NDR",
+            Self::Xdr => "XDR",
+        }
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Speed {
+    type Err = UnknownSpeed;
+
+    /// Reads `FDR`, `fdr`.
+    fn from_str(text: &str) -> Result<Self, UnknownSpeed> {
+        Self::ALL
+            .into_iter()
+            .find(|speed| speed.word().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownSpeed(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_lanes_carry_the_known_rates() {
+        let four = Lanes::new(4).unwrap();
+        for (speed, numerator, denominator) in [
+            ("SDR", 8_000_000_000, 1),
+            ("DDR", 16_000_000_000, 1),
+            ("QDR", 32_000_000_000, 1),
+            ("FDR10", 40_000_000_000, 1),
+            ("FDR", 600_000_000_000, 11),
+            ("EDR", 100_000_000_000, 1),
+            ("HDR", 200_000_000_000, 1),
+            ("NDR", 400_000_000_000, 1),
+            ("XDR", 800_000_000_000, 1),
+        ] {
+            let speed: Speed = speed.parse().unwrap();
+            assert_eq!(speed.data_bps(four), Exact::new(numerator, denominator), "{speed}");
+        }
+    }
+
+    #[test]
+    fn widths_and_speeds_that_no_link_has_are_none() {
+        assert_eq!(Lanes::ALL.map(Lanes::get), [1, 2, 4, 8, 12]);
+        assert!([0, 3, 16].into_iter().all(|lanes| Lanes::new(lanes).is_none()));
+        assert!("".parse::<Speed>().is_err());
+        assert_eq!(
+            "FDR14".parse::<Speed>().unwrap_err().to_string(),
+            "`FDR14` is not a speed of InfiniBand: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR \
+             or XDR"
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! The link grammar: a kind, what it has after a colon, then `key=value` after commas.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fabricmark_units::BitRate;
+
+use super::check::{Range, check_ib_mtu, check_vlan};
+use super::{Ib, Ipoib, IpoibMode, Lanes, Link, MTU_DEFAULT, Speed};
+
+/// MTU of InfiniBand under IP where none is stated: what every implementation takes (RFC 4391).
+const IPOIB_IB_MTU_DEFAULT: u16 = 2048;
+/// MTU of InfiniBand under verbs where none is stated.
+const IB_MTU_DEFAULT: u16 = 4096;
+
+/// Why a text is not a link; says what would be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseLinkError {
+    /// The first word names no kind of link.
+    #[error(
+        "`{0}` is not a link: write loopback, veth[,mtu=N], ethernet:RATE[,mtu=N][,vlan=N], \
+         ipoib:4X-FDR, ib:4X-HDR, rocev1:RATE or rocev2:RATE"
+    )]
+    UnknownKind(String),
+    /// An Ethernet link has no rate, or one that is none.
+    #[error("`{text}` has no rate above 0: write {kind}:RATE, such as {kind}:10G")]
+    Rate {
+        /// What was written.
+        text: String,
+        /// The kind of link.
+        kind: &'static str,
+    },
+    /// A veth pair was given a rate.
+    #[error("`{0}` gives a rate, but a veth pair has no wire: write veth or veth,mtu=N")]
+    VethRate(String),
+    /// An InfiniBand link has no width, no speed, or one that is none.
+    #[error(
+        "`{text}` has no width and speed: write {kind}:WIDTH-SPEED, such as {kind}:4X-FDR, with 1X, \
+         2X, 4X, 8X or 12X and SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR"
+    )]
+    Speed {
+        /// What was written.
+        text: String,
+        /// The kind of link.
+        kind: &'static str,
+    },
+    /// The MTU is no number in range.
+    #[error("`mtu={text}` is out of range: write mtu={smallest} to mtu={largest} ({why})")]
+    Mtu {
+        /// What was written.
+        text: String,
+        /// The smallest MTU of this link, in bytes.
+        smallest: u16,
+        /// The largest MTU of this link, in bytes.
+        largest: u16,
+        /// What sets the limit.
+        why: &'static str,
+    },
+    /// InfiniBand has no such MTU.
+    #[error("`{key}={text}` is no MTU of InfiniBand: write {key}=256, 512, 1024, 2048 or 4096")]
+    IbMtu {
+        /// `mtu` or `ib-mtu`.
+        key: &'static str,
+        /// What was written.
+        text: String,
+    },
+    /// The mode is neither of two.
+    #[error("`mode={0}` is no mode of IPoIB: write mode=datagram or mode=connected")]
+    Mode(String),
+    /// The number of tags is no number in range.
+    #[error("`vlan={0}` is not a number of 802.1Q tags: write vlan=0, vlan=1 or vlan=2")]
+    Vlan(String),
+    /// A setting that this kind of link does not have.
+    #[error("`{setting}` is not a setting of {kind}: it takes {known}")]
+    UnknownKey {
+        /// What was written.
+        setting: String,
+        /// The kind of link.
+        kind: &'static str,
+        /// The settings it has.
+        known: &'static str,
+    },
+    /// A setting stands twice.
+    #[error("`{0}` is given twice: give it once")]
+    Twice(String),
+}
+
+impl Link {
+    /// The word that the text form begins with.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Veth { .. } => "veth",
+            Self::Ethernet { .. } => "ethernet",
+            Self::Ipoib(_) => "ipoib",
+            Self::Ib(_) => "ib",
+            Self::RoceV1 { .. } => "rocev1",
+            Self::RoceV2 { .. } => "rocev2",
+        }
+    }
+}
+
+impl FromStr for Link {
+    type Err = ParseLinkError;
+
+    /// Reads `veth`, `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1`,
+    /// `ipoib:4X-FDR,mode=connected,mtu=65520,grh`, `ib:4X-HDR,mtu=2048`, `rocev2:25G,mtu=4200`.
+    fn from_str(text: &str) -> Result<Self, ParseLinkError> {
+        let (head, settings) = match text.split_once(',') {
+            Some((head, settings)) => (head, Some(settings)),
+            None => (text, None),
+        };
+        let (kind, rest) = match head.split_once(':') {
+            Some((kind, rest)) => (kind, Some(rest)),
+            None => (head, None),
+        };
+        let head = Head { text: head, rest };
+        Ok(match kind {
+            "loopback" if rest.is_none() => {
+                let [] = read_settings(settings, "loopback", "none", [])?;
+                Self::Loopback
+            }
+            "veth" if rest.is_some() => {
+                return Err(ParseLinkError::VethRate(head.text.to_owned()));
+            }
+            "veth" => {
+                let [mtu] = read_settings(settings, "veth", "mtu=N", ["mtu"])?;
+                Self::Veth { mtu: Range::IP.read(mtu, MTU_DEFAULT)? }
+            }
+            "ethernet" => {
+                let (rate, mtu, vlan) = head.ethernet("ethernet", settings, &Range::IP)?;
+                Self::Ethernet { rate, mtu, vlan }
+            }
+            "rocev1" => {
+                let (rate, mtu, vlan) = head.ethernet("rocev1", settings, &Range::ROCE)?;
+                Self::RoceV1 { rate, mtu, vlan }
+            }
+            "rocev2" => {
+                let (rate, mtu, vlan) = head.ethernet("rocev2", settings, &Range::ROCE)?;
+                Self::RoceV2 { rate, mtu, vlan }
+            }
+            "ib" => Self::Ib(head.ib(settings)?),
+            "ipoib" => Self::Ipoib(head.ipoib(settings)?),
+            _ => return Err(ParseLinkError::UnknownKind(text.to_owned())),
+        })
+    }
+}
+
+/// What stands before the first comma.
+struct Head<'a> {
+    text: &'a str,
+    /// What stands behind the colon.
+    rest: Option<&'a str>,
+}
+
+impl Head<'_> {
+    fn ethernet(
+        &self,
+        kind: &'static str,
+        settings: Option<&str>,
+        range: &Range,
+    ) -> Result<(BitRate, u16, u8), ParseLinkError> {
+        let rate = self
+            .rest
+            .and_then(|rate| rate.parse().ok())
+            .filter(|rate: &BitRate| rate.0 > 0)
+            .ok_or_else(|| ParseLinkError::Rate { text: self.text.to_owned(), kind })?;
+        let known = "mtu=N and vlan=N";
+        let [mtu, vlan] = read_settings(settings, kind, known, ["mtu", "vlan"])?;
+        let vlan = match vlan {
+            None => 0,
+            Some(text) => text.parse().map_err(|_| ParseLinkError::Vlan(text.to_owned()))?,
+        };
+        check_vlan(vlan)?;
+        Ok((rate, range.read(mtu, MTU_DEFAULT)?, vlan))
+    }
+
+    fn ib(&self, settings: Option<&str>) -> Result<Ib, ParseLinkError> {
+        let (lanes, speed) = self.speed("ib")?;
+        let [mtu, grh] = read_settings(settings, "ib", "mtu=N and grh", ["mtu", "grh"])?;
+        let mtu = read_ib_mtu(mtu, "mtu", IB_MTU_DEFAULT)?;
+        Ok(Ib { lanes, speed, mtu, grh: grh.is_some() })
+    }
+
+    fn ipoib(&self, settings: Option<&str>) -> Result<Ipoib, ParseLinkError> {
+        let (lanes, speed) = self.speed("ipoib")?;
+        let known = "mode=datagram or mode=connected, ib-mtu=N, mtu=N and grh";
+        let keys = ["mode", "ib-mtu", "mtu", "grh"];
+        let [mode, ib_mtu, mtu, grh] = read_settings(settings, "ipoib", known, keys)?;
+        let mode = match mode {
+            None | Some("datagram") => IpoibMode::Datagram,
+            Some("connected") => IpoibMode::Connected,
+            Some(other) => return Err(ParseLinkError::Mode(other.to_owned())),
+        };
+        let ib_mtu = read_ib_mtu(ib_mtu, "ib-mtu", IPOIB_IB_MTU_DEFAULT)?;
+        let mtu = Range::of_ipoib(mode, ib_mtu).read(mtu, mode.mtu_default(ib_mtu))?;
+        Ok(Ipoib { lanes, speed, mode, ib_mtu, mtu, grh: grh.is_some() })
+    }
+
+    /// `4X-FDR`.
+    fn speed(&self, kind: &'static str) -> Result<(Lanes, Speed), ParseLinkError> {
+        let read = |text: &str| {
+            let (width, speed) = text.split_once('-')?;
+            let width = width.strip_suffix(['X', 'x'])?;
+            Some((Lanes::new(width.parse().ok()?)?, speed.parse().ok()?))
+        };
+        let error = || ParseLinkError::Speed { text: self.text.to_owned(), kind };
+        self.rest.and_then(read).ok_or_else(error)
+    }
+}
+
+/// The values of `keys` in `key=value,key=value`; `grh` stands alone.
+fn read_settings<'a, const N: usize>(
+    settings: Option<&'a str>,
+    kind: &'static str,
+    known: &'static str,
+    keys: [&str; N],
+) -> Result<[Option<&'a str>; N], ParseLinkError> {
+    let mut values = [None; N];
+    for setting in settings.into_iter().flat_map(|settings| settings.split(',')) {
+        let unknown = || ParseLinkError::UnknownKey { setting: setting.to_owned(), kind, known };
+        let (key, value) = match setting {
+            "grh" => ("grh", ""),
+            other => other.split_once('=').filter(|(key, _)| *key != "grh").ok_or_else(unknown)?,
+        };
+        let place = keys.iter().position(|&k| k == key).ok_or_else(unknown)?;
+        if values[place].replace(value).is_some() {
+            return Err(ParseLinkError::Twice(key.to_owned()));
+        }
+    }
+    Ok(values)
+}
+
+fn read_ib_mtu(text: Option<&str>, key: &'static str, default: u16) -> Result<u16, ParseLinkError> {
+    let Some(text) = text else {
+        return Ok(default);
+    };
+    let mtu = text.parse().map_err(|_| ParseLinkError::IbMtu { key, text: text.to_owned() })?;
+    check_ib_mtu(mtu, key)?;
+    Ok(mtu)
+}
+
+impl fmt::Display for Link {
+    /// The shortest form that the parser reads back: defaults are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match *self {
+            Self::Loopback => Ok(()),
+            Self::Veth { mtu } => write_unless(f, "mtu", mtu, MTU_DEFAULT),
+            Self::Ethernet { rate, mtu, vlan }
+            | Self::RoceV1 { rate, mtu, vlan }
+            | Self::RoceV2 { rate, mtu, vlan } => {
+                write!(f, ":{rate}")?;
+                write_unless(f, "mtu", mtu, MTU_DEFAULT)?;
+                write_unless(f, "vlan", u16::from(vlan), 0)
+            }
+            Self::Ib(Ib { lanes, speed, mtu, grh }) => {
+                write!(f, ":{}X-{speed}", lanes.get())?;
+                write_unless(f, "mtu", mtu, IB_MTU_DEFAULT)?;
+                f.write_str(if grh { ",grh" } else { "" })
+            }
+            Self::Ipoib(Ipoib { lanes, speed, mode, ib_mtu, mtu, grh }) => {
+                write!(f, ":{}X-{speed}", lanes.get())?;
+                if mode == IpoibMode::Connected {
+                    f.write_str(",mode=connected")?;
+                }
+                write_unless(f, "ib-mtu", ib_mtu, IPOIB_IB_MTU_DEFAULT)?;
+                write_unless(f, "mtu", mtu, mode.mtu_default(ib_mtu))?;
+                f.write_str(if grh { ",grh" } else { "" })
+            }
+        }
+    }
+}
+
+fn write_unless(f: &mut fmt::Formatter<'_>, key: &str, value: u16, default: u16) -> fmt::Result {
+    if value == default { Ok(()) } else { write!(f, ",{key}={value}") }
+}
+
+impl TryFrom<String> for Link {
+    type Error = ParseLinkError;
+
+    fn try_from(text: String) -> Result<Self, ParseLinkError> {
+        text.parse()
+    }
+}
+
+impl From<Link> for String {
+    fn from(link: Link) -> Self {
+        link.to_string()
+    }
+}
