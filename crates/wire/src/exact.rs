@@ -55,6 +55,22 @@ impl Exact {
         (denominator > 0).then(|| Self(Ratio::new(numerator, denominator)))
     }
 
+    /// Nothing.
+    pub(crate) const ZERO: Self = Self(Ratio::new_raw(0, 1));
+
+    /// Times `numerator / denominator`; `None` where the denominator is 0 or the product does not fit.
+    pub(crate) fn times(self, numerator: u128, denominator: u128) -> Option<Self> {
+        let by = Self::new(numerator, denominator)?.0;
+        let (a, b) =
+            (Ratio::new(*self.0.numer(), *by.denom()), Ratio::new(*by.numer(), *self.0.denom()));
+        Self::new(a.numer().checked_mul(*b.numer())?, a.denom().checked_mul(*b.denom())?)
+    }
+
+    /// One over it; `None` for 0.
+    pub(crate) fn inverse(self) -> Option<Self> {
+        Self::new(*self.0.denom(), *self.0.numer())
+    }
+
     /// Twice as much.
     #[must_use]
     pub fn doubled(self) -> Self {

@@ -16,6 +16,7 @@ mod family;
 mod floor;
 pub mod frame;
 pub mod header;
+pub mod lfn;
 mod link;
 mod violation;
 

@@ -1,0 +1,190 @@
+//! How long a window takes to open, and to open again after a loss.
+
+use fabricmark_units::Nanos;
+
+use super::connection::Acks;
+use super::window::{CUBIC_BETA, CUBIC_C};
+use super::{Figure, Value};
+use crate::exact::{Exact, Kind, inputs};
+
+/// What slow start takes until the window is open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ramp {
+    /// Round trips until the window is as large as wanted.
+    pub rounds: u32,
+    /// Those round trips in ns.
+    pub time_ns: Figure,
+    /// What is sent meanwhile, in bytes.
+    pub sent_bytes: Figure,
+}
+
+/// Slow start from `initial_segments` to a window of `window_bytes`.
+///
+/// Conditional: the time is the least for a stack that begins with that window and lets it grow as
+/// RFC 5681 allows, by one segment for each ACK: twofold in a round trip with an ACK for each
+/// segment, by half with delayed ones. `None` where there is nothing to begin with, or where the
+/// figures do not fit.
+pub fn slow_start(
+    window_bytes: u64,
+    mss_bytes: u64,
+    initial_segments: u64,
+    acks: Acks,
+    rtt: Nanos,
+) -> Option<Ramp> {
+    let initial_bytes = mss_bytes.checked_mul(initial_segments).filter(|&bytes| bytes > 0)?;
+    // The window after n rounds is initial * numerator / denominator, exactly.
+    let (grows, by) = match acks {
+        Acks::Each => (2u128, 1u128),
+        Acks::Delayed => (3, 2),
+    };
+    let (mut rounds, mut numerator, mut denominator) = (0u32, 1u128, 1u128);
+    while u128::from(initial_bytes).checked_mul(numerator)?
+        < u128::from(window_bytes).checked_mul(denominator)?
+    {
+        numerator = numerator.checked_mul(grows)?;
+        denominator = denominator.checked_mul(by)?;
+        rounds += 1;
+    }
+    // initial * (g^n - 1) / (g - 1), where g - 1 is 1 or 1/2.
+    let sent = Exact::new(numerator - denominator, denominator)?
+        .times(u128::from(initial_bytes) * by, 1)?;
+    let of = |value, formula| Figure {
+        kind: Kind::Conditional,
+        value: Value::Exact(value),
+        formula,
+        inputs: inputs([
+            ("window_bytes", window_bytes.into()),
+            ("mss_bytes", mss_bytes.into()),
+            ("initial_segments", initial_segments.into()),
+            ("growth", if by == 1 { "2" } else { "1.5" }.to_owned().into()),
+            ("rounds", u64::from(rounds).into()),
+            ("rtt_ns", rtt.0.into()),
+        ]),
+        source: "RFC 5681, section 3.1; RFC 6928",
+    };
+    let time = Exact::new(u128::from(rounds) * u128::from(rtt.0), 1)?;
+    Some(Ramp {
+        rounds,
+        time_ns: of(time, "rounds * rtt_ns"),
+        sent_bytes: of(sent, "initial_segments * mss_bytes * (growth^rounds - 1) / (growth - 1)"),
+    })
+}
+
+/// The time in ns in which Reno regains a window of `window_bytes` after one loss: half of it, by one
+/// segment for each round trip. An estimate.
+///
+/// `None` where there is no segment or the figure does not fit.
+pub fn reno_recovery(
+    window_bytes: Exact,
+    mss_bytes: u64,
+    acks: Acks,
+    rtt: Nanos,
+) -> Option<Figure> {
+    let rounds_ns = u128::from(acks.segments()) * u128::from(rtt.0);
+    Some(Figure {
+        kind: Kind::Estimate,
+        value: Value::Exact(window_bytes.times(rounds_ns, 2 * u128::from(mss_bytes))?),
+        formula: "window_bytes / mss_bytes / 2 * segments_per_ack * rtt_ns",
+        inputs: inputs([
+            ("window_bytes", window_bytes.to_string().into()),
+            ("mss_bytes", mss_bytes.into()),
+            ("segments_per_ack", u64::from(acks.segments()).into()),
+            ("rtt_ns", rtt.0.into()),
+        ]),
+        source: "RFC 5681, section 3.1",
+    })
+}
+
+/// The time in ns in which CUBIC regains a window of `window_bytes` after one loss: its `K`, whatever
+/// the round trip. An estimate.
+///
+/// `None` where there is no segment.
+pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64) -> Option<Figure> {
+    let segments = window_bytes.times(1, mss_bytes.into())?.as_f64();
+    Some(Figure {
+        kind: Kind::Estimate,
+        value: Value::Rounded(1e9 * (segments * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt()),
+        formula: "1e9 * cbrt(window_bytes / mss_bytes * 0.3 / 0.4)",
+        inputs: inputs([
+            ("window_bytes", window_bytes.to_string().into()),
+            ("mss_bytes", mss_bytes.into()),
+        ]),
+        source: "RFC 9438, section 4.2",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bdp;
+    use super::*;
+    use proptest::prelude::*;
+
+    const RTT: Nanos = Nanos::from_millis(100);
+
+    fn whole(figure: &Figure) -> f64 {
+        assert!(matches!(figure.value, Value::Exact(_)));
+        figure.value.as_f64()
+    }
+
+    #[test]
+    fn slow_start_doubles_or_grows_by_half_until_the_window_is_open() {
+        for (window, acks, rounds, sent) in [
+            (14_600, Acks::Each, 0, 0.0),
+            (14_601, Acks::Each, 1, 14_600.0),
+            (29_200, Acks::Each, 1, 14_600.0),
+            (29_201, Acks::Each, 2, 43_800.0),
+            // 10, 15 and 22.5 segments were sent before the window reaches 33.75.
+            (49_275, Acks::Delayed, 3, 69_350.0),
+            (49_276, Acks::Delayed, 4, 118_625.0),
+        ] {
+            let ramp = slow_start(window, 1460, 10, acks, RTT).unwrap();
+            let expected = (rounds, f64::from(rounds) * 1e8, sent);
+            assert_eq!((ramp.rounds, whole(&ramp.time_ns), whole(&ramp.sent_bytes)), expected);
+            assert_eq!(ramp.time_ns.kind, Kind::Conditional);
+        }
+    }
+
+    #[test]
+    fn nothing_grows_from_nothing_and_what_does_not_fit_is_no_figure() {
+        assert_eq!(slow_start(1 << 20, 0, 10, Acks::Each, RTT), None);
+        assert_eq!(slow_start(1 << 20, 1460, 0, Acks::Each, RTT), None);
+        assert_eq!(slow_start(u64::MAX, 1, 1, Acks::Delayed, RTT), None);
+        assert_eq!(slow_start(u64::MAX, 1, 1, Acks::Each, RTT).unwrap().rounds, 64);
+        let window = Exact::new(1, 1).unwrap();
+        assert_eq!(reno_recovery(window, 0, Acks::Each, RTT), None);
+        assert_eq!(cubic_recovery(window, 0), None);
+    }
+
+    #[test]
+    fn a_path_of_p3_recovers_in_hours_with_reno_and_in_a_minute_with_cubic() {
+        let rtt = Nanos::from_millis(400);
+        let product = bdp(Exact::new(7_000_000_000, 1).unwrap(), rtt).unwrap();
+        let Value::Exact(window) = product.value else { panic!("rational") };
+        for (mss, segments, reno_h, cubic_s) in
+            [(1428, 245_098, "13.6", "57"), (9126, 38_352, "2.1", "31")]
+        {
+            assert_eq!((window.as_f64() / f64::from(mss)).round(), f64::from(segments));
+            let mss = u64::try_from(mss).unwrap();
+            let reno = reno_recovery(window, mss, Acks::Each, rtt).unwrap();
+            assert_eq!(format!("{:.1}", whole(&reno) / 3.6e12), reno_h);
+            let cubic = cubic_recovery(window, mss).unwrap();
+            assert_eq!(format!("{:.0}", cubic.value.as_f64() / 1e9), cubic_s);
+            let delayed = reno_recovery(window, mss, Acks::Delayed, rtt).unwrap();
+            assert_eq!(whole(&delayed), 2.0 * whole(&reno));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn slow_start_ends_in_the_first_round_whose_window_suffices(
+            window in 1u64..1 << 40,
+            mss in 1u64..9000,
+            initial in 1u64..20,
+        ) {
+            let ramp = slow_start(window, mss, initial, Acks::Each, RTT).unwrap();
+            let after = |rounds: u32| (mss * initial) << rounds;
+            prop_assert!(after(ramp.rounds) >= window);
+            prop_assert!(ramp.rounds == 0 || after(ramp.rounds - 1) < window);
+        }
+    }
+}
