@@ -27,8 +27,11 @@ const WINDOW_SCALE_MAX: u8 = 14;
 /// Speed of light in vacuum in m/s (SI, by definition).
 const LIGHT: u128 = 299_792_458;
 
-/// Index of refraction of standard single-mode fibre in thousandths: 4.897 µs/km (data sheets of
-/// G.652 fibre state 1.467 to 1.469 at 1,310 to 1,550 nm).
+/// Index of refraction of standard single-mode fibre: 4.897 µs/km (data sheets of G.652 fibre state
+/// 1.467 to 1.469 at 1,310 to 1,550 nm).
+pub const FIBRE_INDEX: f64 = 1.468;
+
+/// The same in thousandths, exactly.
 const FIBRE_INDEX_THOUSANDTHS: u128 = 1468;
 
 /// Distance beyond which a land-speed record counts no further, in metres (rules of Internet2: a

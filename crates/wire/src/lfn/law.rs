@@ -92,6 +92,10 @@ pub fn tolerated_loss(law: Law, connection: &Connection, goodput_bps: f64) -> Op
         return None;
     }
     let wanted = goodput_bps * connection.rtt_s() / (8.0 * connection.mss_bytes as f64);
+    // The full model comes as near its largest window as one likes, but reaches it at no loss.
+    if law == Law::Pftk && wanted > connection.window_segments() * (1.0 - 1e-9) {
+        return None;
+    }
     let suffices = |exponent: f64| window(law, connection, 10f64.powf(exponent)) >= wanted;
     // Every law falls with the loss: halve the decades between what suffices and what does not.
     let (mut low, mut high) = (-30.0, -1e-9);
@@ -191,6 +195,9 @@ mod tests {
         // The largest window reaches 21.5 Gbit/s over 400 ms.
         assert!(tolerated_loss(Law::Pftk, &narrow, 21e9).is_some());
         assert_eq!(tolerated_loss(Law::Pftk, &narrow, 22e9), None);
+        // Its own window is what the full model reaches at no loss at all.
+        let all = 8.0 * WINDOW_MAX as f64 / narrow.rtt_s();
+        assert_eq!(tolerated_loss(Law::Pftk, &narrow, all), None);
         assert_eq!(tolerated_loss(Law::Reno, &narrow, 0.0), None);
         for loss in [0.0, 1.0, -1.0, f64::NAN] {
             assert_eq!(law_goodput(Law::Reno, &narrow, loss), None, "{loss}");
