@@ -76,7 +76,7 @@ fn decimals(half_width: Option<f64>, value: f64) -> usize {
 }
 
 /// A number with `decimals`, thousands parted by commas, and a true minus sign.
-pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+pub fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut grouped = String::new();

@@ -4,6 +4,7 @@
 //! lines differ in dash and marker, bars in their hatching.
 
 mod bars;
+mod curves;
 mod frame;
 mod lines;
 mod plot;
@@ -11,6 +12,8 @@ mod scale;
 mod svg;
 
 use fabricmark_plan::ChartKind;
+
+pub use curves::{Curve, goodput_chart};
 
 use crate::Experiment;
 use crate::runs::ByPoint;

@@ -16,7 +16,7 @@ pub(crate) struct Plot {
     pub y_title: String,
     pub x: Vec<XLevel>,
     pub series: Vec<Series>,
-    /// `ceiling` or `floor`.
+    /// `ceiling` or `floor`; nothing where no dot has a limit.
     pub limit: &'static str,
 }
 
@@ -103,7 +103,7 @@ fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {
 }
 
 /// `512`, `4Ki`: short enough to stand below a tick.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),
         _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}Ki", bytes >> 10),

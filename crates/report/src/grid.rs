@@ -1,0 +1,47 @@
+//! Tables of text for figures that need no records.
+
+use comfy_table::CellAlignment;
+
+use crate::text::STYLE;
+
+/// The side of a column at which its cells stand: figures right, words left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// For words.
+    Left,
+    /// For figures.
+    Right,
+}
+
+/// A table in the style of all others: headings, a rule, a line for each row.
+///
+/// A row with fewer cells than there are columns is filled with empty ones.
+pub fn grid(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(STYLE);
+    table.set_header(columns.iter().map(|(heading, _)| *heading));
+    for row in rows {
+        table.add_row(row);
+    }
+    for (column, (_, side)) in table.column_iter_mut().zip(columns) {
+        column.set_cell_alignment(match side {
+            Side::Left => CellAlignment::Left,
+            Side::Right => CellAlignment::Right,
+        });
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_right_and_words_left() {
+        let rows = [vec!["4".to_owned(), "bound".to_owned()], vec!["1,024".to_owned()]];
+        let text = grid(&[("payload", Side::Right), ("kind", Side::Left)], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], " payload   kind");
+        assert_eq!(lines[2..], ["       4   bound", "   1,024"]);
+    }
+}
