@@ -4,6 +4,7 @@
 
 mod command {
     pub mod agent;
+    pub mod ceiling;
     pub mod compare;
     pub mod doctor;
     pub mod export;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Agent(agent) => command::agent::agent(&agent),
         Command::Pair(pair) => command::pair::pair(&pair),
         Command::Rtt(rtt) => command::rtt::rtt(&rtt),
+        Command::Ceiling(ceiling) => command::ceiling::ceiling(&ceiling),
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());

@@ -1,6 +1,8 @@
 //! The commands and their options: the one definition behind parsing, help, man page and shell
 //! completions.
 
+pub mod ceiling;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -44,6 +46,8 @@ pub enum Command {
     Pair(Pair),
     /// Measure round trips to a reflector of STAMP or TWAMP-Light
     Rtt(Rtt),
+    /// Say what the wire allows: ceilings of rates and floors of latencies, without any traffic
+    Ceiling(Box<ceiling::Ceiling>),
     /// Print a completion script for a shell
     Completions {
         /// The shell

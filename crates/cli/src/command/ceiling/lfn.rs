@@ -1,0 +1,190 @@
+//! `fabricmark ceiling lfn`: what a long fat network asks of a TCP connection.
+
+mod print;
+
+use fabricmark_units::Nanos;
+use fabricmark_wire::lfn::{
+    self, Connection, FIBRE_INDEX, Figure, Ramp, Value, WINDOW_MAX, bdp, between_losses,
+    cubic_recovery, fibre_rtt, land_speed, law_goodput, least, longest_rtt, reno_recovery,
+    slow_start, tolerated_loss, window_limit,
+};
+use fabricmark_wire::{Exact, Input, Kind};
+
+use super::link::stream_of;
+use super::number::{bytes, mbps, time};
+use crate::exit::{Code, Failure};
+use crate::options::ceiling::Lfn;
+
+pub use print::{as_json, as_text};
+
+/// Payload of a segment where nobody says: Ethernet's 1,500 bytes less 20 of IPv4 and 20 of TCP.
+const MSS: u64 = 1460;
+
+/// What the path allows, whatever the connection does.
+struct Path {
+    what: String,
+    /// Bits of all kinds per second.
+    rate_bps: Exact,
+    /// Bits of the stream per second.
+    stream: Figure,
+    mss_bytes: u64,
+    rtt: Nanos,
+}
+
+/// All answers about one path.
+pub struct Answer {
+    path: Path,
+    /// What limits the goodput, by name.
+    limits: Vec<(String, Figure)>,
+    /// Which of them is the least.
+    least: usize,
+    /// The goodput that the rest is about.
+    wanted_bps: Exact,
+    product: Figure,
+    window_needed: Figure,
+    longest_rtt: Figure,
+    initial_segments: u16,
+    ramp: Ramp,
+    reno_recovery: Figure,
+    cubic_recovery: Figure,
+    /// For each law the loss that it tolerates and the time between two, or nothing where no loss is
+    /// small enough.
+    tolerated: Vec<(lfn::Law, Option<(Figure, Figure)>)>,
+    /// Light over the distance and back, and the metric of records.
+    distance: Option<(Figure, Figure)>,
+}
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(Code::Input, message)
+}
+
+/// What only absurd numbers bring about.
+fn too_large() -> Failure {
+    wrong("these numbers are too large to reckon with")
+}
+
+impl Path {
+    fn of(options: &Lfn) -> Result<Self, Failure> {
+        let light_ns = options.distance.map_or(0.0, |metres| fibre_rtt(metres.0).value.as_f64());
+        let rtt = options.rtt.unwrap_or(Nanos(light_ns.ceil() as u64));
+        if rtt.0 == 0 {
+            return Err(wrong("a round trip of 0 limits nothing: give --rtt above 0"));
+        }
+        if (rtt.0 as f64) < light_ns / FIBRE_INDEX {
+            return Err(wrong(format!(
+                "light itself takes {} there and back over this distance: give a longer --rtt",
+                time(light_ns / FIBRE_INDEX)
+            )));
+        }
+        if let Some(link) = options.link {
+            let (rate_bps, stream, mss_bytes) =
+                stream_of(link, options.family, options.timestamps, options.mss)?;
+            return Ok(Self {
+                what: format!("stream over {link}"),
+                rate_bps,
+                stream,
+                mss_bytes,
+                rtt,
+            });
+        }
+        let rate = options.rate.unwrap_or_default();
+        let rate_bps = Exact::new(rate.0.into(), 1).filter(|_| rate.0 > 0);
+        let rate_bps = rate_bps.ok_or_else(|| wrong("a rate of 0 carries nothing"))?;
+        let stream = Figure {
+            kind: Kind::Bound,
+            value: Value::Exact(rate_bps),
+            formula: "rate_bps",
+            inputs: [("rate_bps".to_owned(), Input::Number(rate.0))].into(),
+            source: "--rate",
+        };
+        let mss_bytes = options.mss.map_or(MSS, u64::from);
+        Ok(Self { what: format!("rate of {rate}"), rate_bps, stream, mss_bytes, rtt })
+    }
+}
+
+impl Answer {
+    /// Everything that the options ask for.
+    pub fn of(options: &Lfn) -> Result<Self, Failure> {
+        let path = Path::of(options)?;
+        let (rtt, mss_bytes, acks) = (path.rtt, path.mss_bytes, options.acks.into());
+        let window_bytes = options.window.map_or(WINDOW_MAX, |window| window.0);
+        let connection = Connection {
+            mss_bytes,
+            rtt,
+            timeout: options.timeout.unwrap_or(Nanos(rtt.0.saturating_mul(4))),
+            window_bytes,
+            acks,
+            fit: options.fit.into(),
+        };
+        let limited = window_limit(window_bytes, rtt).ok_or_else(too_large)?;
+        let reachable = [path.stream.clone(), limited.clone()];
+        let reachable = reachable[least(&reachable).unwrap_or(0)].value;
+        let mut limits = vec![
+            (path.what.clone(), path.stream.clone()),
+            (format!("window of {}", bytes(window_bytes as f64)), limited),
+        ];
+        if let Some(loss) = options.loss.filter(|loss| *loss > 0.0) {
+            let law = lfn::Law::from(options.law);
+            let figure = law_goodput(law, &connection, loss).ok_or_else(too_large)?;
+            limits.push((format!("{} at a loss of {loss:e}", name(law)), figure));
+        }
+        let figures: Vec<Figure> = limits.iter().map(|(_, figure)| figure.clone()).collect();
+        let least = least(&figures).unwrap_or(0);
+        let wanted_bps = match (options.goodput, reachable) {
+            (Some(goodput), _) => Exact::new(goodput.0.into(), 1).ok_or_else(too_large)?,
+            (None, Value::Exact(reachable)) => reachable,
+            (None, Value::Rounded(_)) => return Err(too_large()),
+        };
+        let wanted = wanted_bps.as_f64();
+        if wanted <= 0.0 || wanted > path.stream.value.as_f64() {
+            let most = mbps(path.stream.value.as_f64());
+            return Err(wrong(format!("the path carries from 0 to {most} of a stream, no more")));
+        }
+        let window_needed = bdp(wanted_bps, rtt).ok_or_else(too_large)?;
+        let Value::Exact(needed_bytes) = window_needed.value else { return Err(too_large()) };
+        let needed_whole = needed_bytes.as_f64().ceil() as u64;
+        let tolerated = lfn::Law::ALL.map(|law| {
+            let loss = tolerated_loss(law, &connection, wanted);
+            let apart = |loss: Figure| {
+                Some((loss.clone(), between_losses(wanted, mss_bytes, loss.value.as_f64())?))
+            };
+            (law, loss.and_then(apart))
+        });
+        let rate = &limits[least].1;
+        let distance = match options.distance {
+            Some(metres) => {
+                Some((fibre_rtt(metres.0), land_speed(rate, metres.0).ok_or_else(too_large)?))
+            }
+            None => None,
+        };
+        Ok(Self {
+            product: bdp(path.rate_bps, rtt).ok_or_else(too_large)?,
+            longest_rtt: longest_rtt(wanted_bps, WINDOW_MAX).ok_or_else(too_large)?,
+            initial_segments: options.initial_window,
+            ramp: slow_start(needed_whole, mss_bytes, options.initial_window.into(), acks, rtt)
+                .ok_or_else(too_large)?,
+            reno_recovery: reno_recovery(needed_bytes, mss_bytes, acks, rtt)
+                .ok_or_else(too_large)?,
+            cubic_recovery: cubic_recovery(needed_bytes, mss_bytes).ok_or_else(too_large)?,
+            tolerated: tolerated.into(),
+            distance,
+            window_needed,
+            wanted_bps,
+            least,
+            limits,
+            path,
+        })
+    }
+}
+
+/// A law as it is typed.
+fn name(law: lfn::Law) -> &'static str {
+    match law {
+        lfn::Law::Reno => "reno",
+        lfn::Law::PftkShort => "pftk-short",
+        lfn::Law::Pftk => "pftk",
+        lfn::Law::Tfrc => "tfrc",
+        lfn::Law::Cubic => "cubic",
+        lfn::Law::HighSpeed => "highspeed",
+    }
+}

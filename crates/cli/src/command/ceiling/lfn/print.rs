@@ -1,0 +1,222 @@
+//! The answers about a long path as text and as JSON.
+
+use std::collections::BTreeSet;
+
+use fabricmark_report::{Side, fixed, grid};
+use fabricmark_wire::Kind;
+use fabricmark_wire::lfn::{Figure, Value, window_scale};
+use serde_json::{Map, Value as Json, json};
+
+use super::super::number::{bytes, kind, mbps, time};
+use super::{Answer, name};
+
+/// Tables: what limits, what it takes to keep up the goodput, which losses are tolerated.
+pub fn as_text(answer: &Answer) -> String {
+    let Answer { path, limits, least, .. } = answer;
+    let (limiting, goodput) = &limits[*least];
+    let verb = if goodput.kind == Kind::Estimate { "to expect" } else { "at most" };
+    let rate = |figure: &Figure| fixed(figure.value.as_f64() / 1e6, 3);
+    let limits: Vec<Vec<String>> = limits
+        .iter()
+        .map(|(what, figure)| {
+            vec![what.clone(), rate(figure), kind(figure.kind), figure.source.to_owned()]
+        })
+        .collect();
+    let tolerated: Vec<Vec<String>> = answer
+        .tolerated
+        .iter()
+        .map(|(law, found)| match found {
+            Some((loss, apart)) => vec![
+                name(*law).to_owned(),
+                format!("{:.1e}", loss.value.as_f64()),
+                time(apart.value.as_f64()),
+                kind(loss.kind),
+                loss.source.to_owned(),
+            ],
+            None => vec![
+                name(*law).to_owned(),
+                "none".to_owned(),
+                String::new(),
+                kind(Kind::Estimate),
+                "needs a larger window".to_owned(),
+            ],
+        })
+        .collect();
+    format!(
+        "goodput {verb}: {}, {}, limited by {limiting}\nround trip {}, segments of {}\n\n{}\n{}\n{}",
+        mbps(goodput.value.as_f64()),
+        kind(goodput.kind),
+        time(path.rtt.0 as f64),
+        bytes(path.mss_bytes as f64),
+        grid(
+            &[
+                ("limit", Side::Left),
+                ("goodput (Mbit/s)", Side::Right),
+                ("kind", Side::Left),
+                ("source", Side::Left)
+            ],
+            &limits
+        ),
+        needs(answer),
+        grid(
+            &[
+                ("law", Side::Left),
+                ("loss tolerated", Side::Right),
+                ("one in", Side::Right),
+                ("kind", Side::Left),
+                ("source", Side::Left)
+            ],
+            &tolerated
+        ),
+    )
+}
+
+fn needs(answer: &Answer) -> String {
+    let Answer { ramp, window_needed, .. } = answer;
+    let needed = window_needed.value.as_f64().ceil();
+    let shift = match window_scale(needed as u64) {
+        Some(shift) => format!(", shift {shift}"),
+        None => ", more than TCP has".to_owned(),
+    };
+    let row = |what: String, value: String, figure: &Figure| {
+        vec![what, value, kind(figure.kind), figure.source.to_owned()]
+    };
+    let of = |what: &str, value: String, figure: &Figure| row(what.to_owned(), value, figure);
+    let mut rows = vec![
+        of("bandwidth-delay product", bytes(answer.product.value.as_f64()), &answer.product),
+        of("window", format!("{}{shift}", bytes(needed)), window_needed),
+        of(
+            "round trip with TCP's largest window",
+            format!("at most {}", time(answer.longest_rtt.value.as_f64())),
+            &answer.longest_rtt,
+        ),
+        row(
+            format!("slow start from {} segments", answer.initial_segments),
+            format!(
+                "{} round trips, {}, {} sent",
+                ramp.rounds,
+                time(ramp.time_ns.value.as_f64()),
+                bytes(ramp.sent_bytes.value.as_f64())
+            ),
+            &ramp.time_ns,
+        ),
+        of(
+            "recovery from a loss, reno",
+            time(answer.reno_recovery.value.as_f64()),
+            &answer.reno_recovery,
+        ),
+        of(
+            "recovery from a loss, cubic",
+            time(answer.cubic_recovery.value.as_f64()),
+            &answer.cubic_recovery,
+        ),
+    ];
+    if let Some((light, record)) = &answer.distance {
+        rows.push(of(
+            "light there and back in fibre",
+            format!("at least {}", time(light.value.as_f64())),
+            light,
+        ));
+        let terabit_metres = fixed(record.value.as_f64() / 1e12, 0);
+        rows.push(of("land speed", format!("{terabit_metres} Tbit·m/s"), record));
+    }
+    let heading = format!("to keep up {}", mbps(answer.wanted_bps.as_f64()));
+    grid(
+        &[(&heading, Side::Left), ("", Side::Left), ("kind", Side::Left), ("source", Side::Left)],
+        &rows,
+    )
+}
+
+/// The same with keys that carry their units; what is a fraction stands as `exact`, too.
+pub fn as_json(answer: &Answer) -> Json {
+    let Answer { path, limits, least, ramp, .. } = answer;
+    let mut out = Map::new();
+    let (limiting, goodput) = &limits[*least];
+    out.insert("goodput_bps".to_owned(), json!(goodput.value.as_f64()));
+    out.insert("goodput_exact".to_owned(), json!(exact(goodput)));
+    out.insert("kind".to_owned(), json!(goodput.kind));
+    out.insert("limited_by".to_owned(), json!(limiting));
+    out.insert("rtt_ns".to_owned(), json!(path.rtt));
+    out.insert("mss_bytes".to_owned(), json!(path.mss_bytes));
+    let limits_json: Vec<Json> = limits
+        .iter()
+        .map(|(what, figure)| {
+            let mut limit = object(figure, "goodput_bps", "goodput_exact");
+            limit["limit"] = json!(what);
+            limit
+        })
+        .collect();
+    out.insert("limits".to_owned(), json!(limits_json));
+    out.insert("wanted_bps".to_owned(), json!(answer.wanted_bps.as_f64()));
+    out.insert("wanted_exact".to_owned(), json!(answer.wanted_bps.to_string()));
+    let mut put = |name: &str, figure: &Figure, unit: &str| {
+        out.insert(name.to_owned(), object(figure, unit, "exact"));
+    };
+    put("bdp", &answer.product, "bytes");
+    put("window_needed", &answer.window_needed, "bytes");
+    put("longest_rtt", &answer.longest_rtt, "ns");
+    put("slow_start_time", &ramp.time_ns, "ns");
+    put("slow_start_sent", &ramp.sent_bytes, "bytes");
+    put("reno_recovery", &answer.reno_recovery, "ns");
+    put("cubic_recovery", &answer.cubic_recovery, "ns");
+    if let Some((light, record)) = &answer.distance {
+        put("fibre_rtt", light, "ns");
+        put("land_speed", record, "bit_m_per_s");
+    }
+    let needed = answer.window_needed.value.as_f64().ceil() as u64;
+    out.insert("window_scale".to_owned(), json!(window_scale(needed)));
+    out.insert("slow_start_rounds".to_owned(), json!(ramp.rounds));
+    let tolerated: Vec<Json> = answer
+        .tolerated
+        .iter()
+        .map(|(law, found)| match found {
+            Some((loss, apart)) => {
+                let mut row = object(loss, "loss", "exact");
+                row["law"] = json!(name(*law));
+                row["between_losses_ns"] = json!(apart.value.as_f64());
+                row
+            }
+            None => json!({"law": name(*law), "loss": null, "kind": Kind::Estimate}),
+        })
+        .collect();
+    out.insert("tolerated_loss".to_owned(), json!(tolerated));
+    out.insert("sources".to_owned(), json!(sources(answer)));
+    Json::Object(out)
+}
+
+/// Every source once, in alphabetical order.
+fn sources(answer: &Answer) -> BTreeSet<&'static str> {
+    let tolerated = answer.tolerated.iter().flat_map(|(_, found)| found).map(|(loss, _)| loss);
+    let distance = answer.distance.iter().flat_map(|(light, record)| [light, record]);
+    let limits = answer.limits.iter().map(|(_, figure)| figure);
+    let others = [
+        &answer.product,
+        &answer.longest_rtt,
+        &answer.ramp.time_ns,
+        &answer.reno_recovery,
+        &answer.cubic_recovery,
+    ];
+    let all = limits.chain(others).chain(tolerated).chain(distance);
+    all.map(|figure| figure.source).collect()
+}
+
+fn exact(figure: &Figure) -> Option<String> {
+    match figure.value {
+        Value::Exact(exact) => Some(exact.to_string()),
+        Value::Rounded(_) => None,
+    }
+}
+
+fn object(figure: &Figure, value_key: &str, exact_key: &str) -> Json {
+    let mut out = json!({
+        (value_key): figure.value.as_f64(),
+        "kind": figure.kind,
+        "formula": figure.formula,
+        "inputs": figure.inputs,
+        "source": figure.source,
+    });
+    if let Some(exact) = exact(figure) {
+        out[exact_key] = json!(exact);
+    }
+    out
+}
