@@ -1,0 +1,235 @@
+//! Each header that etherparse knows, too, and whole packets of them: from bytes to values and back.
+
+use std::array::from_fn;
+use std::hint::black_box;
+
+use etherparse as theirs;
+use fabricmark_units::Stream;
+use fabricmark_wire::header::{arp, ethernet, ip, transport};
+
+use crate::{CONFIDENCE, median, speed, table, timed, with_interval};
+
+/// Operations in a round: 2 to 20 ms.
+const OPERATIONS: u32 = 1_000_000;
+
+/// Goal for the ratio, and what less nobody can tell (docs/bench.md).
+const GOAL: f64 = 1.00;
+const TOLERANCE: f64 = 0.01;
+
+/// One operation on one header, ours and theirs.
+struct Row {
+    name: &'static str,
+    ours: fn(u32) -> f64,
+    theirs: fn(u32) -> f64,
+}
+
+/// A row for reading and one for writing: both get the same bytes, which are valid, and the same value.
+macro_rules! rows {
+    ($name:literal, $bytes:expr, $read_ours:expr, $read_theirs:expr) => {
+        rows!($name, $bytes, $read_ours, $read_theirs, |v| v.to_bytes(), |v| v.to_bytes())
+    };
+    ($name:literal, $bytes:expr, $read_ours:expr, $read_theirs:expr,
+     |$our:ident| $write_ours:expr, |$their:ident| $write_theirs:expr) => {
+        [
+            Row {
+                name: concat!("read ", $name),
+                ours: |operations| {
+                    let bytes = $bytes;
+                    timed(operations, || {
+                        black_box($read_ours(black_box(&bytes[..])));
+                    })
+                },
+                theirs: |operations| {
+                    let bytes = $bytes;
+                    timed(operations, || {
+                        black_box($read_theirs(black_box(&bytes[..])));
+                    })
+                },
+            },
+            Row {
+                name: concat!("write ", $name),
+                ours: |operations| {
+                    let bytes = $bytes;
+                    let Some(value) = $read_ours(&bytes[..]) else { return f64::NAN };
+                    timed(operations, || {
+                        let $our = black_box(&value);
+                        black_box($write_ours);
+                    })
+                },
+                theirs: |operations| {
+                    let bytes = $bytes;
+                    let Some(value) = $read_theirs(&bytes[..]) else { return f64::NAN };
+                    timed(operations, || {
+                        let $their = black_box(&value);
+                        black_box($write_theirs);
+                    })
+                },
+            },
+        ]
+    };
+}
+
+/// Bytes that differ from each other.
+fn ramp<const N: usize>() -> [u8; N] {
+    from_fn(|place| place as u8)
+}
+
+fn with<const N: usize>(places: &[(usize, u8)]) -> [u8; N] {
+    let mut bytes = ramp();
+    for &(place, byte) in places {
+        bytes[place] = byte;
+    }
+    bytes
+}
+
+/// Headers one after the other, as a packet has them.
+#[inline(always)]
+fn joined<const N: usize>(headers: &[&[u8]]) -> [u8; N] {
+    let mut packet = [0; N];
+    let mut rest = &mut packet[..];
+    for header in headers {
+        let (place, after) = rest.split_at_mut(header.len());
+        place.copy_from_slice(header);
+        rest = after;
+    }
+    packet
+}
+
+fn all() -> Vec<Row> {
+    let rows = [
+        rows!(
+            "Ethernet",
+            ramp::<64>(),
+            |bytes| ethernet::EthernetView::of(bytes).map(|(view, _)| view.value()),
+            |bytes| theirs::Ethernet2Header::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "802.1Q",
+            ramp::<64>(),
+            |bytes| ethernet::VlanView::of(bytes).map(|(view, _)| view.value()),
+            |bytes| theirs::SingleVlanHeader::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "ARP",
+            with::<28>(&[(2, 8), (3, 0), (4, 6), (5, 4)]),
+            |bytes| arp::ArpView::of(bytes).map(|(view, _)| view.value()),
+            |bytes| theirs::ArpPacket::from_slice(bytes).ok()
+        ),
+        rows!(
+            "IPv4",
+            with::<64>(&[(0, 0x45), (2, 0), (3, 64)]),
+            |bytes| ip::Ipv4Packet::of(bytes).ok().map(|packet| packet.header.value()),
+            |bytes| theirs::Ipv4Header::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "IPv6",
+            with::<64>(&[(0, 0x60), (4, 0), (5, 24)]),
+            |bytes| ip::Ipv6Packet::of(bytes).ok().map(|packet| packet.header.value()),
+            |bytes| theirs::Ipv6Header::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "IPv6 fragment",
+            ramp::<64>(),
+            |bytes| ip::Ipv6FragmentView::of(bytes).map(|(view, _)| view.value()),
+            |bytes| theirs::Ipv6FragmentHeader::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "UDP",
+            with::<64>(&[(4, 0), (5, 64)]),
+            |bytes| transport::UdpView::of(bytes).map(|(view, _)| view.value()),
+            |bytes| theirs::UdpHeader::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "TCP",
+            with::<64>(&[(12, 0x50)]),
+            |bytes| {
+                let (view, rest) = transport::TcpView::of(bytes)?;
+                view.split(rest).map(|_| view.value())
+            },
+            |bytes| theirs::TcpHeader::from_slice(bytes).ok().map(|(header, _)| header)
+        ),
+        rows!(
+            "Ethernet, IPv4, UDP",
+            with::<64>(&[(14, 0x45), (16, 0), (17, 50), (38, 0), (39, 30)]),
+            |bytes| {
+                let (ethernet, rest) = ethernet::EthernetView::of(bytes)?;
+                let ip = ip::Ipv4Packet::of(rest).ok()?;
+                let (udp, _) = transport::UdpView::of(ip.payload)?;
+                Some((ethernet.value(), ip.header.value(), udp.value()))
+            },
+            |bytes| {
+                let (ethernet, rest) = theirs::Ethernet2Header::from_slice(bytes).ok()?;
+                let (ip, rest) = theirs::Ipv4Header::from_slice(rest).ok()?;
+                let (udp, _) = theirs::UdpHeader::from_slice(rest).ok()?;
+                Some((ethernet, ip, udp))
+            },
+            |value| joined::<42>(&[&value.0.to_bytes(), &value.1.to_bytes(), &value.2.to_bytes()]),
+            |value| joined::<42>(&[&value.0.to_bytes(), &value.1.to_bytes(), &value.2.to_bytes()])
+        ),
+        rows!(
+            "Ethernet, 802.1Q, IPv6, TCP",
+            with::<78>(&[(18, 0x60), (22, 0), (23, 20), (70, 0x50)]),
+            |bytes| {
+                let (ethernet, rest) = ethernet::EthernetView::of(bytes)?;
+                let (tag, rest) = ethernet::VlanView::of(rest)?;
+                let ip = ip::Ipv6Packet::of(rest).ok()?;
+                let (tcp, rest) = transport::TcpView::of(ip.payload)?;
+                tcp.split(rest)?;
+                Some((ethernet.value(), tag.value(), ip.header.value(), tcp.value()))
+            },
+            |bytes| {
+                let (ethernet, rest) = theirs::Ethernet2Header::from_slice(bytes).ok()?;
+                let (tag, rest) = theirs::SingleVlanHeader::from_slice(rest).ok()?;
+                let (ip, rest) = theirs::Ipv6Header::from_slice(rest).ok()?;
+                let (tcp, _) = theirs::TcpHeader::from_slice(rest).ok()?;
+                Some((ethernet, tag, ip, tcp))
+            },
+            |value| joined::<78>(&[
+                &value.0.to_bytes(),
+                &value.1.to_bytes(),
+                &value.2.to_bytes(),
+                &value.3.to_bytes()
+            ]),
+            |value| joined::<78>(&[
+                &value.0.to_bytes(),
+                &value.1.to_bytes(),
+                &value.2.to_bytes(),
+                &value.3.to_bytes()
+            ])
+        ),
+    ];
+    rows.into_iter().flatten().collect()
+}
+
+/// Runs all rows in interleaved rounds, prints ratios, and says whether every one meets its goal.
+pub fn compare(rounds: u32, seed: u64) -> bool {
+    let mut order = Stream::new(seed, "codecs");
+    let mut table = table(&["codec", "fabricmark", "etherparse", "speed ratio", "goal"]);
+    let mut is_met = true;
+    for row in all() {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let is_first = order.below(2) == 0;
+            for is_ours in [is_first, !is_first] {
+                match is_ours {
+                    true => ours.push((row.ours)(OPERATIONS)),
+                    false => theirs.push((row.theirs)(OPERATIONS)),
+                }
+            }
+        }
+        let ratio = speed(&ours, &theirs);
+        let low = ratio.as_ref().and_then(|ratio| ratio.interval).map(|interval| interval.low);
+        let is_fast = low.is_some_and(|low| low >= GOAL - TOLERANCE);
+        is_met &= is_fast;
+        let ns = |times: &[f64]| median(times, CONFIDENCE).map(|m| format!("{:.2} ns", m.value));
+        table.add_row([
+            row.name.to_owned(),
+            ns(&ours).unwrap_or_default(),
+            ns(&theirs).unwrap_or_default(),
+            ratio.map(|ratio| with_interval(&ratio, 2)).unwrap_or_default(),
+            format!("≥ {GOAL:.2}  {}", if is_fast { "met" } else { "missed" }),
+        ]);
+    }
+    println!("{table}");
+    is_met
+}

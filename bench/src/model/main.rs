@@ -1,0 +1,79 @@
+//! What costs no network: header codecs against those of etherparse, and a table of ceilings against its
+//! time limit. `docs/bench.md` says what came out.
+#![expect(clippy::print_stdout, reason = "this is a program: it prints")]
+
+mod ceilings;
+mod codecs;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use comfy_table::Table;
+use fabricmark_stats::{Better, Estimate, StopRule, THROUGHPUT_TIE, median, paired};
+
+/// Codecs against etherparse, ceilings against the clock; pin it to a processor (taskset -c 0)
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Options {
+    /// Interleaved rounds; in each, everybody runs once
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(6..))]
+    rounds: u32,
+    /// Seed of the order within rounds
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Nominal coverage of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// The exit code where a goal was missed, as docs/exit-codes.md has it.
+const MISSED: u8 = 1;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let options = Options::parse();
+    let is_fast = codecs::compare(options.rounds, options.seed);
+    let is_soon = ceilings::time(options.rounds)?;
+    Ok(if is_fast && is_soon { ExitCode::SUCCESS } else { MISSED.into() })
+}
+
+/// Nanoseconds that one of `operations` takes on average.
+fn timed(operations: u32, mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..operations {
+        work();
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(operations)
+}
+
+/// The ratio of `theirs` to `ours`, two series of paired times: above 1 where ours is faster.
+fn speed(ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
+    let runs = ours.len();
+    let rule =
+        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
+    let mut ratio = paired(ours, theirs, &rule, Better::Higher, THROUGHPUT_TIE)?.change;
+    ratio.value += 1.0;
+    if let Some(interval) = &mut ratio.interval {
+        interval.low += 1.0;
+        interval.high += 1.0;
+    }
+    Some(ratio)
+}
+
+/// `0.98 [0.97, 0.99]`.
+fn with_interval(estimate: &Estimate, decimals: usize) -> String {
+    let value = format!("{:.decimals$}", estimate.value);
+    match estimate.interval {
+        Some(interval) => {
+            format!("{value} [{:.decimals$}, {:.decimals$}]", interval.low, interval.high)
+        }
+        None => value,
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.set_header(header);
+    table
+}
