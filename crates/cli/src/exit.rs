@@ -111,7 +111,7 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Refused { .. } | LabError::Missing(_) => Code::Missing,
-            LabError::TooManyLinks { .. } => Code::Input,
+            LabError::TooManyLinks { .. } | LabError::NotEmulated { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
         };
         Self::new(code, error.to_string())
