@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::family::Family;
+use crate::header::ethernet::{Ethernet, Vlan};
+use crate::header::ip::{Ipv4, Ipv6, Ipv6Fragment};
+use crate::header::transport::{Tcp, Udp};
 use crate::link::{MTU_MIN, Wire};
 
 /// Preamble and start delimiter in bytes (RFC 5180 appendix A).
@@ -11,9 +14,9 @@ pub const PREAMBLE: u64 = 8;
 /// Average gap between frames in bytes (RFC 5180 appendix A).
 pub const GAP: u64 = 12;
 /// Ethernet header in bytes: two addresses and a type (IEEE 802.3).
-pub const ETHERNET_HEADER: u64 = 14;
+pub const ETHERNET_HEADER: u64 = Ethernet::BYTES as u64;
 /// One 802.1Q tag in bytes.
-pub const VLAN_TAG: u64 = 4;
+pub const VLAN_TAG: u64 = Vlan::BYTES as u64;
 /// Frame check sequence in bytes (IEEE 802.3).
 pub const FCS: u64 = 4;
 /// The smallest frame in bytes, header to check sequence, tags included.
@@ -21,15 +24,15 @@ pub const FCS: u64 = 4;
 /// A bridge may pad a tagged frame to 68 (IEEE 802.1Q); 64 keeps a ceiling a bound.
 pub const FRAME_MIN: u64 = 64;
 /// IPv4 header without options in bytes (RFC 791).
-pub const IPV4_HEADER: u64 = 20;
+pub const IPV4_HEADER: u64 = Ipv4::BYTES as u64;
 /// IPv6 header in bytes (RFC 8200).
-pub const IPV6_HEADER: u64 = 40;
+pub const IPV6_HEADER: u64 = Ipv6::BYTES as u64;
 /// IPv6 fragment header in bytes (RFC 8200 section 4.5).
-pub const IPV6_FRAGMENT_HEADER: u64 = 8;
+pub const IPV6_FRAGMENT_HEADER: u64 = Ipv6Fragment::BYTES as u64;
 /// UDP header in bytes (RFC 768).
-pub const UDP_HEADER: u64 = 8;
+pub const UDP_HEADER: u64 = Udp::BYTES as u64;
 /// TCP header without options in bytes (RFC 9293).
-pub const TCP_HEADER: u64 = 20;
+pub const TCP_HEADER: u64 = Tcp::BYTES as u64;
 /// TCP time stamps with two bytes of padding (RFC 7323); Linux sends them in every segment.
 pub const TCP_TIMESTAMPS: u8 = 12;
 
