@@ -10,6 +10,7 @@ mod command {
     pub mod export;
     pub mod measure;
     pub mod pair;
+    pub mod papers;
     pub mod report;
     pub mod rtt;
     pub mod run;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Pair(pair) => command::pair::pair(&pair),
         Command::Rtt(rtt) => command::rtt::rtt(&rtt),
         Command::Ceiling(ceiling) => command::ceiling::ceiling(&ceiling),
+        Command::Papers(papers) => command::papers::papers(&papers),
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());

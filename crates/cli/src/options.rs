@@ -48,6 +48,9 @@ pub enum Command {
     Rtt(Rtt),
     /// Say what the wire allows: ceilings of rates and floors of latencies, without any traffic
     Ceiling(Box<ceiling::Ceiling>),
+    /// Published figures of five papers, beside what the wire allows
+    #[command(subcommand)]
+    Papers(Papers),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -487,6 +490,39 @@ pub struct Doctor {
     #[arg(long)]
     pub all: bool,
     /// Print the findings as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `papers` does.
+#[derive(Debug, Subcommand)]
+pub enum Papers {
+    /// List the papers, their tables, and where they contradict themselves
+    List(ListPapers),
+    /// Show a paper's figures as printed, each beside its ceiling or floor
+    Show(ShowPaper),
+}
+
+/// Options of `papers list`.
+#[derive(Args, Debug)]
+pub struct ListPapers {
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `papers show`.
+#[derive(Args, Debug)]
+pub struct ShowPaper {
+    /// Short name of the paper, such as P1
+    pub paper: String,
+    /// Only this table, such as IV
+    #[arg(long, value_name = "TABLE", conflicts_with = "text")]
+    pub table: Option<String>,
+    /// Only the numbers stated in the text
+    #[arg(long)]
+    pub text: bool,
+    /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -4,19 +4,25 @@
 //! contradicts itself, the cell carries the numbers of its [`Doubt`]s. The files behind it are
 //! `data/*.csv`; `docs/papers.md` describes their form.
 //!
+//! [`limit`] says what the wire allows where a figure stands: published figures are published, limits
+//! are modelled, and the two are never one number.
+//!
 //! P1's latency is half a round trip, averaged over many exchanges, not a one-way delay.
 //!
 //! Deliberately not here: numbers that are names (versions, models, sections, references), what can
 //! only be read off a figure, and judgements on what the papers claim.
 
+mod basis;
 mod cell;
 mod doubt;
+mod limit;
 mod number;
 mod paper;
 mod table;
 
 pub use cell::{Cell, cells, value};
 pub use doubt::{Doubt, doubt, doubts};
+pub use limit::{Limit, limit};
 pub use number::base_unit;
 pub use paper::{Heading, Paper, paper, papers};
 pub use table::{Figure, Table, Technology, names, published};

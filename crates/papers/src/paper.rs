@@ -24,10 +24,12 @@ pub struct Heading {
     pub place: &'static str,
     /// What the table shows.
     pub title: &'static str,
+    /// What its rows are, with the unit.
+    pub rows: &'static str,
 }
 
-const fn heading(place: &'static str, title: &'static str) -> Heading {
-    Heading { place, title }
+const fn heading(place: &'static str, rows: &'static str, title: &'static str) -> Heading {
+    Heading { place, title, rows }
 }
 
 static PAPERS: [Paper; 5] = [
@@ -40,13 +42,21 @@ static PAPERS: [Paper; 5] = [
         summary: "UDP and TCP over IPv4 and IPv6: goodput and half round trips of 14 payloads on \
                   10-gigabit Ethernet and 4X FDR IPoIB, one switch each.",
         tables: &[
-            heading("table I", "Signal and data rates of InfiniBand"),
-            heading("table II", "UDP throughput over IPoIB/FDR in datagram and connected modes"),
-            heading("table III", "UDP latency over IPoIB/FDR in datagram and connected modes"),
-            heading("table IV", "UDP throughput over 10GbE and IPoIB/FDR"),
-            heading("table V", "UDP latency over 10GbE and IPoIB/FDR"),
-            heading("table VI", "TCP throughput over 10GbE and IPoIB/FDR"),
-            heading("table VII", "TCP latency over 10GbE and IPoIB/FDR"),
+            heading("table I", "link", "Signal and data rates of InfiniBand"),
+            heading(
+                "table II",
+                "payload B",
+                "UDP throughput over IPoIB/FDR in datagram and connected modes",
+            ),
+            heading(
+                "table III",
+                "payload B",
+                "UDP latency over IPoIB/FDR in datagram and connected modes",
+            ),
+            heading("table IV", "payload B", "UDP throughput over 10GbE and IPoIB/FDR"),
+            heading("table V", "payload B", "UDP latency over 10GbE and IPoIB/FDR"),
+            heading("table VI", "payload B", "TCP throughput over 10GbE and IPoIB/FDR"),
+            heading("table VII", "payload B", "TCP latency over 10GbE and IPoIB/FDR"),
         ],
     },
     Paper {
@@ -84,9 +94,21 @@ static PAPERS: [Paper; 5] = [
         summary: "A process that relays TCP between sockets of 100 Mb/s Ethernet, with and \
                   without departure schedules, and a protocol for round trips at layer 7.",
         tables: &[
-            heading("table 1", "Testfile1 relayed over IPv4, by the application's buffer size"),
-            heading("table 2", "Testfile1 relayed over IPv6, by the application's buffer size"),
-            heading("table 3", "Testfile2 relayed over IPv4 on the schedule of Model 100"),
+            heading(
+                "table 1",
+                "buffer B",
+                "Testfile1 relayed over IPv4, by the application's buffer size",
+            ),
+            heading(
+                "table 2",
+                "buffer B",
+                "Testfile1 relayed over IPv6, by the application's buffer size",
+            ),
+            heading(
+                "table 3",
+                "interval",
+                "Testfile2 relayed over IPv4 on the schedule of Model 100",
+            ),
         ],
     },
 ];
