@@ -21,7 +21,8 @@ const OVER_IP: [&str; 6] = [
     "ipoib:4X-FDR,mode=connected",
     "ipoib:12X-HDR,mode=connected,mtu=65520",
 ];
-const VERBS: [&str; 4] = ["ib:4X-HDR", "ib:4X-NDR,mtu=2048,grh", "rocev1:40G", "rocev2:100G,mtu=9000"];
+const VERBS: [&str; 4] =
+    ["ib:4X-HDR", "ib:4X-NDR,mtu=2048,grh", "rocev1:40G", "rocev2:100G,mtu=9000"];
 
 /// The whole table in interleaved order; says whether the interval of its time is below the limit.
 pub fn time(rounds: u32) -> Result<bool, Box<dyn Error>> {

@@ -4,36 +4,29 @@ use fabricmark_lab::Shaper;
 use fabricmark_plan::{Direction, Pattern, Point, Transport};
 use fabricmark_record::{Counts, Figures, Limits, Warning};
 use fabricmark_units::Bytes;
-use fabricmark_wire::{
-    Ceiling, frame, quic_goodput, tcp_message_goodput, tcp_stream_goodput, udp_goodput,
-};
+use fabricmark_wire::{Ceiling, Stack, frame, goodput, quic_goodput, stream_goodput};
 
 /// The hard bound first, then what holds under a condition. What bounds a stream bounds bursts, too,
 /// which are silent until they are answered. A token bucket passes a message that fits into it at
 /// once, so a shaped link has no floor of the round trip.
 pub(crate) fn limits(point: &Point) -> Limits {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
+    let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
+    // What has no wire has no ceiling either.
     let ceilings: Vec<Ceiling> = match (point.pattern, point.transport) {
         (Pattern::Stream | Pattern::Burst, Transport::Udp) => {
-            udp_goodput(link, family, payload).into_iter().collect()
+            goodput(link, Stack::Udp { family }, payload).into_iter().collect()
         }
-        (Pattern::Stream | Pattern::Burst, Transport::Tcp | Transport::Mptcp) => [
-            tcp_stream_goodput(link, family, 0),
-            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
-            tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        (Pattern::Stream | Pattern::Burst, Transport::Tcp | Transport::Mptcp) => {
+            let stamped = Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS };
+            let each_write = goodput(link, stamped, payload);
+            [tcp(0), tcp(frame::TCP_TIMESTAMPS), each_write].into_iter().flatten().collect()
+        }
         // Records only add to what TCP carries, so that its bounds on a stream hold. What holds for
         // writes that leave alone does not: a record is longer than its payload.
-        (Pattern::Stream | Pattern::Burst, Transport::Tls) => [
-            tcp_stream_goodput(link, family, 0),
-            tcp_stream_goodput(link, family, frame::TCP_TIMESTAMPS),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        (Pattern::Stream | Pattern::Burst, Transport::Tls) => {
+            [tcp(0), tcp(frame::TCP_TIMESTAMPS)].into_iter().flatten().collect()
+        }
         (Pattern::Stream | Pattern::Burst, Transport::Quic) => {
             quic_goodput(link, family).into_iter().collect()
         }

@@ -58,17 +58,39 @@ impl Exact {
     /// Nothing.
     pub(crate) const ZERO: Self = Self(Ratio::new_raw(0, 1));
 
-    /// Times `numerator / denominator`; `None` where the denominator is 0 or the product does not fit.
-    pub(crate) fn times(self, numerator: u128, denominator: u128) -> Option<Self> {
-        let by = Self::new(numerator, denominator)?.0;
-        let (a, b) =
-            (Ratio::new(*self.0.numer(), *by.denom()), Ratio::new(*by.numer(), *self.0.denom()));
-        Self::new(a.numer().checked_mul(*b.numer())?, a.denom().checked_mul(*b.denom())?)
+    /// What stands above the line, in lowest terms.
+    pub fn numerator(self) -> u128 {
+        *self.0.numer()
+    }
+
+    /// What stands below the line, in lowest terms; never 0.
+    pub fn denominator(self) -> u128 {
+        *self.0.denom()
+    }
+
+    /// `self * numerator / denominator`; `None` where the product does not fit, or the denominator
+    /// is 0. Reduced before it is multiplied, so that it fits where the result does.
+    pub(crate) fn scaled(self, numerator: u128, denominator: u128) -> Option<Self> {
+        let by = Self::new(numerator, denominator)?;
+        let left = Self::new(self.numerator(), by.denominator())?;
+        let right = Self::new(by.numerator(), self.denominator())?;
+        Self::new(
+            left.numerator().checked_mul(right.numerator())?,
+            left.denominator().checked_mul(right.denominator())?,
+        )
+    }
+
+    /// The sum; `None` beyond 128 bits.
+    pub(crate) fn plus(self, other: Self) -> Option<Self> {
+        let left = self.numerator().checked_mul(other.denominator())?;
+        let right = other.numerator().checked_mul(self.denominator())?;
+        let denominator = self.denominator().checked_mul(other.denominator())?;
+        Self::new(left.checked_add(right)?, denominator)
     }
 
     /// One over it; `None` for 0.
     pub(crate) fn inverse(self) -> Option<Self> {
-        Self::new(*self.0.denom(), *self.0.numer())
+        Self::new(self.denominator(), self.numerator())
     }
 
     /// Twice as much.
@@ -115,7 +137,7 @@ pub type Inputs = BTreeMap<String, Input>;
 pub enum Input {
     /// A whole number; its unit is in its name.
     Number(u64),
-    /// A word, such as the link.
+    /// A word, such as the link; or a fraction, such as the rate of 4X FDR.
     Text(String),
 }
 
@@ -128,6 +150,16 @@ impl From<u64> for Input {
 impl From<String> for Input {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<Exact> for Input {
+    /// A number where it is whole and fits, else the fraction as text.
+    fn from(exact: Exact) -> Self {
+        match u64::try_from(exact.numerator()) {
+            Ok(whole) if exact.denominator() == 1 => Self::Number(whole),
+            _ => Self::Text(exact.to_string()),
+        }
     }
 }
 

@@ -1,17 +1,17 @@
-//! Bytes on an Ethernet wire, from an application's payload down.
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+//! Bytes on a wire around a packet.
 
 use crate::family::Family;
 use crate::header::ethernet::{Ethernet, Vlan};
+use crate::header::infiniband::{Aeth, Bth, Deth, Grh, ImmDt, Lrh, Reth};
 use crate::header::ip::{Ipv4, Ipv6, Ipv6Fragment};
+use crate::header::ipoib::IpoibHeader;
 use crate::header::transport::{Tcp, Udp};
-use crate::link::{MTU_MIN, Wire};
+use crate::link::{Ib, Ipoib, IpoibMode, Link};
+use crate::message::Run;
 
 /// Preamble and start delimiter in bytes (RFC 5180 appendix A).
 pub const PREAMBLE: u64 = 8;
-/// Average gap between frames in bytes (RFC 5180 appendix A).
+/// Average gap between Ethernet frames in bytes (RFC 5180 appendix A).
 pub const GAP: u64 = 12;
 /// Ethernet header in bytes: two addresses and a type (IEEE 802.3).
 pub const ETHERNET_HEADER: u64 = Ethernet::BYTES as u64;
@@ -29,6 +29,8 @@ pub const IPV4_HEADER: u64 = Ipv4::BYTES as u64;
 pub const IPV6_HEADER: u64 = Ipv6::BYTES as u64;
 /// IPv6 fragment header in bytes (RFC 8200 section 4.5).
 pub const IPV6_FRAGMENT_HEADER: u64 = Ipv6Fragment::BYTES as u64;
+/// The smallest MTU that IPv4 runs over, in bytes (RFC 791).
+pub const IPV4_MTU_MIN: u16 = 68;
 /// UDP header in bytes (RFC 768).
 pub const UDP_HEADER: u64 = Udp::BYTES as u64;
 /// TCP header without options in bytes (RFC 9293).
@@ -36,110 +38,104 @@ pub const TCP_HEADER: u64 = Tcp::BYTES as u64;
 /// TCP time stamps with two bytes of padding (RFC 7323); Linux sends them in every segment.
 pub const TCP_TIMESTAMPS: u8 = 12;
 
-/// The smallest MTU that IPv4 runs over, in bytes (RFC 791).
-pub const IPV4_MTU_MIN: u16 = 68;
+/// InfiniBand's local route header in bytes (IBTA vol. 1, 7.7).
+pub const LRH: u64 = Lrh::BYTES as u64;
+/// InfiniBand's global route header in bytes (IBTA vol. 1, 8.3).
+pub const GRH: u64 = Grh::BYTES as u64;
+/// InfiniBand's base transport header in bytes (IBTA vol. 1, 9.2).
+pub const BTH: u64 = Bth::BYTES as u64;
+/// Datagram extended transport header in bytes (IBTA vol. 1, 9.3.2).
+pub const DETH: u64 = Deth::BYTES as u64;
+/// RDMA extended transport header in bytes (IBTA vol. 1, 9.3.3).
+pub const RETH: u64 = Reth::BYTES as u64;
+/// Acknowledge extended transport header in bytes (IBTA vol. 1, 9.3.5).
+pub const AETH: u64 = Aeth::BYTES as u64;
+/// Immediate data in bytes (IBTA vol. 1, 9.3.6).
+pub const IMMEDIATE: u64 = ImmDt::BYTES as u64;
+/// Invariant CRC in bytes (IBTA vol. 1, 7.8.1).
+pub const ICRC: u64 = 4;
+/// Variant CRC in bytes (IBTA vol. 1, 7.8.2).
+pub const VCRC: u64 = 2;
+/// Type and reserved field in front of an IP packet on InfiniBand, in bytes (RFC 4391 section 6).
+pub const IPOIB_HEADER: u64 = IpoibHeader::BYTES as u64;
 /// The most that RoCE may put around a payload within the Ethernet's MTU, in bytes: GRH 40, UDP 8,
 /// BTH 12, AtomicETH 28, ICRC 4 and 4 more (Linux, `iboe_get_mtu`).
 pub const ROCE_HEADERS_MAX: u16 = 96;
 
-/// What carries a payload over IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Layer4 {
-    /// UDP: one datagram for a payload, fragmented by IP where it is larger than the MTU.
-    Udp,
-    /// TCP: a payload cut into full segments and a rest.
-    Tcp {
-        /// Length of the options in each segment, in bytes: 0 or [`TCP_TIMESTAMPS`].
-        option_bytes: u8,
-    },
+/// Padding that brings `bytes` to a multiple of 4: InfiniBand counts words (IBTA vol. 1, 9.2.6).
+pub(crate) fn pad4(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4) - bytes
 }
 
-/// Bytes that an IP packet of `ip_packet` bytes takes on the wire, from preamble to gap.
+/// Bytes that an IP packet of `ip_packet` bytes takes on an Ethernet, from preamble to gap.
 ///
 /// `20 + max(64, 18 + 4 * vlan + ip_packet)`, with `vlan` 802.1Q tags.
 pub fn ethernet_wire_bytes(ip_packet: u64, vlan: u8) -> u64 {
-    let frame = (ETHERNET_HEADER + VLAN_TAG * u64::from(vlan) + FCS).saturating_add(ip_packet);
-    (PREAMBLE + GAP).saturating_add(frame.max(FRAME_MIN))
+    GAP + ethernet_frame(ip_packet, vlan)
 }
 
-/// Sizes in bytes of the IP packets that carry one datagram of `udp_payload` bytes.
+/// The same without the gap: the last bit of a frame has arrived before it.
+fn ethernet_frame(inside: u64, vlan: u8) -> u64 {
+    let frame = ETHERNET_HEADER + VLAN_TAG * u64::from(vlan) + inside + FCS;
+    PREAMBLE + frame.max(FRAME_MIN)
+}
+
+/// Bytes that must pass between two packets of this link. InfiniBand's symbols between packets are
+/// left out: they differ by generation, and without them a ceiling stays a bound.
+pub(crate) fn gap(link: Link) -> u64 {
+    match link {
+        Link::Ethernet { .. } | Link::RoceV1 { .. } | Link::RoceV2 { .. } => GAP,
+        Link::Loopback | Link::Veth { .. } | Link::Ipoib(_) | Link::Ib(_) => 0,
+    }
+}
+
+/// What crosses the link for one packet: some full ones and a last one, in bytes from the first to
+/// the last on the wire, without gap. More than one only where a connection of InfiniBand carries IP.
 ///
-/// The greedy rule of all known stacks: every fragment is as full as it can be, and only the last
-/// may end off an 8-byte boundary. `None` where the payload is larger than a datagram or the MTU
-/// smaller than 1280 bytes.
-pub fn fragments(family: Family, mtu: u16, udp_payload: u64) -> Option<Vec<u64>> {
-    if udp_payload > family.udp_payload_max() || mtu < MTU_MIN {
-        return None;
-    }
-    let (mtu, datagram) = (u64::from(mtu), UDP_HEADER + udp_payload);
-    if family.header_bytes() + datagram <= mtu {
-        return Some(vec![family.header_bytes() + datagram]);
-    }
-    let header = fragment_header_bytes(family);
-    let last_room = mtu - header;
-    let room = last_room / 8 * 8;
-    let full = (datagram - last_room).div_ceil(room);
-    let mut sizes = vec![header + room; full as usize];
-    sizes.push(header + datagram - full * room);
-    Some(sizes)
-}
-
-/// Headers of a fragment: IPv6 needs an extension header to say that it is one.
-fn fragment_header_bytes(family: Family) -> u64 {
-    match family {
-        Family::V4 => IPV4_HEADER,
-        Family::V6 => IPV6_HEADER + IPV6_FRAGMENT_HEADER,
-    }
-}
-
-/// Application bytes in a full TCP segment.
-pub(crate) fn mss(wire: Wire, family: Family, option_bytes: u8) -> u64 {
-    u64::from(wire.mtu) - family.header_bytes() - TCP_HEADER - u64::from(option_bytes)
-}
-
-/// The frames that carry one message, all sizes from preamble to gap.
-#[derive(Clone, Copy)]
-pub(crate) struct Frames {
-    pub count: u64,
-    pub wire_bytes: u64,
-    pub largest_bytes: u64,
-}
-
-impl Frames {
-    /// `None` where there is no such message: a datagram too large, a write of no bytes, or more
-    /// bytes than a `u64` counts.
-    pub fn of(wire: Wire, family: Family, layer4: Layer4, payload: u64) -> Option<Self> {
-        let size = |ip_packet| ethernet_wire_bytes(ip_packet, wire.vlan);
-        match layer4 {
-            Layer4::Udp => {
-                let packets = fragments(family, wire.mtu, payload)?;
-                Some(Self {
-                    count: packets.len() as u64,
-                    wire_bytes: packets.iter().map(|&packet| size(packet)).sum(),
-                    // Not always the first: the last fragment may use the unaligned room.
-                    largest_bytes: size(packets.into_iter().max()?),
-                })
-            }
-            Layer4::Tcp { option_bytes } => {
-                let mss = mss(wire, family, option_bytes);
-                let (full, rest) = (payload / mss, payload % mss);
-                let full_bytes = size(u64::from(wire.mtu));
-                let rest_bytes = if rest > 0 { size(u64::from(wire.mtu) - mss + rest) } else { 0 };
-                (payload > 0).then_some(Self {
-                    count: full + u64::from(rest > 0),
-                    wire_bytes: full.checked_mul(full_bytes)?.checked_add(rest_bytes)?,
-                    largest_bytes: if full > 0 { full_bytes } else { rest_bytes },
-                })
+/// `packet` is one of [`Message`](crate::message::Message), and the link one that carries it.
+pub(crate) fn on_wire(link: Link, family: Family, packet: u64) -> [Run; 2] {
+    let bytes = match link {
+        Link::Loopback | Link::Veth { .. } => packet,
+        Link::Ethernet { vlan, .. } => ethernet_frame(packet, vlan),
+        Link::RoceV1 { vlan, .. } => ethernet_frame(GRH + packet, vlan),
+        Link::RoceV2 { vlan, .. } => {
+            ethernet_frame(family.header_bytes() + UDP_HEADER + packet, vlan)
+        }
+        Link::Ib(Ib { grh, .. }) => LRH + grh_bytes(grh) + packet + VCRC,
+        Link::Ipoib(Ipoib { mode, ib_mtu, grh, .. }) => {
+            let message = IPOIB_HEADER + packet;
+            let frame = LRH + grh_bytes(grh) + BTH + ICRC + VCRC;
+            match mode {
+                IpoibMode::Datagram => frame + DETH + message + pad4(message),
+                IpoibMode::Connected => {
+                    let ib_mtu = u64::from(ib_mtu);
+                    let full = message.div_ceil(ib_mtu) - 1;
+                    // Only the first packet holds the IPoIB header; it is part of the message.
+                    let rest = message - full * ib_mtu;
+                    return [
+                        Run { count: full, bytes: frame + ib_mtu },
+                        Run { count: 1, bytes: frame + rest + pad4(rest) },
+                    ];
+                }
             }
         }
-    }
+    };
+    [Run { count: 0, bytes: 0 }, Run { count: 1, bytes }]
+}
+
+fn grh_bytes(grh: bool) -> u64 {
+    if grh { GRH } else { 0 }
+}
+
+/// Bytes that one packet takes of the link, gaps included.
+pub(crate) fn wire_bytes(link: Link, family: Family, packet: u64) -> u64 {
+    let gap = gap(link);
+    on_wire(link, family, packet).iter().map(|run| run.count * (run.bytes + gap)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn short_packets_are_padded_to_the_smallest_frame() {
@@ -151,63 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_cut_by_the_greedy_rule() {
-        for (family, mtu, payload, sizes) in [
-            (Family::V4, 1500, 1472, vec![1500]),
-            (Family::V4, 1500, 1473, vec![1500, 21]),
-            (Family::V6, 1500, 1452, vec![1500]),
-            (Family::V6, 1500, 1453, vec![1496, 61]),
-            // The last fragment uses the four bytes of room off the 8-byte boundary.
-            (Family::V6, 1500, 2892, vec![1496, 1500]),
-            (Family::V6, 1500, 2893, vec![1496, 1496, 53]),
+    fn a_datagram_of_ipoib_adds_38_bytes_and_padding_and_a_global_route_40_more() {
+        for (text, packet, bytes) in [
+            ("ipoib:4X-FDR", 2044, 2082),
+            ("ipoib:4X-FDR", 41, 41 + 38 + 3),
+            ("ipoib:4X-FDR,grh", 40, 118),
+            // The IPoIB header is in the first packet alone: 65,524 bytes are 31 times 2048 and 2036.
+            ("ipoib:4X-FDR,mode=connected,mtu=65520", 65_520, 65_524 + 32 * 26),
+            ("ipoib:4X-FDR,mode=connected,grh", 2044, 2048 + 66),
         ] {
-            assert_eq!(fragments(family, mtu, payload), Some(sizes), "{payload}");
-        }
-    }
-
-    #[test]
-    fn the_largest_unfragmented_payloads_follow_from_the_mtu() {
-        for (mtu, v4, v6) in [
-            (1500, 1472, 1452),
-            (2044, 2016, 1996),
-            (4092, 4064, 4044),
-            (9000, 8972, 8952),
-            (65_520, 65_492, 65_472),
-        ] {
-            for (family, payload) in [(Family::V4, v4), (Family::V6, v6)] {
-                let count = |payload| fragments(family, mtu, payload).unwrap().len();
-                assert_eq!((count(payload), count(payload + 1)), (1, 2), "{mtu}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_datagram_larger_than_ip_can_carry_has_no_fragments() {
-        assert!(fragments(Family::V4, 1500, 65_507).is_some());
-        assert_eq!(fragments(Family::V4, 1500, 65_508), None);
-        assert!(fragments(Family::V6, 1500, 65_527).is_some());
-        assert_eq!(fragments(Family::V6, 1500, 65_528), None);
-        assert_eq!(fragments(Family::V4, 1279, 1), None);
-    }
-
-    proptest! {
-        #[test]
-        fn fragments_carry_every_byte_within_the_mtu(
-            v6: bool,
-            mtu in MTU_MIN..,
-            payload in 0u64..=65_507,
-        ) {
-            let family = if v6 { Family::V6 } else { Family::V4 };
-            let sizes = fragments(family, mtu, payload).unwrap();
-            let header = match sizes.len() {
-                1 => family.header_bytes(),
-                _ => fragment_header_bytes(family),
-            };
-            let parts: Vec<u64> = sizes.iter().map(|size| size - header).collect();
-            prop_assert_eq!(parts.iter().sum::<u64>(), 8 + payload);
-            prop_assert!(sizes.iter().all(|&size| size <= u64::from(mtu)));
-            prop_assert!(parts.iter().all(|&part| part > 0));
-            prop_assert!(parts[..parts.len() - 1].iter().all(|part| part % 8 == 0));
+            assert_eq!(wire_bytes(text.parse().unwrap(), Family::V4, packet), bytes, "{text}");
         }
     }
 }

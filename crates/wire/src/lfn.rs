@@ -82,7 +82,7 @@ impl Value {
 pub fn bdp(rate_bps: Exact, rtt: Nanos) -> Option<Figure> {
     Some(Figure {
         kind: Kind::Bound,
-        value: Value::Exact(rate_bps.times(rtt.0.into(), BIT_NS)?),
+        value: Value::Exact(rate_bps.scaled(rtt.0.into(), BIT_NS)?),
         formula: "rate_bps * rtt_ns / 8e9",
         inputs: inputs([("rate_bps", rate_bps.to_string().into()), ("rtt_ns", rtt.0.into())]),
         source: "definition; RFC 7323, section 1.1",
@@ -108,7 +108,7 @@ pub fn window_limit(window_bytes: u64, rtt: Nanos) -> Option<Figure> {
 pub fn longest_rtt(rate_bps: Exact, window_bytes: u64) -> Option<Figure> {
     Some(Figure {
         kind: Kind::Bound,
-        value: Value::Exact(rate_bps.inverse()?.times(u128::from(window_bytes) * BIT_NS, 1)?),
+        value: Value::Exact(rate_bps.inverse()?.scaled(u128::from(window_bytes) * BIT_NS, 1)?),
         formula: "8e9 * window_bytes / rate_bps",
         inputs: inputs([
             ("rate_bps", rate_bps.to_string().into()),
@@ -148,7 +148,7 @@ pub fn land_speed(rate: &Figure, distance_m: u64) -> Option<Figure> {
     Some(Figure {
         kind: rate.kind,
         value: match rate.value {
-            Value::Exact(rate) => Value::Exact(rate.times(scored_m.into(), 1)?),
+            Value::Exact(rate) => Value::Exact(rate.scaled(scored_m.into(), 1)?),
             Value::Rounded(rate) => Value::Rounded(rate * scored_m as f64),
         },
         formula: "rate_bps * min(distance_m, 30000000)",

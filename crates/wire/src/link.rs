@@ -25,8 +25,7 @@ const VLAN_MAX: u8 = 2;
 
 /// One hop, in text and JSON as `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1` or `ipoib:4X-FDR`.
 ///
-/// A value that the grammar would refuse, such as a rate of 0, has no ceilings and no floors; see
-/// [`check`](Self::check).
+/// A value that the grammar would refuse, such as a rate of 0, has no ceilings and no floors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Link {
@@ -126,22 +125,4 @@ impl Link {
     pub fn has_wire(self) -> bool {
         !matches!(self, Self::Loopback | Self::Veth { .. })
     }
-
-    /// Rate in bit/s, MTU and tags of a wire that the grammar would accept.
-    pub(crate) fn wire(self) -> Option<Wire> {
-        match self {
-            Self::Ethernet { rate, mtu, vlan } if self.check().is_ok() => {
-                Some(Wire { rate_bps: rate.0, mtu, vlan })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// An Ethernet link whose values are in range.
-#[derive(Clone, Copy)]
-pub(crate) struct Wire {
-    pub rate_bps: u64,
-    pub mtu: u16,
-    pub vlan: u8,
 }

@@ -9,7 +9,7 @@ use fabricmark_record::{
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
 use fabricmark_units::Stream;
-use fabricmark_wire::{self as wire, Family, Layer4, Path};
+use fabricmark_wire::{self as wire, Family, Path, Stack};
 
 /// The plan of the fabricated experiment.
 const PLAN: &str = include_str!("plan.toml");
@@ -105,16 +105,18 @@ fn host_ns(point: &Point) -> f64 {
 fn limits(point: &Point) -> Limits {
     let Point { link, family, payload, .. } = *point;
     let is_tcp = point.transport == Transport::Tcp;
+    let tcp = |option_bytes| Stack::Tcp { family, option_bytes };
+    let udp = Stack::Udp { family };
     match (point.pattern, is_tcp) {
         (Pattern::Stream, false) => Limits {
-            ceilings: wire::udp_goodput(link, family, payload.0).into_iter().collect(),
+            ceilings: wire::goodput(link, udp, payload.0).into_iter().collect(),
             rtt_floor: None,
         },
         (Pattern::Stream, true) => Limits {
             ceilings: [
-                wire::tcp_stream_goodput(link, family, 0),
-                wire::tcp_stream_goodput(link, family, 12),
-                wire::tcp_message_goodput(link, family, payload.0, 12),
+                wire::stream_goodput(link, tcp(0)),
+                wire::stream_goodput(link, tcp(12)),
+                wire::goodput(link, tcp(12), payload.0),
             ]
             .into_iter()
             .flatten()
@@ -122,11 +124,11 @@ fn limits(point: &Point) -> Limits {
             rtt_floor: None,
         },
         (_, _) => {
-            let layer4 = if is_tcp { Layer4::Tcp { option_bytes: 0 } } else { Layer4::Udp };
-            let path = Path::default();
+            let stack = if is_tcp { tcp(0) } else { udp };
+            let path = Path::direct(link);
             Limits {
                 ceilings: Vec::new(),
-                rtt_floor: wire::rtt_floor(link, family, layer4, payload.0, payload.0, path),
+                rtt_floor: wire::rtt_floor(&path, stack, payload.0, payload.0).ok(),
             }
         }
     }

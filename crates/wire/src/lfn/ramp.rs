@@ -47,7 +47,7 @@ pub fn slow_start(
     }
     // initial * (g^n - 1) / (g - 1), where g - 1 is 1 or 1/2.
     let sent = Exact::new(numerator - denominator, denominator)?
-        .times(u128::from(initial_bytes) * by, 1)?;
+        .scaled(u128::from(initial_bytes) * by, 1)?;
     let of = |value, formula| Figure {
         kind: Kind::Conditional,
         value: Value::Exact(value),
@@ -83,7 +83,7 @@ pub fn reno_recovery(
     let rounds_ns = u128::from(acks.segments()) * u128::from(rtt.0);
     Some(Figure {
         kind: Kind::Estimate,
-        value: Value::Exact(window_bytes.times(rounds_ns, 2 * u128::from(mss_bytes))?),
+        value: Value::Exact(window_bytes.scaled(rounds_ns, 2 * u128::from(mss_bytes))?),
         formula: "window_bytes / mss_bytes / 2 * segments_per_ack * rtt_ns",
         inputs: inputs([
             ("window_bytes", window_bytes.to_string().into()),
@@ -100,7 +100,7 @@ pub fn reno_recovery(
 ///
 /// `None` where there is no segment.
 pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64) -> Option<Figure> {
-    let segments = window_bytes.times(1, mss_bytes.into())?.as_f64();
+    let segments = window_bytes.scaled(1, mss_bytes.into())?.as_f64();
     Some(Figure {
         kind: Kind::Estimate,
         value: Value::Rounded(1e9 * (segments * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt()),

@@ -1,0 +1,102 @@
+//! What acknowledgements take of a direction that carries them beside payload.
+//!
+//! On a full-duplex link a flow one way pays nothing for them. Two opposing flows do, and so does one
+//! flow where both directions share a medium; the cost is the same for both.
+
+use crate::ceiling::{Ceiling, best_packet, goodput, share, stream_goodput};
+use crate::exact::Kind;
+use crate::frame::{AETH, RETH, wire_bytes};
+use crate::impossible::Impossible;
+use crate::link::Link;
+use crate::message::{Message, segment_room, verbs_packet};
+use crate::stack::{Operation, Stack};
+
+/// How often the receiver acknowledges with a packet of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Acks {
+    /// Never: they travel in packets of payload, or so rarely that they cost nothing.
+    Free,
+    /// Every other segment (RFC 9293, delayed acknowledgements), or every other message.
+    EveryOther,
+    /// Each segment, or each message.
+    Each,
+}
+
+impl Acks {
+    /// Acknowledgements for two segments or messages.
+    fn of_two(self) -> u64 {
+        match self {
+            Self::Free => 0,
+            Self::EveryOther => 1,
+            Self::Each => 2,
+        }
+    }
+}
+
+/// Bytes that an acknowledgement takes of the link, gap included: a TCP segment without payload, or the
+/// packet of a reliable connection. For a read, whose response needs none, the request.
+pub fn ack_wire_bytes(link: Link, stack: Stack) -> Result<u64, Impossible> {
+    let mtu = stack.mtu_over(link)?;
+    let packet = match stack {
+        Stack::Udp { .. } | Stack::Ud { .. } => return Err(Impossible::NoAcks),
+        Stack::Tcp { family, option_bytes } => mtu - segment_room(family, mtu, option_bytes)?,
+        Stack::Rc { operation: Operation::Read, .. } => verbs_packet(RETH, 0),
+        Stack::Rc { .. } => verbs_packet(AETH, 0),
+    };
+    Ok(wire_bytes(link, stack.family(), packet))
+}
+
+/// The ceiling of a TCP stream in a direction that also carries the acknowledgements of a stream like
+/// it: each of two opposing ones, or one alone on a half-duplex medium.
+///
+/// As firm as [`stream_goodput`] where they are free, else conditional.
+pub fn shared_stream_goodput(link: Link, stack: Stack, acks: Acks) -> Result<Ceiling, Impossible> {
+    if !matches!(stack, Stack::Tcp { .. }) {
+        return Err(Impossible::NoAcks);
+    }
+    let best = best_packet(link, stack, stack.mtu_over(link)?)?;
+    let stream = stream_goodput(link, stack)?;
+    shared(link, stack, acks, stream, "mss_bytes", best.payload, best.wire_bytes)
+}
+
+/// The ceiling of messages of `payload` bytes on a reliable connection, in a direction that also carries
+/// the acknowledgements of messages like them.
+///
+/// A bound where they are free, since the receiver may acknowledge many at once; else conditional.
+pub fn shared_goodput(
+    link: Link,
+    stack: Stack,
+    payload: u64,
+    acks: Acks,
+) -> Result<Ceiling, Impossible> {
+    if !matches!(stack, Stack::Rc { .. }) {
+        return Err(Impossible::NoAcks);
+    }
+    let alone = goodput(link, stack, payload)?;
+    let message = Message::cut(stack, stack.mtu_over(link)?, payload)?;
+    let load = crate::ceiling::Load::of(link, stack.family(), &message)?;
+    shared(link, stack, acks, alone, "payload_bytes", payload, load.wire_bytes)
+}
+
+/// `alone`, with what the acknowledgements of two units take added to two units.
+fn shared(
+    link: Link,
+    stack: Stack,
+    acks: Acks,
+    alone: Ceiling,
+    part: &str,
+    part_bytes: u64,
+    whole_bytes: u64,
+) -> Result<Ceiling, Impossible> {
+    let ack_bytes = ack_wire_bytes(link, stack)?;
+    let two_bytes = acks.of_two() * ack_bytes + 2 * whole_bytes;
+    let mut inputs = alone.inputs;
+    inputs.insert("ack_wire_bytes".to_owned(), ack_bytes.into());
+    inputs.insert("acks_of_two".to_owned(), acks.of_two().into());
+    Ok(Ceiling {
+        kind: if acks == Acks::Free { alone.kind } else { Kind::Conditional },
+        goodput_bps: share(link, &mut inputs, 2 * part_bytes, two_bytes)?,
+        formula: format!("rate_bps * 2 * {part} / (2 * wire_bytes + acks_of_two * ack_wire_bytes)"),
+        inputs,
+    })
+}

@@ -1,0 +1,149 @@
+//! The host bus between memory and network adapter: one more minimum.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ceiling::Ceiling;
+use crate::exact::{Exact, Inputs, Kind, inputs};
+use crate::impossible::Impossible;
+
+/// A host bus, written `pci-x:133` or `pcie:3x16` (generation 3, 16 lanes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bus {
+    /// PCI-X, 64 bits at 133.33 MHz, both directions together.
+    PciX133,
+    /// PCI Express, each direction.
+    Pcie {
+        /// Generation, 1 to 5.
+        generation: u8,
+        /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+        lanes: u8,
+    },
+}
+
+/// Widths of PCI Express.
+const LANES: [u8; 7] = [1, 2, 4, 8, 12, 16, 32];
+
+impl Bus {
+    /// Bits per second without line coding, headers of transactions included; `None` for a bus that
+    /// does not exist.
+    pub fn raw_bps(self) -> Option<Exact> {
+        match self {
+            // 64 bits, 400/3 million times a second.
+            Self::PciX133 => Exact::new(64 * 400_000_000, 3),
+            Self::Pcie { generation, lanes } => {
+                // Signalling of a lane and its coding: PCI Express Base Specification 1.1 to 5.0.
+                let (lane_bps, data, coded) = match generation {
+                    1 => (2_500_000_000, 8, 10),
+                    2 => (5_000_000_000, 8, 10),
+                    3 => (8_000_000_000, 128, 130),
+                    4 => (16_000_000_000, 128, 130),
+                    5 => (32_000_000_000, 128, 130),
+                    _ => return None,
+                };
+                let is_width = LANES.contains(&lanes);
+                Exact::new(u128::from(lanes) * lane_bps * data, coded).filter(|_| is_width)
+            }
+        }
+    }
+
+    /// The ceiling of what crosses the bus at its raw rate: a bound, and the only one.
+    pub fn goodput(self) -> Result<Ceiling, Impossible> {
+        let raw = self.raw_bps().ok_or_else(|| Impossible::Bus(self.to_string()))?;
+        Ok(Ceiling {
+            kind: Kind::Bound,
+            goodput_bps: raw,
+            formula: "raw_bps".to_owned(),
+            inputs: self.inputs(raw),
+        })
+    }
+
+    /// The ceiling with transactions of `payload` bytes, each with `overhead` bytes of headers, framing
+    /// and check: 20 to 28 on PCI Express. Conditional, since adapters differ in both.
+    pub fn goodput_of_transactions(
+        self,
+        payload: u64,
+        overhead: u64,
+    ) -> Result<Ceiling, Impossible> {
+        let raw = self.raw_bps().ok_or_else(|| Impossible::Bus(self.to_string()))?;
+        let whole = u128::from(payload) + u128::from(overhead);
+        let mut inputs = self.inputs(raw);
+        inputs.insert("transaction_bytes".to_owned(), payload.into());
+        inputs.insert("overhead_bytes".to_owned(), overhead.into());
+        Ok(Ceiling {
+            kind: Kind::Conditional,
+            goodput_bps: raw.scaled(u128::from(payload), whole).ok_or(Impossible::TooLarge)?,
+            formula: "raw_bps * transaction_bytes / (transaction_bytes + overhead_bytes)"
+                .to_owned(),
+            inputs,
+        })
+    }
+
+    fn inputs(self, raw: Exact) -> Inputs {
+        inputs([("bus", self.to_string().into()), ("raw_bps", raw.into())])
+    }
+}
+
+impl fmt::Display for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PciX133 => f.write_str("pci-x:133"),
+            Self::Pcie { generation, lanes } => write!(f, "pcie:{generation}x{lanes}"),
+        }
+    }
+}
+
+impl FromStr for Bus {
+    type Err = Impossible;
+
+    /// Reads `pci-x:133`, `pcie:3x16`.
+    fn from_str(text: &str) -> Result<Self, Impossible> {
+        let pcie = |text: &str| {
+            let (generation, lanes) = text.strip_prefix("pcie:")?.split_once('x')?;
+            Some(Self::Pcie { generation: generation.parse().ok()?, lanes: lanes.parse().ok()? })
+        };
+        let bus = if text == "pci-x:133" { Some(Self::PciX133) } else { pcie(text) };
+        bus.filter(|bus| bus.raw_bps().is_some()).ok_or_else(|| Impossible::Bus(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gbps(text: &str, transaction: Option<(u64, u64)>) -> f64 {
+        let bus: Bus = text.parse().unwrap();
+        assert_eq!(bus.to_string(), text);
+        let ceiling = match transaction {
+            None => bus.goodput(),
+            Some((payload, overhead)) => bus.goodput_of_transactions(payload, overhead),
+        };
+        ceiling.unwrap().goodput_bps.as_f64() / 1e9
+    }
+
+    #[test]
+    fn a_bus_carries_its_raw_rate_at_most() {
+        for (text, expected) in [("pci-x:133", 8.533), ("pcie:1x8", 16.0), ("pcie:3x16", 126.031)] {
+            assert!((gbps(text, None) - expected).abs() < 0.000_5, "{text}");
+        }
+        assert_eq!(Bus::PciX133.goodput().unwrap().kind, Kind::Bound);
+    }
+
+    #[test]
+    fn transactions_take_more_of_the_bus_the_shorter_they_are() {
+        for (payload, overhead, expected) in
+            [(128, 28, 13.1), (128, 20, 13.8), (256, 28, 14.4), (256, 20, 14.8)]
+        {
+            let found = gbps("pcie:1x8", Some((payload, overhead)));
+            assert!((found - expected).abs() < 0.05, "{payload} {overhead}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_bus_that_does_not_exist_is_refused() {
+        for text in ["pci", "pcie:6x16", "pcie:3x3", "pcie:3", "pci-x:66"] {
+            assert_eq!(text.parse::<Bus>(), Err(Impossible::Bus(text.to_owned())));
+        }
+        assert!(Bus::Pcie { generation: 9, lanes: 1 }.goodput().is_err());
+    }
+}
