@@ -3,7 +3,7 @@
 use fabricmark_wire::{self as wire, Kind, Layer4, Link, Path, frame};
 
 use crate::basis::{Basis, Load, basis};
-use crate::cell::Cell;
+use crate::cell::{Cell, value};
 use crate::number::base_unit;
 
 /// A modelled limit beside a published figure.
@@ -18,7 +18,7 @@ pub struct Limit {
     /// What it was computed for: `UDP over ethernet:10G,mtu=1500`.
     pub over: String,
     /// What was assumed where the paper leaves it open; empty where it leaves nothing open.
-    pub assumed: &'static str,
+    pub assumed: String,
 }
 
 impl Limit {
@@ -31,16 +31,18 @@ impl Limit {
 /// What the wire allows where `paper` prints `cell`; `None` where the wire says nothing about it.
 pub fn limit(paper: &str, cell: &Cell) -> Option<Limit> {
     let basis = basis(paper, cell)?;
+    let assumed = basis.assumed.into_iter().filter(|what| !what.is_empty()).collect::<Vec<_>>();
     let (factor, base) = base_unit(&cell.unit)?;
     let (base_value, kind) = match base {
         "bit/s" => ceiling_bps(basis)?,
-        "s" => floor_secs(basis)?,
+        "s" => floor_secs(basis, cell)?,
         _ => return None,
     };
     let what = name(basis.load);
     let over = if basis.link.is_empty() { what } else { format!("{what} over {}", basis.link) };
     let is_floor = base == "s";
-    Some(Limit { kind, value: base_value / factor, is_floor, over, assumed: basis.assumed })
+    let assumed = assumed.join(", ");
+    Some(Limit { kind, value: base_value / factor, is_floor, over, assumed })
 }
 
 /// What is sent, in words.
@@ -53,17 +55,17 @@ fn name(load: Load) -> String {
         Load::File(family, bytes) => format!("{bytes} bytes by TCP over {family}"),
         Load::Rdma => "RDMA in full packets".to_owned(),
         Load::Write => "one RDMA Write".to_owned(),
-        Load::Bus(bps) => format!("a host bus of {} Gb/s", bps / 1e9),
-        Load::Fibre(metres) => {
-            format!("light through {} km of fibre (index {FIBRE_INDEX}) and back", metres / 1e3)
+        Load::Bus => "eight lanes of PCIe 1.1 before packet headers".to_owned(),
+        Load::Fibre => {
+            format!("light through fibre (index {FIBRE_INDEX}) over the distance and back")
         }
     }
 }
 
 /// The ceiling of a rate in bit/s.
 fn ceiling_bps(basis: Basis) -> Option<(f64, Kind)> {
-    if let Load::Bus(bps) = basis.load {
-        return Some((bps, Kind::Bound));
+    if basis.load == Load::Bus {
+        return Some((PCIE_8_LANES_BPS, Kind::Bound));
     }
     let link: Link = basis.link.parse().ok()?;
     let ceiling = match basis.load {
@@ -79,8 +81,9 @@ fn ceiling_bps(basis: Basis) -> Option<(f64, Kind)> {
 }
 
 /// The floor of a time in seconds.
-fn floor_secs(basis: Basis) -> Option<(f64, Kind)> {
-    if let Load::Fibre(metres) = basis.load {
+fn floor_secs(basis: Basis, cell: &Cell) -> Option<(f64, Kind)> {
+    if basis.load == Load::Fibre {
+        let metres = 1e3 * value("P3", &cell.place, "distance", "")?;
         return Some((2.0 * metres * FIBRE_INDEX / LIGHT_METRES_PER_SEC, Kind::Bound));
     }
     let link: Link = basis.link.parse().ok()?;
@@ -107,3 +110,6 @@ const LIGHT_METRES_PER_SEC: f64 = 299_792_458.0;
 
 /// Group index of silica fibre at 1550 nm (ITU-T G.652 fibre, makers' data sheets).
 const FIBRE_INDEX: f64 = 1.468;
+
+/// PCIe 1.1: 8 lanes of 2.5 Gb/s of which 8b/10b coding leaves 80 % (PCI Express Base Specification 1.1).
+const PCIE_8_LANES_BPS: f64 = 16e9;

@@ -84,3 +84,13 @@ fn a_limit_says_how_firm_it_is_and_what_was_assumed() {
     assert_eq!(limit("P1", cell("P1", "table I", "4X data", "FDR")), None);
     assert_eq!(limit("P1", cell("P1", "section IV", "InfiniBand MTU", "")), None);
 }
+
+#[test]
+fn limits_stand_beside_rates_and_times_only() {
+    let count = |paper: &str, is_table: bool| {
+        let found = cells(paper).iter().filter(|cell| cell.column.is_empty() != is_table);
+        found.filter(|cell| limit(paper, cell).is_some()).count()
+    };
+    assert_eq!(["P1", "P2", "P3", "P4", "P5"].map(|paper| count(paper, true)), [112, 0, 0, 0, 45]);
+    assert_eq!(["P1", "P2", "P3", "P4", "P5"].map(|paper| count(paper, false)), [0, 3, 10, 0, 8]);
+}
