@@ -1,6 +1,6 @@
 //! What the wire under a published figure allows.
 
-use fabricmark_wire::{self as wire, Kind, Layer4, Link, Path, frame};
+use fabricmark_wire::{self as wire, Bus, Family, Kind, Operation, Path, Stack, Switching, frame};
 
 use crate::basis::{Basis, Load, basis};
 use crate::cell::{Cell, value};
@@ -56,26 +56,40 @@ fn name(load: Load) -> String {
         Load::Rdma => "RDMA in full packets".to_owned(),
         Load::Write => "one RDMA Write".to_owned(),
         Load::Bus => "eight lanes of PCIe 1.1 before packet headers".to_owned(),
-        Load::Fibre => {
-            format!("light through fibre (index {FIBRE_INDEX}) over the distance and back")
-        }
+        Load::Fibre => "light through fibre (index 1.468) over the distance and back".to_owned(),
     }
+}
+
+const PLAIN: u8 = 0;
+
+/// What carries the load; `None` for a load that has no packets.
+fn stack(load: Load) -> Option<Stack> {
+    let verbs = |operation| Stack::Rc { operation, immediate: false, family: Family::V4 };
+    Some(match load {
+        Load::Udp(family, _) => Stack::Udp { family },
+        Load::Tcp(family, _) => Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS },
+        Load::Stream(family) | Load::Relay(family) | Load::File(family, _) => {
+            Stack::Tcp { family, option_bytes: PLAIN }
+        }
+        Load::Rdma => verbs(Operation::Send),
+        Load::Write => verbs(Operation::Write),
+        Load::Bus | Load::Fibre => return None,
+    })
 }
 
 /// The ceiling of a rate in bit/s.
 fn ceiling_bps(basis: Basis) -> Option<(f64, Kind)> {
     if basis.load == Load::Bus {
-        return Some((PCIE_8_LANES_BPS, Kind::Bound));
+        let ceiling = Bus::Pcie { generation: 1, lanes: 8 }.goodput().ok()?;
+        return Some((ceiling.goodput_bps.as_f64(), ceiling.kind));
     }
-    let link: Link = basis.link.parse().ok()?;
+    let link = basis.link.parse().ok()?;
+    let stack = stack(basis.load)?;
     let ceiling = match basis.load {
-        Load::Udp(family, payload) => wire::udp_goodput(link, family, payload),
-        Load::Tcp(family, payload) => {
-            wire::tcp_message_goodput(link, family, payload, frame::TCP_TIMESTAMPS)
-        }
-        Load::Stream(family) | Load::Relay(family) => wire::tcp_stream_goodput(link, family, 0),
-        _ => None,
-    }?;
+        Load::Udp(_, payload) | Load::Tcp(_, payload) => wire::goodput(link, stack, payload),
+        _ => wire::stream_goodput(link, stack),
+    }
+    .ok()?;
     let crossings = if matches!(basis.load, Load::Relay(_)) { 2.0 } else { 1.0 };
     Some((ceiling.goodput_bps.as_f64() / crossings, ceiling.kind))
 }
@@ -84,32 +98,16 @@ fn ceiling_bps(basis: Basis) -> Option<(f64, Kind)> {
 fn floor_secs(basis: Basis, cell: &Cell) -> Option<(f64, Kind)> {
     if basis.load == Load::Fibre {
         let metres = 1e3 * value("P3", &cell.place, "distance", "")?;
-        return Some((2.0 * metres * FIBRE_INDEX / LIGHT_METRES_PER_SEC, Kind::Bound));
+        return Some((2.0 * wire::fibre_delay(metres as u64).as_secs_f64(), Kind::Bound));
     }
-    let link: Link = basis.link.parse().ok()?;
-    let one_switch = Path { switches: 1, ..Path::default() };
-    let stamps = Layer4::Tcp { option_bytes: frame::TCP_TIMESTAMPS };
-    let plain = Layer4::Tcp { option_bytes: 0 };
-    let floor = match basis.load {
-        Load::Udp(family, payload) => {
-            wire::one_way_floor(link, family, Layer4::Udp, payload, one_switch)
-        }
-        Load::Tcp(family, payload) => {
-            wire::one_way_floor(link, family, stamps, payload, one_switch)
-        }
-        Load::File(family, bytes) => {
-            wire::one_way_floor(link, family, plain, bytes, Path::default())
-        }
-        _ => None,
-    }?;
+    let link = basis.link.parse().ok()?;
+    let (switches, payload) = match basis.load {
+        Load::Udp(_, payload) | Load::Tcp(_, payload) => (1, payload),
+        Load::File(_, bytes) => (0, bytes),
+        Load::Write => (0, 0),
+        _ => return None,
+    };
+    let path = Path::through(link, switches, Switching::CutThrough);
+    let floor = wire::one_way_floor(&path, stack(basis.load)?, payload).ok()?;
     Some((floor.time_ns.as_f64() / 1e9, floor.kind))
 }
-
-/// Speed of light in vacuum (SI, by definition).
-const LIGHT_METRES_PER_SEC: f64 = 299_792_458.0;
-
-/// Group index of silica fibre at 1550 nm (ITU-T G.652 fibre, makers' data sheets).
-const FIBRE_INDEX: f64 = 1.468;
-
-/// PCIe 1.1: 8 lanes of 2.5 Gb/s of which 8b/10b coding leaves 80 % (PCI Express Base Specification 1.1).
-const PCIE_8_LANES_BPS: f64 = 16e9;

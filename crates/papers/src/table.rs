@@ -98,6 +98,8 @@ pub fn names() -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use fabricmark_wire::Stack;
+
     use super::*;
     use Technology::{IpoibFdr, TenGigabitEthernet};
 
@@ -176,10 +178,11 @@ mod tests {
             for family in [Family::V4, Family::V6] {
                 for payload in table.payloads() {
                     let mbps = table.value(TenGigabitEthernet, family, payload).unwrap();
-                    let ceiling = match table.transport {
-                        "udp" => fabricmark_wire::udp_goodput(link, family, payload),
-                        _ => fabricmark_wire::tcp_message_goodput(link, family, payload, 12),
+                    let stack = match table.transport {
+                        "udp" => Stack::Udp { family },
+                        _ => Stack::Tcp { family, option_bytes: 12 },
                     };
+                    let ceiling = fabricmark_wire::goodput(link, stack, payload);
                     let bps = ceiling.unwrap().goodput_bps.as_f64();
                     assert!(mbps * 1e6 < bps, "{name} {family} {payload}");
                 }

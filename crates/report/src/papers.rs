@@ -304,21 +304,28 @@ fn limit_cells((cell, limit): &Figure) -> [String; 2] {
     }
 }
 
+/// The numbers of the text, under their places.
 fn text_table(figures: &[&Figure]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(STYLE);
-    table.set_header(["place", "", "published", "unit", "limit", ""]);
+    table.set_header(["", "published", "unit", "limit", ""]);
+    let mut place = "";
     for figure in figures {
         let cell = figure.0;
+        if cell.place != place {
+            place = &cell.place;
+            table.add_row([place]);
+        }
         let [limit, near] = limit_cells(figure);
         let near = match &figure.1 {
             Some(limit) if limit.is_floor => format!("{near} × floor"),
             Some(_) => format!("{near} % of ceiling"),
             None => String::new(),
         };
-        table.add_row([&cell.place, &cell.row, &marked(cell), &cell.unit, &limit, &near]);
+        let row = format!("  {}", cell.row);
+        table.add_row([row, marked(cell), cell.unit.clone(), limit, near]);
     }
-    written(&mut table, 2)
+    written(&mut table, 1)
 }
 
 /// The table with its columns aligned: the first `left` ones to the left, others to the right.
