@@ -2,6 +2,7 @@
 //! completions.
 
 pub mod ceiling;
+pub mod lfn;
 
 use std::path::PathBuf;
 

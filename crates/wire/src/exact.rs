@@ -88,11 +88,6 @@ impl Exact {
         Self::new(left.checked_add(right)?, denominator)
     }
 
-    /// One over it; `None` for 0.
-    pub(crate) fn inverse(self) -> Option<Self> {
-        Self::new(self.denominator(), self.numerator())
-    }
-
     /// Twice as much.
     #[must_use]
     pub fn doubled(self) -> Self {

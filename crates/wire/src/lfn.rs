@@ -13,6 +13,7 @@ mod window;
 use fabricmark_units::Nanos;
 
 use crate::exact::{Exact, Inputs, Kind, inputs};
+use crate::path::{FIBRE_INDEX_THOUSANDTHS, LIGHT};
 
 pub use connection::{Acks, Connection, Fit};
 pub use law::{Law, between_losses, law_goodput, tolerated_loss};
@@ -24,15 +25,8 @@ pub const WINDOW_MAX: u64 = 65_535 << WINDOW_SCALE_MAX;
 /// The largest shift of TCP's window (RFC 7323, section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// Speed of light in vacuum in m/s (SI, by definition).
-const LIGHT: u128 = 299_792_458;
-
-/// Index of refraction of standard single-mode fibre: 4.897 µs/km (data sheets of G.652 fibre state
-/// 1.467 to 1.469 at 1,310 to 1,550 nm).
-pub const FIBRE_INDEX: f64 = 1.468;
-
-/// The same in thousandths, exactly.
-const FIBRE_INDEX_THOUSANDTHS: u128 = 1468;
+/// Refractive index of single-mode fibre: light is so much slower in it than in vacuum.
+pub const FIBRE_INDEX: f64 = FIBRE_INDEX_THOUSANDTHS as f64 / 1e3;
 
 /// Distance beyond which a land-speed record counts no further, in metres (rules of Internet2: a
 /// path of 32,372 km was scored as 30,000 km).
@@ -84,7 +78,7 @@ pub fn bdp(rate_bps: Exact, rtt: Nanos) -> Option<Figure> {
         kind: Kind::Bound,
         value: Value::Exact(rate_bps.scaled(rtt.0.into(), BIT_NS)?),
         formula: "rate_bps * rtt_ns / 8e9",
-        inputs: inputs([("rate_bps", rate_bps.to_string().into()), ("rtt_ns", rtt.0.into())]),
+        inputs: inputs([("rate_bps", rate_bps.into()), ("rtt_ns", rtt.0.into())]),
         source: "definition; RFC 7323, section 1.1",
     })
 }
@@ -108,12 +102,12 @@ pub fn window_limit(window_bytes: u64, rtt: Nanos) -> Option<Figure> {
 pub fn longest_rtt(rate_bps: Exact, window_bytes: u64) -> Option<Figure> {
     Some(Figure {
         kind: Kind::Bound,
-        value: Value::Exact(rate_bps.inverse()?.scaled(u128::from(window_bytes) * BIT_NS, 1)?),
+        value: Value::Exact(Exact::new(
+            (u128::from(window_bytes) * BIT_NS).checked_mul(rate_bps.denominator())?,
+            rate_bps.numerator(),
+        )?),
         formula: "8e9 * window_bytes / rate_bps",
-        inputs: inputs([
-            ("rate_bps", rate_bps.to_string().into()),
-            ("window_bytes", window_bytes.into()),
-        ]),
+        inputs: inputs([("rate_bps", rate_bps.into()), ("window_bytes", window_bytes.into())]),
         source: "RFC 7323, section 1.1",
     })
 }

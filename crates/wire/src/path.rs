@@ -62,12 +62,17 @@ pub(crate) fn look_default(ingress: Link) -> u64 {
     }
 }
 
+/// Speed of light in vacuum in m/s (SI, by definition).
+pub(crate) const LIGHT: u128 = 299_792_458;
+
+/// Refractive index of single-mode fibre at 1550 nm in thousandths (data sheets of G.652 fibre state
+/// 1.467 to 1.469).
+pub(crate) const FIBRE_INDEX_THOUSANDTHS: u128 = 1468;
+
 /// How long light takes through `metres` of fibre, rounded down, so that a floor stays a bound: 4.897 us
-/// for a kilometre at a refractive index of 1.468 (single-mode fibre at 1550 nm).
+/// for a kilometre at a refractive index of 1.468.
 pub fn fibre_delay(metres: u64) -> Nanos {
-    /// Speed of light in vacuum in m/s (SI).
-    const LIGHT: u128 = 299_792_458;
-    let ns = u128::from(metres) * 1_468 * 1_000_000 / LIGHT;
+    let ns = u128::from(metres) * FIBRE_INDEX_THOUSANDTHS * 1_000_000 / LIGHT;
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 

@@ -1,197 +1,255 @@
-//! Options of `ceiling`: what a message takes of its links, and what a long path asks of TCP.
+//! Options of `ceiling`: what a message takes of its links.
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fabricmark_units::{BitRate, Bytes, Nanos};
-use fabricmark_wire::{Family, Link, lfn};
+use fabricmark_units::{Bytes, Nanos};
+use fabricmark_wire::{self as wire, Bus, Family, Link, Switch, Switching};
 
-/// What besides messages has a ceiling.
-#[derive(Debug, Subcommand)]
-pub enum Subject {
-    /// What a long fat network asks of a TCP connection: windows, losses, ramp and recovery
-    Lfn(Lfn),
-}
+use super::lfn::{Lfn, Metres, distance};
 
 /// Options of `ceiling`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Ceiling {
-    /// What has a ceiling
+    /// What besides messages has a ceiling
     #[command(subcommand)]
-    pub subject: Subject,
-}
-
-/// Options of `ceiling lfn`.
-#[derive(Args, Debug)]
-pub struct Lfn {
-    /// What the path carries of a stream's bytes, such as 100G
-    #[arg(long, value_name = "RATE", required_unless_present = "link")]
-    pub rate: Option<BitRate>,
-    /// The slowest link instead of a rate, such as ethernet:10G,mtu=9000: its framing costs count
-    #[arg(long, value_name = "LINK", conflicts_with = "rate", value_parser = |text: &str| text.parse::<Link>())]
-    pub link: Option<Link>,
-    /// The round trip [default: that of light in --distance]
-    #[arg(long, value_name = "TIME", required_unless_present = "distance")]
-    pub rtt: Option<Nanos>,
-    /// Length of the path one way, such as 15461 or 15461km
-    #[arg(long, value_name = "KM", value_parser = distance)]
-    pub distance: Option<Metres>,
-    /// Loss events for each segment, such as 1e-6 or 0.01%
-    #[arg(long, value_name = "P", value_parser = loss)]
-    pub loss: Option<f64>,
-    /// How the connection answers losses
-    #[arg(long, value_enum, default_value_t = Law::Cubic)]
-    pub law: Law,
-    /// Payload of a full segment in bytes [default: that of --link, or 1460]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub mss: Option<u16>,
-    /// The largest window [default: TCP's largest, 1073725440 bytes]
-    #[arg(long, value_name = "SIZE", value_parser = window)]
-    pub window: Option<Bytes>,
-    /// Goodput that is wanted, for the loss that it tolerates and the window that it needs [default:
-    /// what path and window allow]
-    #[arg(long, value_name = "RATE")]
-    pub goodput: Option<BitRate>,
-    /// Segments with which slow start begins (10: RFC 6928)
-    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
-    pub initial_window: u16,
-    /// An ACK for each segment or for two; stacks that count bytes grow as if for each
-    #[arg(long, value_enum, default_value_t = Growth::Each)]
-    pub acks: Growth,
-    /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2
-    /// of RFC 9438
-    #[arg(long, value_enum, default_value_t = Fit::Periodic)]
-    pub fit: Fit,
-    /// Retransmission time-out, for PFTK [default: four round trips]
+    pub subject: Option<Subject>,
+    /// A link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G; several stand in the
+    /// order of the path
+    #[arg(long, value_name = "LINK", required = true, value_parser = |text: &str| text.parse::<Link>())]
+    pub link: Vec<Link>,
+    /// A switch between links: sf (store-and-forward) or ct (cut-through), then ,look=BYTES and
+    /// ,delay=TIME; one stands for all; over a single link, each adds a switch and the same link again
+    /// [default: ct]
+    #[arg(long, value_name = "MODE", value_parser = switch)]
+    pub switch: Vec<Switch>,
+    /// Time of light over the whole path, one way
     #[arg(long, value_name = "TIME")]
-    pub timeout: Option<Nanos>,
-    /// IP version on --link
-    #[arg(long, value_name = "4|6", default_value = "4", conflicts_with = "rate", value_parser = family)]
-    pub family: Family,
-    /// Each segment on --link carries time stamps
-    #[arg(long, conflicts_with = "rate")]
+    pub propagation: Option<Nanos>,
+    /// Length of fibre in the whole path instead, such as 35 or 100m
+    #[arg(long, value_name = "KM", value_parser = distance, conflicts_with = "propagation")]
+    pub distance: Option<Metres>,
+    /// What carries the payload
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    pub transport: Transport,
+    /// What a message of rc does
+    #[arg(long, value_enum, default_value_t = Operation::Send)]
+    pub operation: Operation,
+    /// Messages of rc or ud carry 4 bytes of immediate data
+    #[arg(long)]
+    pub immediate: bool,
+    /// IP version; 4,6 shows both
+    #[arg(long, value_name = "4|6", default_value = "4", value_delimiter = ',', value_parser = family)]
+    pub family: Vec<Family>,
+    /// Bytes of a message: a size, a range such as 4..32768 (its powers of two), or several by commas;
+    /// without, the ceiling of a stream
+    #[arg(long, value_name = "BYTES", value_parser = payloads)]
+    pub payload: Option<Payloads>,
+    /// Each write of TCP leaves in segments of its own: the conditional figure instead of the stream's
+    #[arg(long, requires = "payload")]
+    pub per_write: bool,
+    /// Each segment of TCP carries time stamps
+    #[arg(long)]
     pub timestamps: bool,
+    /// ACKs of two opposing streams or flows of messages, or of one where --half-duplex: they travel with
+    /// payload or cost nothing, one answers two, or one each
+    #[arg(long, value_enum, default_value_t = Acks::None)]
+    pub acks: Acks,
+    /// Both directions share the medium, so that ACKs take of the payload's time
+    #[arg(long)]
+    pub half_duplex: bool,
+    /// A bus between memory and adapter, such as pci-x:133 or pcie:3x8: its raw rate is one more limit
+    #[arg(long, value_name = "BUS", value_parser = |text: &str| text.parse::<Bus>())]
+    pub bus: Option<Bus>,
+    /// Messages of rc that await their ACK, or reads their answer, at once
+    #[arg(long, value_name = "N", requires = "payload", value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight: Option<u32>,
+    /// Round trip of --in-flight [default: the floor of the path]
+    #[arg(long, value_name = "TIME", requires = "in_flight")]
+    pub rtt: Option<Nanos>,
+    /// Draw goodput by payload into this file [default: a name after transport and link]
+    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, requires = "payload")]
+    pub plot: Option<Option<PathBuf>>,
     /// Print figures as JSON instead of text
     #[arg(long)]
     pub json: bool,
 }
 
+/// What besides messages has a ceiling.
+#[derive(Debug, Subcommand)]
+pub enum Subject {
+    /// What a long fat network asks of a TCP connection: windows, losses, ramp and recovery
+    Lfn(Box<Lfn>),
+}
+
+/// Transports that have a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// Datagrams over IP
+    Udp,
+    /// A stream over IP
+    Tcp,
+    /// Verbs, reliable connection
+    Rc,
+    /// Verbs, unreliable datagrams
+    Ud,
+}
+
+impl Transport {
+    /// The transport as it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Rc => "rc",
+            Self::Ud => "ud",
+        }
+    }
+}
+
+/// Operations of a reliable connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Operation {
+    /// Into a buffer that the receiver posted
+    Send,
+    /// Into the receiver's memory
+    Write,
+    /// Out of the other end's memory
+    Read,
+}
+
+impl From<Operation> for wire::Operation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Send => Self::Send,
+            Operation::Write => Self::Write,
+            Operation::Read => Self::Read,
+        }
+    }
+}
+
+/// How often a receiver sends an ACK of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Acks {
+    /// Never, or as good as never
+    None,
+    /// For every other segment or message
+    Delayed,
+    /// For each segment or message
+    Each,
+}
+
+impl From<Acks> for wire::Acks {
+    fn from(acks: Acks) -> Self {
+        match acks {
+            Acks::None => Self::Free,
+            Acks::Delayed => Self::EveryOther,
+            Acks::Each => Self::Each,
+        }
+    }
+}
+
+/// Sizes of messages in bytes, in the order in which they were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payloads(pub Vec<u64>);
+
 /// An IP version.
-fn family(text: &str) -> Result<Family, String> {
+pub(super) fn family(text: &str) -> Result<Family, String> {
     let version = text.parse::<u8>().ok().and_then(|version| Family::try_from(version).ok());
     version.ok_or_else(|| "write 4 or 6".to_owned())
 }
 
-/// A length in metres.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metres(pub u64);
-
-/// Laws of congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Law {
-    /// The square-root law of Mathis et al.
-    Reno,
-    /// Padhye et al., approximate model
-    PftkShort,
-    /// Padhye et al., full model
-    Pftk,
-    /// RFC 5348
-    Tfrc,
-    /// RFC 9438
-    Cubic,
-    /// RFC 3649
-    #[value(name = "highspeed")]
-    HighSpeed,
-}
-
-impl From<Law> for lfn::Law {
-    fn from(law: Law) -> Self {
-        match law {
-            Law::Reno => Self::Reno,
-            Law::PftkShort => Self::PftkShort,
-            Law::Pftk => Self::Pftk,
-            Law::Tfrc => Self::Tfrc,
-            Law::Cubic => Self::Cubic,
-            Law::HighSpeed => Self::HighSpeed,
-        }
-    }
-}
-
-/// How many segments an ACK answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Growth {
-    /// One
-    Each,
-    /// Two
-    Delayed,
-}
-
-impl From<Growth> for lfn::Acks {
-    fn from(growth: Growth) -> Self {
-        match growth {
-            Growth::Each => Self::Each,
-            Growth::Delayed => Self::Delayed,
-        }
-    }
-}
-
-/// Constants of the square-root law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Fit {
-    /// Losses at equal distances
-    Periodic,
-    /// Random losses, as measured by Mathis et al.
-    Random,
-    /// The 1.2 of RFC 3649 and of the tables of RFC 9438
-    Rounded,
-}
-
-impl From<Fit> for lfn::Fit {
-    fn from(fit: Fit) -> Self {
-        match fit {
-            Fit::Periodic => Self::Periodic,
-            Fit::Random => Self::Random,
-            Fit::Rounded => Self::Rounded,
-        }
-    }
-}
-
-/// Longest distance that is taken: light needs more than three years for it.
-const KM_MAX: f64 = 1e13;
-
-/// A distance in kilometres, or in metres where it says so.
-pub(super) fn distance(text: &str) -> Result<Metres, String> {
-    let (number, metres) = match text.strip_suffix("km") {
-        Some(number) => (number, 1e3),
-        None => text.strip_suffix('m').map_or((text, 1e3), |number| (number, 1.0)),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(number) if number > 0.0 && number * metres <= KM_MAX * 1e3 => {
-            Ok(Metres((number * metres).round() as u64))
-        }
-        _ => Err("use a distance such as 15461, 15461km or 100m".to_owned()),
-    }
-}
-
-/// A probability strictly between 0 and 1, or 0 for none.
-fn loss(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    match number {
-        Ok(loss) if (0.0..1.0).contains(&loss) => Ok(loss),
-        _ => Err("use a share from 0 to below 1, such as 1e-6 or 0.01%".to_owned()),
-    }
-}
-
-/// A window that TCP can offer.
-fn window(text: &str) -> Result<Bytes, String> {
-    match text.parse() {
-        Ok(Bytes(1..=lfn::WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),
-        Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
-        Ok(_) => Err(format!(
-            "TCP's window has 16 bits and a shift of at most 14: {} bytes (RFC 7323)",
-            lfn::WINDOW_MAX
-        )),
+/// `1473`, `64KiB`, `4..32768`, `64,1473`.
+fn payloads(text: &str) -> Result<Payloads, String> {
+    let size = |text: &str| match text.trim().parse() {
+        Ok(Bytes(bytes)) => Ok(bytes),
         Err(error) => Err(format!("{error}")),
+    };
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            None => found.push(size(part)?),
+            Some((first, last)) => {
+                let range = size(first)?..=size(last)?;
+                let powers = (0..u64::BITS).map(|power| 1 << power);
+                let before = found.len();
+                found.extend(powers.filter(|bytes| range.contains(bytes)));
+                if found.len() == before {
+                    return Err(format!("`{part}` holds no power of two"));
+                }
+            }
+        }
+    }
+    Ok(Payloads(found))
+}
+
+/// `sf`, `ct`, `ct,look=64,delay=300ns`.
+fn switch(text: &str) -> Result<Switch, String> {
+    let mut parts = text.split(',');
+    let mode = match parts.next() {
+        Some("sf") => Switching::StoreAndForward,
+        Some("ct") => Switching::CutThrough,
+        _ => return Err("write sf or ct, then ,look=BYTES and ,delay=TIME".to_owned()),
+    };
+    let mut switch = Switch { mode, ..Switch::default() };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("look", _)) if mode == Switching::StoreAndForward => {
+                return Err("sf looks at whole packets: look=BYTES belongs to ct".to_owned());
+            }
+            Some(("look", bytes)) => {
+                let bytes: Bytes = bytes.parse().map_err(|error| format!("{error}"))?;
+                switch.look_bytes = Some(bytes.0);
+            }
+            Some(("delay", time)) => {
+                switch.delay_ns = time.parse().map_err(|error| format!("{error}"))?;
+            }
+            _ => {
+                return Err(format!(
+                    "`{part}` is not a setting of a switch: look=BYTES, delay=TIME"
+                ));
+            }
+        }
+    }
+    Ok(switch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_sizes_ranges_of_powers_of_two_and_lists() {
+        for (text, expected) in [
+            ("1473", vec![1473]),
+            ("64KiB", vec![65_536]),
+            ("4..32", vec![4, 8, 16, 32]),
+            ("3..17", vec![4, 8, 16]),
+            ("64,1473,1..2", vec![64, 1473, 1, 2]),
+        ] {
+            assert_eq!(payloads(text), Ok(Payloads(expected)), "{text}");
+        }
+        for text in ["", "x", "9..15", "32..4", "4..", "1,,2"] {
+            assert!(payloads(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_a_mode_with_what_it_looks_at_and_how_long_it_takes() {
+        let cut = Switch::default();
+        for (text, expected) in [
+            ("ct", cut),
+            ("sf", Switch { mode: Switching::StoreAndForward, ..cut }),
+            (
+                "ct,look=64,delay=300ns",
+                Switch { look_bytes: Some(64), delay_ns: Nanos(300), ..cut },
+            ),
+        ] {
+            assert_eq!(switch(text), Ok(expected), "{text}");
+        }
+        for text in ["", "hub", "sf,look=14", "ct,look", "ct,delay=3", "ct,colour=red"] {
+            assert!(switch(text).is_err(), "{text}");
+        }
     }
 }

@@ -20,8 +20,8 @@ const TITLE_LINE: f64 = 26.0;
 const LEGEND_LINE: f64 = 28.0;
 /// Width of a letter on a narrow screen, where letters are largest.
 const LETTER: f64 = 9.2;
-/// Letters that fit one line of a title.
-const TITLE_LETTERS: usize = 56;
+/// Letters that fit one line of a title, also on a narrow screen and in a wide font.
+const TITLE_LETTERS: usize = 46;
 
 /// The area in which values are drawn.
 pub(super) struct Frame {

@@ -86,7 +86,7 @@ pub fn reno_recovery(
         value: Value::Exact(window_bytes.scaled(rounds_ns, 2 * u128::from(mss_bytes))?),
         formula: "window_bytes / mss_bytes / 2 * segments_per_ack * rtt_ns",
         inputs: inputs([
-            ("window_bytes", window_bytes.to_string().into()),
+            ("window_bytes", window_bytes.into()),
             ("mss_bytes", mss_bytes.into()),
             ("segments_per_ack", u64::from(acks.segments()).into()),
             ("rtt_ns", rtt.0.into()),
@@ -105,10 +105,7 @@ pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64) -> Option<Figure> {
         kind: Kind::Estimate,
         value: Value::Rounded(1e9 * (segments * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt()),
         formula: "1e9 * cbrt(window_bytes / mss_bytes * 0.3 / 0.4)",
-        inputs: inputs([
-            ("window_bytes", window_bytes.to_string().into()),
-            ("mss_bytes", mss_bytes.into()),
-        ]),
+        inputs: inputs([("window_bytes", window_bytes.into()), ("mss_bytes", mss_bytes.into())]),
         source: "RFC 9438, section 4.2",
     })
 }

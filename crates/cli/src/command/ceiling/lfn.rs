@@ -1,35 +1,23 @@
 //! `fabricmark ceiling lfn`: what a long fat network asks of a TCP connection.
 
+mod path;
 mod print;
 
 use fabricmark_units::Nanos;
+use fabricmark_wire::Exact;
 use fabricmark_wire::lfn::{
-    self, Connection, FIBRE_INDEX, Figure, Ramp, Value, WINDOW_MAX, bdp, between_losses,
-    cubic_recovery, fibre_rtt, land_speed, law_goodput, least, longest_rtt, reno_recovery,
-    slow_start, tolerated_loss, window_limit,
+    self, Connection, Figure, Ramp, Value, WINDOW_MAX, bdp, between_losses, cubic_recovery,
+    fibre_rtt, land_speed, law_goodput, least, longest_rtt, reno_recovery, slow_start,
+    tolerated_loss, window_limit,
 };
-use fabricmark_wire::{Exact, Input, Kind};
 
-use super::link::stream_of;
-use super::number::{bytes, mbps, time};
+use path::Path;
+
+use super::number::{bytes, mbps};
 use crate::exit::{Code, Failure};
-use crate::options::ceiling::Lfn;
+use crate::options::lfn::Lfn;
 
 pub use print::{as_json, as_text};
-
-/// Payload of a segment where nobody says: Ethernet's 1,500 bytes less 20 of IPv4 and 20 of TCP.
-const MSS: u64 = 1460;
-
-/// What the path allows, whatever the connection does.
-struct Path {
-    what: String,
-    /// Bits of all kinds per second.
-    rate_bps: Exact,
-    /// Bits of the stream per second.
-    stream: Figure,
-    mss_bytes: u64,
-    rtt: Nanos,
-}
 
 /// All answers about one path.
 pub struct Answer {
@@ -61,45 +49,6 @@ fn wrong(message: impl Into<String>) -> Failure {
 /// What only absurd numbers bring about.
 fn too_large() -> Failure {
     wrong("these numbers are too large to reckon with")
-}
-
-impl Path {
-    fn of(options: &Lfn) -> Result<Self, Failure> {
-        let light_ns = options.distance.map_or(0.0, |metres| fibre_rtt(metres.0).value.as_f64());
-        let rtt = options.rtt.unwrap_or(Nanos(light_ns.ceil() as u64));
-        if rtt.0 == 0 {
-            return Err(wrong("a round trip of 0 limits nothing: give --rtt above 0"));
-        }
-        if (rtt.0 as f64) < light_ns / FIBRE_INDEX {
-            return Err(wrong(format!(
-                "light itself takes {} there and back over this distance: give a longer --rtt",
-                time(light_ns / FIBRE_INDEX)
-            )));
-        }
-        if let Some(link) = options.link {
-            let (rate_bps, stream, mss_bytes) =
-                stream_of(link, options.family, options.timestamps, options.mss)?;
-            return Ok(Self {
-                what: format!("stream over {link}"),
-                rate_bps,
-                stream,
-                mss_bytes,
-                rtt,
-            });
-        }
-        let rate = options.rate.unwrap_or_default();
-        let rate_bps = Exact::new(rate.0.into(), 1).filter(|_| rate.0 > 0);
-        let rate_bps = rate_bps.ok_or_else(|| wrong("a rate of 0 carries nothing"))?;
-        let stream = Figure {
-            kind: Kind::Bound,
-            value: Value::Exact(rate_bps),
-            formula: "rate_bps",
-            inputs: [("rate_bps".to_owned(), Input::Number(rate.0))].into(),
-            source: "--rate",
-        };
-        let mss_bytes = options.mss.map_or(MSS, u64::from);
-        Ok(Self { what: format!("rate of {rate}"), rate_bps, stream, mss_bytes, rtt })
-    }
 }
 
 impl Answer {

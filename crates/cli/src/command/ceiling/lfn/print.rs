@@ -42,8 +42,13 @@ pub fn as_text(answer: &Answer) -> String {
             ],
         })
         .collect();
+    let headers: String = path.sources.iter().map(|source| format!("  {source}\n")).collect();
+    let headers = match headers.as_str() {
+        "" => headers,
+        _ => format!("\nheaders of the link\n{headers}"),
+    };
     format!(
-        "goodput {verb}: {}, {}, limited by {limiting}\nround trip {}, segments of {}\n\n{}\n{}\n{}",
+        "goodput {verb}: {}, {}, limited by {limiting}\nround trip {}, segments of {}\n\n{}\n{}\n{}{headers}",
         mbps(goodput.value.as_f64()),
         kind(goodput.kind),
         time(path.rtt.0 as f64),
@@ -196,8 +201,8 @@ fn sources(answer: &Answer) -> BTreeSet<&'static str> {
         &answer.reno_recovery,
         &answer.cubic_recovery,
     ];
-    let all = limits.chain(others).chain(tolerated).chain(distance);
-    all.map(|figure| figure.source).collect()
+    let all = limits.chain(others).chain(tolerated).chain(distance).map(|figure| figure.source);
+    all.chain(answer.path.sources.iter().copied()).collect()
 }
 
 fn exact(figure: &Figure) -> Option<String> {

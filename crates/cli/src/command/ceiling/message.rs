@@ -1,0 +1,255 @@
+//! Ceilings and floors of messages over a path: one row for each IP version and payload.
+
+mod asked;
+mod print;
+
+use fabricmark_units::Nanos;
+use fabricmark_wire::{
+    self as wire, Bus, Ceiling, Exact, Family, Floor, Hop, Impossible, InFlight, Input, Link, Path,
+    Stack, one_way_floor, path_goodput, path_stream_goodput, rtt_floor, shared_goodput,
+    shared_stream_goodput,
+};
+
+use self::asked::{path, stack, what};
+use crate::exit::{Code, Failure};
+use crate::options::ceiling::{self as options, Acks, Transport};
+
+pub use print::{as_json, as_text, chart, default_name};
+
+/// All figures that were asked for.
+pub struct Answer {
+    path: Path,
+    transport: Transport,
+    /// The transport with what changes its packets: `rc write, immediate data`.
+    what: String,
+    /// Whether any link carries IP: native InfiniBand and RoCEv1 do not.
+    has_ip: bool,
+    rows: Vec<Row>,
+    /// Clauses on which the figures rest.
+    sources: Vec<&'static str>,
+    /// What is assumed besides, a sentence each.
+    notes: Vec<String>,
+}
+
+/// What one payload, or a stream, takes of the path.
+struct Row {
+    family: Family,
+    /// Nothing for a stream.
+    payload: Option<u64>,
+    /// Packets of a message; nothing for a stream.
+    packets: Option<u64>,
+    /// Bytes on the tightest link of a message, or of a stream's packet.
+    wire_bytes: u64,
+    /// The least of all ceilings.
+    ceiling: Ceiling,
+    /// Which one that is.
+    limit: String,
+    /// Goodput as a share of the tightest link's rate.
+    share: f64,
+    /// The least time one way; nothing for a stream.
+    floor: Option<Floor>,
+}
+
+impl From<Impossible> for Failure {
+    fn from(error: Impossible) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+}
+
+impl Answer {
+    /// Everything that the options ask for.
+    pub fn of(options: &options::Ceiling) -> Result<Self, Failure> {
+        let path = path(options)?;
+        let payloads: Vec<Option<u64>> = match &options.payload {
+            Some(payloads) => payloads.0.iter().copied().map(Some).collect(),
+            None => vec![None],
+        };
+        let mut rows = Vec::new();
+        let mut sources = Vec::new();
+        let is_verbs_alone = |hop: &Hop| matches!(hop.link, Link::Ib(_) | Link::RoceV1 { .. });
+        let has_ip = !path.hops.iter().all(is_verbs_alone);
+        let families = if has_ip { options.family.as_slice() } else { &options.family[..1] };
+        for &family in families {
+            let stack = stack(options, family)?;
+            for hop in &path.hops {
+                for source in wire::sources(hop.link, stack) {
+                    if !sources.contains(&source) {
+                        sources.push(source);
+                    }
+                }
+            }
+            for &payload in &payloads {
+                rows.push(Row::of(options, &path, stack, payload)?);
+            }
+        }
+        sources.extend(further_sources(options));
+        let mut notes = assumptions(options);
+        for note in rows.iter().filter_map(|row| row.floor.as_ref()).flat_map(|floor| &floor.notes)
+        {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        let (transport, what) = (options.transport, what(options));
+        Ok(Self { path, transport, what, has_ip, rows, sources, notes })
+    }
+
+    /// Whether there is more than one point on the way from payload to goodput.
+    pub fn has_several_payloads(&self) -> bool {
+        self.rows.iter().any(|row| row.payload != self.rows[0].payload)
+    }
+}
+
+impl Row {
+    fn of(
+        options: &options::Ceiling,
+        path: &Path,
+        stack: Stack,
+        payload: Option<u64>,
+    ) -> Result<Self, Failure> {
+        let is_stream = options.transport == Transport::Tcp && !options.per_write;
+        let message = payload.filter(|_| !is_stream);
+        let of_path = of_path(options, path, stack, message)?;
+        let number = |name: &str| match of_path.inputs.get(name) {
+            Some(&Input::Number(number)) => Some(number),
+            _ => None,
+        };
+        let wire_bytes = number("wire_bytes").unwrap_or_default();
+        let packets = message.and_then(|_| number("packets"));
+        let tightest = match of_path.inputs.get("link") {
+            Some(Input::Text(link)) => link.clone(),
+            _ => path.to_string(),
+        };
+        let rate = tightest.parse::<Link>().ok().and_then(Link::rate_bps);
+        let mut limits = vec![(tightest, of_path)];
+        if let Some(bus) = options.bus {
+            limits.push((format!("bus {bus}"), bus.goodput()?));
+        }
+        if let (Some(count), Some(bytes)) = (options.in_flight, payload) {
+            limits.extend(in_flight(options, path, stack, count.into(), bytes)?);
+        }
+        // The first of equals: the link itself.
+        let least = limits
+            .into_iter()
+            .reduce(|least, new| if new.1.goodput_bps < least.1.goodput_bps { new } else { least });
+        let (limit, ceiling) = least.ok_or(Impossible::EmptyPath)?;
+        let floor = payload.map(|payload| one_way_floor(path, stack, payload)).transpose()?;
+        Ok(Self {
+            family: stack.family(),
+            payload,
+            packets,
+            wire_bytes,
+            share: rate.map_or(0.0, |rate| ceiling.goodput_bps.as_f64() / rate.as_f64()),
+            ceiling,
+            limit,
+            floor,
+        })
+    }
+}
+
+/// The ceiling of the links, by messages or as a stream, with ACKs where they cost something.
+fn of_path(
+    options: &options::Ceiling,
+    path: &Path,
+    stack: Stack,
+    message: Option<u64>,
+) -> Result<Ceiling, Failure> {
+    if options.acks == Acks::None {
+        return Ok(match message {
+            Some(payload) => path_goodput(path, stack, payload)?,
+            None => path_stream_goodput(path, stack)?,
+        });
+    }
+    let [hop] = path.hops.as_slice() else {
+        let message = "--acks is reckoned over one link: leave the others out";
+        return Err(Failure::new(Code::Input, message));
+    };
+    if options.per_write {
+        let message = "--acks of single writes have no model: leave --per-write out";
+        return Err(Failure::new(Code::Input, message));
+    }
+    Ok(match message {
+        Some(payload) => shared_goodput(hop.link, stack, payload, options.acks.into())?,
+        None => shared_stream_goodput(hop.link, stack, options.acks.into())?,
+    })
+}
+
+/// What so many messages at once allow, and the numbers of their packets.
+fn in_flight(
+    options: &options::Ceiling,
+    path: &Path,
+    stack: Stack,
+    count: u64,
+    bytes: u64,
+) -> Result<Vec<(String, Ceiling)>, Failure> {
+    let Stack::Rc { operation, family, .. } = stack else {
+        let message = "--in-flight counts messages of --transport rc; for tcp ask `ceiling lfn`";
+        return Err(Failure::new(Code::Input, message));
+    };
+    let is_read = operation == wire::Operation::Read;
+    let rtt = match options.rtt {
+        Some(rtt) => rtt,
+        // Of a send and an empty one back, neither longer than what really travels: a write has a
+        // header more, and so has an ACK.
+        None if !is_read => {
+            let send = Stack::Rc { operation: wire::Operation::Send, immediate: false, family };
+            whole(rtt_floor(path, send, bytes, 0)?.time_ns)
+        }
+        None => whole(rtt_floor(path, stack, 0, bytes)?.time_ns),
+    };
+    let what = if is_read {
+        InFlight::Reads { outstanding: count, bytes }
+    } else {
+        InFlight::Messages { count, bytes }
+    };
+    let mut limits = vec![(format!("{count} in flight"), what.goodput(rtt)?)];
+    if let Some(path_mtu) = path.hops.iter().filter_map(|hop| hop.link.path_mtu()).min() {
+        let numbers = InFlight::SequenceNumbers { path_mtu }.goodput(rtt)?;
+        limits.push(("sequence numbers".to_owned(), numbers));
+    }
+    Ok(limits)
+}
+
+/// A least time in whole nanoseconds, rounded down so that it stays one.
+fn whole(time_ns: Exact) -> Nanos {
+    Nanos((time_ns.numerator() / time_ns.denominator()) as u64)
+}
+
+/// Where limits besides the links come from.
+fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
+    let bus = options.bus.map(|bus| match bus {
+        Bus::PciX133 => "PCI-X Addendum 1.0 (64 bits, 133 MHz)",
+        Bus::Pcie { .. } => "PCI Express Base Specification 1.1 to 5.0 (rates and coding of lanes)",
+    });
+    let in_flight = options.in_flight.map(|_| "IBTA vol. 1, 9.7.1 (24-bit sequence numbers)");
+    let is_delayed = options.acks == Acks::Delayed && options.transport == Transport::Tcp;
+    let delayed = is_delayed.then_some("RFC 9293 section 3.8.6.3 (delayed ACKs)");
+    [bus, in_flight, delayed].into_iter().flatten().collect()
+}
+
+/// What a reader has to know of the figures beside their kinds.
+fn assumptions(options: &options::Ceiling) -> Vec<String> {
+    let mut notes = Vec::new();
+    match options.transport {
+        Transport::Udp => {
+            notes.push("fragments are as full as they can be, as every known stack cuts them");
+        }
+        Transport::Tcp if options.per_write => {
+            notes.push("a stack that merges writes beats this: only the stream is a bound");
+        }
+        Transport::Tcp if options.timestamps => {
+            notes.push("holds where every segment carries time stamps");
+        }
+        _ => {}
+    }
+    notes.push(match (options.half_duplex, options.acks) {
+        (false, Acks::None) => "full duplex, one way",
+        (false, _) => "full duplex, each direction of two alike",
+        (true, Acks::None) => "half duplex, one way, ACKs left out",
+        (true, _) => "half duplex, one way",
+    });
+    if options.payload.is_some() {
+        notes.push("no time of hosts is in the least time");
+    }
+    notes.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,178 @@
+//! Options of `ceiling lfn`: what a long path asks of TCP.
+
+use clap::{Args, ValueEnum};
+use fabricmark_units::{BitRate, Bytes, Nanos};
+use fabricmark_wire::{Family, Link, lfn};
+
+use super::ceiling::family;
+
+/// Options of `ceiling lfn`.
+#[derive(Args, Debug)]
+pub struct Lfn {
+    /// What the path carries of a stream's bytes, such as 100G
+    #[arg(long, value_name = "RATE", required_unless_present = "link")]
+    pub rate: Option<BitRate>,
+    /// The slowest link instead of a rate, such as ethernet:10G,mtu=9000: its framing costs count
+    #[arg(long, value_name = "LINK", conflicts_with = "rate", value_parser = |text: &str| text.parse::<Link>())]
+    pub link: Option<Link>,
+    /// The round trip [default: that of light in --distance]
+    #[arg(long, value_name = "TIME", required_unless_present = "distance")]
+    pub rtt: Option<Nanos>,
+    /// Length of the path one way, such as 15461 or 15461km
+    #[arg(long, value_name = "KM", value_parser = distance)]
+    pub distance: Option<Metres>,
+    /// Loss events for each segment, such as 1e-6 or 0.01%
+    #[arg(long, value_name = "P", value_parser = loss)]
+    pub loss: Option<f64>,
+    /// How the connection answers losses
+    #[arg(long, value_enum, default_value_t = Law::Cubic)]
+    pub law: Law,
+    /// Payload of a full segment in bytes [default: that of --link, or 1460]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub mss: Option<u16>,
+    /// The largest window [default: TCP's largest, 1073725440 bytes]
+    #[arg(long, value_name = "SIZE", value_parser = window)]
+    pub window: Option<Bytes>,
+    /// Goodput that is wanted, for the loss that it tolerates and the window that it needs [default:
+    /// what path and window allow]
+    #[arg(long, value_name = "RATE")]
+    pub goodput: Option<BitRate>,
+    /// Segments with which slow start begins (10: RFC 6928)
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
+    pub initial_window: u16,
+    /// An ACK for each segment or for two; stacks that count bytes grow as if for each
+    #[arg(long, value_enum, default_value_t = Growth::Each)]
+    pub acks: Growth,
+    /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2
+    /// of RFC 9438
+    #[arg(long, value_enum, default_value_t = Fit::Periodic)]
+    pub fit: Fit,
+    /// Retransmission time-out, for PFTK [default: four round trips]
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Nanos>,
+    /// IP version on --link
+    #[arg(long, value_name = "4|6", default_value = "4", conflicts_with = "rate", value_parser = family)]
+    pub family: Family,
+    /// Each segment on --link carries time stamps
+    #[arg(long, conflicts_with = "rate")]
+    pub timestamps: bool,
+    /// Print figures as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A length in metres.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metres(pub u64);
+
+/// Laws of congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Law {
+    /// The square-root law of Mathis et al.
+    Reno,
+    /// Padhye et al., approximate model
+    PftkShort,
+    /// Padhye et al., full model
+    Pftk,
+    /// RFC 5348
+    Tfrc,
+    /// RFC 9438
+    Cubic,
+    /// RFC 3649
+    #[value(name = "highspeed")]
+    HighSpeed,
+}
+
+impl From<Law> for lfn::Law {
+    fn from(law: Law) -> Self {
+        match law {
+            Law::Reno => Self::Reno,
+            Law::PftkShort => Self::PftkShort,
+            Law::Pftk => Self::Pftk,
+            Law::Tfrc => Self::Tfrc,
+            Law::Cubic => Self::Cubic,
+            Law::HighSpeed => Self::HighSpeed,
+        }
+    }
+}
+
+/// How many segments an ACK answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Growth {
+    /// One
+    Each,
+    /// Two
+    Delayed,
+}
+
+impl From<Growth> for lfn::Acks {
+    fn from(growth: Growth) -> Self {
+        match growth {
+            Growth::Each => Self::Each,
+            Growth::Delayed => Self::Delayed,
+        }
+    }
+}
+
+/// Constants of the square-root law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fit {
+    /// Losses at equal distances
+    Periodic,
+    /// Random losses, as measured by Mathis et al.
+    Random,
+    /// The 1.2 of RFC 3649 and of the tables of RFC 9438
+    Rounded,
+}
+
+impl From<Fit> for lfn::Fit {
+    fn from(fit: Fit) -> Self {
+        match fit {
+            Fit::Periodic => Self::Periodic,
+            Fit::Random => Self::Random,
+            Fit::Rounded => Self::Rounded,
+        }
+    }
+}
+
+/// Longest distance that is taken: light needs more than three years for it.
+const KM_MAX: f64 = 1e13;
+
+/// A distance in kilometres, or in metres where it says so.
+pub(super) fn distance(text: &str) -> Result<Metres, String> {
+    let (number, metres) = match text.strip_suffix("km") {
+        Some(number) => (number, 1e3),
+        None => text.strip_suffix('m').map_or((text, 1e3), |number| (number, 1.0)),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number * metres <= KM_MAX * 1e3 => {
+            Ok(Metres((number * metres).round() as u64))
+        }
+        _ => Err("use a distance such as 15461, 15461km or 100m".to_owned()),
+    }
+}
+
+/// A probability strictly between 0 and 1, or 0 for none.
+fn loss(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match number {
+        Ok(loss) if (0.0..1.0).contains(&loss) => Ok(loss),
+        _ => Err("use a share from 0 to below 1, such as 1e-6 or 0.01%".to_owned()),
+    }
+}
+
+/// A window that TCP can offer.
+fn window(text: &str) -> Result<Bytes, String> {
+    match text.parse() {
+        Ok(Bytes(1..=lfn::WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),
+        Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
+        Ok(_) => Err(format!(
+            "TCP's window has 16 bits and a shift of at most 14: {} bytes (RFC 7323)",
+            lfn::WINDOW_MAX
+        )),
+        Err(error) => Err(format!("{error}")),
+    }
+}
