@@ -9,11 +9,14 @@
 //!
 //! P1's latency is half a round trip, averaged over many exchanges, not a one-way delay.
 //!
-//! Deliberately not here: numbers that are names (versions, models, sections, references), what can
-//! only be read off a figure, and judgements on what the papers claim.
+//! What the papers claim is in [`claims`], as predicates over these numbers or over those of new runs.
+//!
+//! Deliberately not here: numbers that are names (versions, models, sections, references), and what can
+//! only be read off a figure.
 
 mod basis;
 mod cell;
+pub mod claims;
 mod doubt;
 mod limit;
 mod number;

@@ -9,6 +9,7 @@
 mod answer;
 mod cell;
 mod chart;
+mod claims;
 mod compare;
 mod export;
 mod facts;
@@ -31,6 +32,7 @@ use fabricmark_plan::Plan;
 use fabricmark_record::{Instrument, Record};
 
 pub use chart::{ChartFile, Curve, charts, goodput_chart};
+pub use claims::{ClaimsView, NoSuchPaper};
 pub use compare::{ComparedPoint, ComparisonReport, GateResult, compare};
 pub use export::{csv, json_lines};
 pub use grid::{Side, grid};

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture may end its test")]
 
+mod claims;
 mod compare;
 mod fabricated;
 mod page;

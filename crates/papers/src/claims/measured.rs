@@ -1,0 +1,161 @@
+//! An experiment's means as figures that claims are judged on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricmark_plan::{Direction, Factor, Figure, Pattern, Point, Transport};
+use fabricmark_record::{Limits, Outcome, Provenance, Record};
+use fabricmark_stats::StopRule;
+use fabricmark_wire::Kind;
+
+use super::figures::{Column, Figures, Load, Origin, Quantity, Set};
+use super::limit::Limit;
+use super::value::Value;
+
+/// Factors that are no part of a network's name: they name the column or its rows.
+const OF_THE_COLUMN: [Factor; 4] =
+    [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload];
+
+impl Figures {
+    /// The means of `records` with their intervals by `rule`: goodput of streams one way, and half
+    /// round trips of ping-pong, over TCP and UDP.
+    ///
+    /// Runs that do not count are left out. Where points differ in more than IP version and payload,
+    /// the levels of what differs are part of the network's name, so that no two share a column.
+    pub fn measured(records: &[Record], rule: &StopRule) -> Self {
+        let counts = |r: &&Record| !r.place.warm_up && r.outcome == Outcome::Completed;
+        let records: Vec<&Record> = records.iter().filter(counts).collect();
+        let varying = varying(&records);
+        let mut columns: Vec<Column> = Vec::new();
+        let mut runs: BTreeMap<(usize, u64), Vec<&Record>> = BTreeMap::new();
+        for record in records {
+            let Some(column) = column(record, &varying) else { continue };
+            let place = columns.iter().position(|known| is_same(known, &column));
+            let place = place.unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            });
+            runs.entry((place, record.point.payload.0)).or_default().push(record);
+        }
+        for ((place, payload), runs) in runs {
+            let column = &mut columns[place];
+            let Some(cell) = cell(column.quantity, &runs, rule) else { continue };
+            column.cells.insert(payload, cell);
+            let limit =
+                runs.first().and_then(|run| limit(column.quantity, column.load, &run.limits));
+            column.limits.extend(limit.map(|limit| (payload, limit)));
+        }
+        Self { origin: Origin::Measured, columns }
+    }
+}
+
+/// Factors of which the experiment has several levels, those of columns left out.
+fn varying(records: &[&Record]) -> Vec<Factor> {
+    let is_varying = |factor: &Factor| {
+        // Levels follow from pattern and transport, too: only what varies within both counts.
+        let mut levels: BTreeMap<(Pattern, Transport), BTreeSet<String>> = BTreeMap::new();
+        for Record { point, .. } in records {
+            let level = point.level(*factor);
+            levels.entry((point.pattern, point.transport)).or_default().insert(level);
+        }
+        levels.values().any(|levels| levels.len() > 1)
+    };
+    let others = Factor::ALL.into_iter().filter(|factor| {
+        // The link names the network in any case; a response follows from the payload.
+        !OF_THE_COLUMN.contains(factor) && ![Factor::Link, Factor::Response].contains(factor)
+    });
+    others.filter(is_varying).collect()
+}
+
+/// The column of a record, still without cells; nothing for what no claim is about.
+fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
+    let Point { pattern, transport, family, direction, link, .. } = record.point;
+    let quantity = match pattern {
+        Pattern::Stream if direction != Some(Direction::Both) => Quantity::GoodputMbps,
+        Pattern::PingPong => Quantity::LatencyUs,
+        _ => return None,
+    };
+    let load = match transport {
+        Transport::Udp => Load::Udp,
+        Transport::Tcp => Load::Tcp,
+        _ => return None,
+    };
+    let figure = record.figures.get(figure(quantity))?;
+    let mut words = vec![link.to_string()];
+    words.extend(varying.iter().map(|&f| format!("{f} {}", record.point.level(f))));
+    let origin = match figure.provenance {
+        Provenance::Measured => "measured",
+        Provenance::Emulated => "emulated",
+        Provenance::Modelled => "modelled",
+        Provenance::Published => "published",
+    };
+    Some(Column {
+        quantity,
+        load,
+        set: Set::Technologies,
+        network: format!("{} ({origin})", words.join(", ")),
+        link: link.to_string(),
+        family,
+        cells: BTreeMap::new(),
+        limits: BTreeMap::new(),
+    })
+}
+
+fn is_same(a: &Column, b: &Column) -> bool {
+    (a.quantity, a.load, a.family) == (b.quantity, b.load, b.family) && a.network == b.network
+}
+
+fn figure(quantity: Quantity) -> Figure {
+    match quantity {
+        Quantity::GoodputMbps => Figure::Goodput,
+        Quantity::LatencyUs => Figure::HalfRtt,
+    }
+}
+
+/// Base units, bit/s and ns, in one unit of the column.
+fn size(quantity: Quantity) -> f64 {
+    match quantity {
+        Quantity::GoodputMbps => 1e6,
+        Quantity::LatencyUs => 1e3,
+    }
+}
+
+fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> {
+    let values: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| Some(run.figures.get(figure(quantity))?.value))
+        .filter(|value| value.is_finite())
+        .collect();
+    let estimate = rule.estimate(&values)?;
+    // Shares of nothing: a point that moved nothing is no figure to compare.
+    let is_positive = estimate.value > 0.0;
+    is_positive.then(|| Value {
+        value: estimate.value / size(quantity),
+        half_width: estimate.relative_half_width().unwrap_or(f64::INFINITY),
+    })
+}
+
+/// What the record says that the wire allows: half the floor of a round trip for half of one.
+fn limit(quantity: Quantity, load: Load, limits: &Limits) -> Option<Limit> {
+    match quantity {
+        Quantity::GoodputMbps => {
+            let mbps = |kind: Kind, is_message: bool| {
+                let ceiling = limits.ceilings.iter().find(|ceiling| {
+                    ceiling.kind == kind
+                        && (!is_message || ceiling.inputs.contains_key("payload_bytes"))
+                })?;
+                Some(ceiling.goodput_bps.as_f64() / size(quantity))
+            };
+            let bound = mbps(Kind::Bound, false)?;
+            let alone = match load {
+                Load::Tcp => mbps(Kind::Conditional, true)?,
+                _ => bound,
+            };
+            Some(Limit { bound, alone })
+        }
+        Quantity::LatencyUs => {
+            let floor = limits.rtt_floor.as_ref().filter(|floor| floor.kind == Kind::Bound)?;
+            let bound = floor.time_ns.as_f64() / 2.0 / size(quantity);
+            Some(Limit { bound, alone: bound })
+        }
+    }
+}

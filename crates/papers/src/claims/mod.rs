@@ -1,0 +1,91 @@
+//! What the papers claim, as predicates over figures.
+//!
+//! A [`Claim`] is judged on [`Figures`]: what the papers print, or the means of an experiment. Printed
+//! numbers are compared as they are; of measured ones a difference within the tie band, or within
+//! their intervals, is a [`Verdict::Tie`]. No predicate is bent so that a claim holds:
+//! `docs/claims.md` lists those that fail on the papers' own numbers.
+
+mod figures;
+mod limit;
+mod measured;
+mod outcome;
+mod p1;
+mod p2;
+mod p3;
+mod p4;
+mod p5;
+mod tally;
+mod value;
+
+pub use figures::{Column, Figures, Load, Origin, Quantity, Set};
+pub use limit::Limit;
+pub use outcome::{Evidence, Missing, Outcome, Part, Shows, Verdict};
+pub use value::Value;
+
+use serde::Serialize;
+
+/// How a claim is judged.
+#[derive(Clone, Copy, Debug)]
+enum Judge {
+    /// About networks and payloads: by any figures, new ones included.
+    Networks(fn(&Figures) -> Outcome),
+    /// About numbers that the paper prints, or their arithmetic; nothing where one is missing.
+    Print(fn() -> Option<Outcome>),
+}
+
+/// One claim of a paper.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Claim {
+    /// Its name: `P1-07a`.
+    pub id: &'static str,
+    /// The paper's claim in plain words.
+    pub statement: &'static str,
+    /// What is evaluated.
+    pub predicate: &'static str,
+    #[serde(skip)]
+    judge: Judge,
+}
+
+impl Claim {
+    /// Short name of the paper: `P1`.
+    pub fn paper(&self) -> &'static str {
+        self.id.split('-').next().unwrap_or_default()
+    }
+
+    /// The answer that `figures` give.
+    pub fn evaluate(&self, figures: &Figures) -> Outcome {
+        match (self.judge, figures.origin) {
+            (Judge::Networks(judge), _) => judge(figures),
+            (Judge::Print(judge), Origin::Published) => judge().unwrap_or_else(|| {
+                Outcome::unsupported("a number of the paper is not in the data")
+            }),
+            (Judge::Print(_), Origin::Measured) => Outcome::unsupported(
+                "about numbers that the paper prints: no measurement bears on it",
+            ),
+        }
+    }
+}
+
+/// All claims, in the order of the papers.
+pub fn claims() -> impl Iterator<Item = &'static Claim> {
+    [p1::CLAIMS, p2::CLAIMS, p3::CLAIMS, p4::CLAIMS, p5::CLAIMS].into_iter().flatten()
+}
+
+/// A claim and the answer to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The claim.
+    #[serde(flatten)]
+    pub claim: &'static Claim,
+    /// The answer.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// The answers that `figures` give to the claims of `papers`; of all papers where none is named.
+pub fn judge(figures: &Figures, papers: &[String]) -> Vec<Judged> {
+    claims()
+        .filter(|claim| papers.is_empty() || papers.iter().any(|paper| paper == claim.paper()))
+        .map(|claim| Judged { claim, outcome: claim.evaluate(figures) })
+        .collect()
+}

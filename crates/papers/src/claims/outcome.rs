@@ -1,0 +1,216 @@
+//! What the evaluation of a claim gives.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// The answer to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Verdict {
+    /// Every figure agrees with it.
+    #[serde(rename = "HOLDS")]
+    Holds,
+    /// No figure contradicts it, but some differ by less than the tie band or their interval.
+    #[serde(rename = "TIE")]
+    Tie,
+    /// At least one figure contradicts it.
+    #[serde(rename = "FAILS")]
+    Fails,
+    /// The figures that it needs are missing.
+    #[serde(rename = "UNSUPPORTED")]
+    Unsupported,
+    /// The paper shows it in a figure only, without numbers.
+    #[serde(rename = "FIGURE-ONLY")]
+    FigureOnly,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Holds => "HOLDS",
+            Self::Tie => "TIE",
+            Self::Fails => "FAILS",
+            Self::Unsupported => "UNSUPPORTED",
+            Self::FigureOnly => "FIGURE-ONLY",
+        })
+    }
+}
+
+/// The comparisons of one column, one table or one statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// What is compared: `UDP 10GbE IPv4`.
+    pub name: String,
+    /// Comparisons that agree with the claim.
+    pub holds: usize,
+    /// Comparisons that cannot tell.
+    pub ties: usize,
+    /// Comparisons that contradict it.
+    pub fails: usize,
+    /// Why there is no comparison; absent where there is one.
+    pub missing: Option<Missing>,
+}
+
+/// Why nothing is compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
+pub enum Missing {
+    /// Figures are missing, for this reason.
+    Unsupported(String),
+    /// The paper has a figure of this number or kind, but prints no values.
+    FigureOnly(String),
+}
+
+impl Missing {
+    /// The reason in words.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Unsupported(reason) | Self::FigureOnly(reason) => reason,
+        }
+    }
+}
+
+impl Part {
+    /// How many comparisons there are.
+    pub fn of(&self) -> usize {
+        self.holds + self.ties + self.fails
+    }
+
+    /// What its comparisons say.
+    pub fn verdict(&self) -> Verdict {
+        match (&self.missing, self.fails, self.ties) {
+            (Some(Missing::Unsupported(_)), ..) => Verdict::Unsupported,
+            (Some(Missing::FigureOnly(_)), ..) => Verdict::FigureOnly,
+            (None, 0, 0) => Verdict::Holds,
+            (None, 0, _) => Verdict::Tie,
+            (None, ..) => Verdict::Fails,
+        }
+    }
+}
+
+/// What a number is evidence of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shows {
+    /// The comparison that holds by the smallest margin.
+    Closest,
+    /// A statement that is true.
+    Decides,
+    /// A comparison that cannot tell.
+    Tie,
+    /// A comparison that contradicts the claim.
+    Fails,
+    /// A number that belongs to the answer and decides nothing.
+    Beside,
+}
+
+/// One comparison with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// What it shows.
+    pub shows: Shows,
+    /// What is compared: `UDP IPoIB/FDR, 1,024 B`.
+    pub what: String,
+    /// The number on the left of the predicate.
+    pub value: f64,
+    /// The number on its right; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<f64>,
+    /// Unit of both; empty for a ratio.
+    pub unit: &'static str,
+}
+
+/// The answer to a claim, and what it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The comparisons, by column, table or statement.
+    pub parts: Vec<Part>,
+    /// The numbers that decide it: what fails, what ties, else the closest call.
+    pub evidence: Vec<Evidence>,
+    /// What to know beside it.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Nothing can be compared, for this reason.
+    pub(super) fn missing(missing: Missing) -> Self {
+        let part = Part { missing: Some(missing), ..Part::default() };
+        Self { parts: vec![part], evidence: Vec::new(), notes: Vec::new() }
+    }
+
+    /// The figures that the claim needs are missing.
+    pub(super) fn unsupported(reason: impl Into<String>) -> Self {
+        Self::missing(Missing::Unsupported(reason.into()))
+    }
+
+    /// With one more note.
+    #[must_use]
+    pub(super) fn noting(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The worst of its parts that compare something; without any, why there is none.
+    pub fn verdict(&self) -> Verdict {
+        let verdicts = || self.parts.iter().map(Part::verdict);
+        let decided = verdicts().filter(|verdict| *verdict <= Verdict::Fails).max();
+        decided.or_else(|| verdicts().max()).unwrap_or(Verdict::Unsupported)
+    }
+
+    /// Comparisons that agree with the claim, and all comparisons.
+    pub fn counts(&self) -> (usize, usize) {
+        let holds = self.parts.iter().map(|part| part.holds).sum();
+        (holds, self.parts.iter().map(Part::of).sum())
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            verdict: Verdict,
+            holds: usize,
+            of: usize,
+            parts: &'a [Part],
+            evidence: &'a [Evidence],
+            notes: &'a [String],
+        }
+        let (holds, of) = self.counts();
+        let Self { parts, evidence, notes } = self;
+        Whole { verdict: self.verdict(), holds, of, parts, evidence, notes }.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(parts: &[(usize, usize, usize)]) -> Outcome {
+        let part = |&(holds, ties, fails): &(usize, usize, usize)| Part {
+            holds,
+            ties,
+            fails,
+            ..Part::default()
+        };
+        Outcome { parts: parts.iter().map(part).collect(), evidence: vec![], notes: vec![] }
+    }
+
+    #[test]
+    fn one_contradiction_fails_and_one_tie_ties() {
+        assert_eq!(outcome(&[(14, 0, 0), (14, 0, 0)]).verdict(), Verdict::Holds);
+        assert_eq!(outcome(&[(14, 0, 0), (13, 1, 0)]).verdict(), Verdict::Tie);
+        assert_eq!(outcome(&[(13, 0, 1), (0, 14, 0)]).verdict(), Verdict::Fails);
+        assert_eq!(outcome(&[(13, 0, 1), (0, 14, 0)]).counts(), (13, 28));
+    }
+
+    #[test]
+    fn a_missing_part_does_not_hide_the_others() {
+        let missing = Outcome::unsupported("no such column");
+        assert_eq!(missing.verdict(), Verdict::Unsupported);
+        let mut both = outcome(&[(5, 0, 0)]);
+        both.parts.extend(missing.parts);
+        assert_eq!((both.verdict(), both.counts()), (Verdict::Holds, (5, 5)));
+        let figure = Outcome::missing(Missing::FigureOnly("figure 10".into()));
+        assert_eq!(figure.verdict(), Verdict::FigureOnly);
+    }
+}

@@ -1,0 +1,184 @@
+//! The answers that the papers' own numbers give to their claims.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use Verdict::{Fails, FigureOnly, Holds, Unsupported};
+use fabricmark_papers::claims::{Figures, Judged, Shows, Verdict, judge};
+use fabricmark_papers::papers;
+
+/// Verdict of each claim, comparisons that hold and all comparisons, worked out apart from the
+/// predicates here.
+const PUBLISHED: [(&str, Verdict, usize, usize); 70] = [
+    ("P1-01", Holds, 28, 28),
+    ("P1-02", Holds, 28, 28),
+    ("P1-03", Holds, 56, 56),
+    ("P1-04", Holds, 28, 28),
+    ("P1-05", Holds, 28, 28),
+    ("P1-06", Holds, 28, 28),
+    ("P1-07a", Holds, 52, 52),
+    ("P1-07b", Holds, 4, 4),
+    ("P1-08", Holds, 4, 4),
+    ("P1-09", Fails, 13, 20),
+    ("P1-10", Holds, 56, 56),
+    ("P1-11", FigureOnly, 0, 0),
+    ("P1-12", Holds, 4, 4),
+    ("P1-13", Fails, 16, 56),
+    ("P1-13b", Fails, 10, 56),
+    ("P1-14", Fails, 27, 28),
+    ("P1-15", Holds, 28, 28),
+    ("P1-16", Holds, 140, 140),
+    ("P1-17", Holds, 140, 140),
+    ("P1-18", Holds, 112, 112),
+    ("P1-19", Holds, 104, 104),
+    ("P1-20", Fails, 18, 20),
+    ("P2-01", Holds, 1, 1),
+    ("P2-02", Holds, 2, 2),
+    ("P2-03", Holds, 1, 1),
+    ("P2-04", Fails, 0, 1),
+    ("P2-05", Fails, 0, 1),
+    ("P2-06a", Holds, 1, 1),
+    ("P2-06b", Fails, 0, 1),
+    ("P2-07a", Holds, 1, 1),
+    ("P2-07b", Fails, 0, 1),
+    ("P2-08", Fails, 0, 2),
+    ("P2-09", Holds, 1, 1),
+    ("P2-10", Holds, 1, 1),
+    ("P2-11", Holds, 3, 3),
+    ("P2-12", Holds, 1, 1),
+    ("P2-13", Holds, 3, 3),
+    ("P2-14", FigureOnly, 0, 0),
+    ("P3-01", Unsupported, 0, 0),
+    ("P3-02", Fails, 2, 3),
+    ("P3-02b", Holds, 3, 3),
+    ("P3-03", Holds, 2, 2),
+    ("P3-04", Holds, 3, 3),
+    ("P3-05", Holds, 1, 1),
+    ("P3-06", Unsupported, 0, 0),
+    ("P3-07", Holds, 3, 3),
+    ("P3-08", Holds, 2, 2),
+    ("P3-09", Holds, 3, 3),
+    ("P3-10", Holds, 1, 1),
+    ("P4-01", FigureOnly, 0, 0),
+    ("P4-02", FigureOnly, 0, 0),
+    ("P4-03", FigureOnly, 0, 0),
+    ("P4-04", FigureOnly, 0, 0),
+    ("P4-05", FigureOnly, 0, 0),
+    ("P4-06", FigureOnly, 0, 0),
+    ("P4-07", FigureOnly, 0, 0),
+    ("P4-08", FigureOnly, 0, 0),
+    ("P4-09", FigureOnly, 0, 0),
+    ("P5-01", Fails, 10, 11),
+    ("P5-02", Holds, 11, 11),
+    ("P5-03", Holds, 9, 9),
+    ("P5-04", Fails, 0, 5),
+    ("P5-05", Holds, 6, 6),
+    ("P5-06", Holds, 2, 2),
+    ("P5-06b", Fails, 0, 1),
+    ("P5-07", Holds, 2, 2),
+    ("P5-08", Fails, 0, 2),
+    ("P5-09", Holds, 2, 2),
+    ("P5-10", Fails, 14, 27),
+    ("P5-11", Holds, 3, 3),
+];
+
+fn published() -> Vec<Judged> {
+    judge(&Figures::published(), &[])
+}
+
+fn of<'a>(judged: &'a [Judged], id: &str) -> &'a Judged {
+    judged.iter().find(|judged| judged.claim.id == id).unwrap()
+}
+
+#[test]
+fn every_claim_has_the_verdict_of_the_published_numbers() {
+    let found: Vec<(&str, Verdict, usize, usize)> = published()
+        .iter()
+        .map(|Judged { claim, outcome }| {
+            let (holds, of) = outcome.counts();
+            (claim.id, outcome.verdict(), holds, of)
+        })
+        .collect();
+    assert_eq!(found, PUBLISHED);
+}
+
+#[test]
+fn columns_hold_a_claim_as_often_as_the_printed_cells_do() {
+    let judged = published();
+    for (id, expected) in [
+        (
+            "P1-09",
+            vec![("UDP IPv4", 5, 5), ("UDP IPv6", 2, 5), ("TCP IPv4", 4, 5), ("TCP IPv6", 2, 5)],
+        ),
+        (
+            "P1-13",
+            vec![
+                ("UDP 10GbE", 0, 14),
+                ("UDP IPoIB/FDR", 7, 14),
+                ("TCP 10GbE", 2, 14),
+                ("TCP IPoIB/FDR", 7, 14),
+            ],
+        ),
+        (
+            "P1-13b",
+            vec![
+                ("UDP 10GbE", 0, 14),
+                ("UDP IPoIB/FDR", 5, 14),
+                ("TCP 10GbE", 1, 14),
+                ("TCP IPoIB/FDR", 4, 14),
+            ],
+        ),
+    ] {
+        let parts = &of(&judged, id).outcome.parts;
+        let found: Vec<(&str, usize, usize)> =
+            parts.iter().map(|part| (part.name.as_str(), part.holds, part.of())).collect();
+        assert_eq!(found, expected, "{id}");
+    }
+}
+
+#[test]
+fn the_closest_calls_are_those_of_the_tables() {
+    let judged = published();
+    for (id, what, value, against) in [
+        ("P1-01", "UDP IPoIB/FDR, 1,024 B", 3107.23, 3096.52),
+        ("P1-02", "TCP IPoIB/FDR, 1,024 B", 3102.42, 3087.36),
+        ("P1-04", "TCP 10GbE, 4,096 B", 51.82, 53.02),
+        ("P1-05", "UDP IPv6, 16,384 B", 6414.42, 6301.15),
+    ] {
+        let evidence = &of(&judged, id).outcome.evidence;
+        let closest = evidence.iter().find(|e| e.shows == Shows::Closest).unwrap();
+        let found = (closest.what.as_str(), closest.value, closest.against);
+        assert_eq!(found, (what, value, Some(against)), "{id}");
+    }
+}
+
+#[test]
+fn crossings_are_where_the_ratio_of_goodputs_is_one() {
+    let judged = published();
+    let besides: Vec<f64> = of(&judged, "P1-07b")
+        .outcome
+        .evidence
+        .iter()
+        .filter(|e| e.shows == Shows::Beside)
+        .map(|e| (e.value / 100.0).round() / 10.0)
+        .collect();
+    assert_eq!(besides, [23.8, 18.3, 22.1, 18.3]);
+}
+
+#[test]
+fn claims_are_named_by_paper_and_each_paper_has_some() {
+    for paper in papers() {
+        let judged = judge(&Figures::published(), &[paper.name.to_owned()]);
+        assert!(!judged.is_empty());
+        assert!(judged.iter().all(|j| j.claim.id.starts_with(paper.name)), "{}", paper.name);
+    }
+}
+
+#[test]
+fn json_says_what_the_text_says() {
+    let judged = published();
+    let json = serde_json::to_value(of(&judged, "P1-14")).unwrap();
+    assert_eq!(json["id"], "P1-14");
+    assert_eq!(json["verdict"], "FAILS");
+    assert_eq!((json["holds"].as_u64(), json["of"].as_u64()), (Some(27), Some(28)));
+    assert_eq!(json["evidence"][0]["value"], 119.04);
+    assert_eq!(json["evidence"][0]["against"], 109.04);
+}
