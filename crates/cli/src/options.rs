@@ -260,6 +260,14 @@ pub struct Pair {
 pub struct Run {
     /// The plan file
     pub plan: PathBuf,
+    /// How it is run
+    #[command(flatten)]
+    pub how: How,
+}
+
+/// How a plan is run.
+#[derive(Args, Debug)]
+pub struct How {
     /// Lay the plan's [quick] table over it: a look in minutes instead of an answer in an hour
     #[arg(long)]
     pub quick: bool,
@@ -502,6 +510,10 @@ pub enum Papers {
     List(ListPapers),
     /// Show a paper's figures as printed, each beside its ceiling or floor
     Show(ShowPaper),
+    /// Judge what the papers claim: on what they print, or on the figures of an experiment
+    Verify(VerifyPapers),
+    /// Run a paper's plan, show its figures beside the published ones, and judge its claims on them
+    Run(RunPaper),
 }
 
 /// Options of `papers list`.
@@ -526,4 +538,31 @@ pub struct ShowPaper {
     /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `papers verify`.
+#[derive(Args, Debug)]
+pub struct VerifyPapers {
+    /// Short names of papers, such as P1 [default: all]
+    #[arg(value_name = "PAPER")]
+    pub papers: Vec<String>,
+    /// Judge the figures of this experiment instead of the published ones
+    #[arg(long, value_name = "NAME")]
+    pub run: Option<String>,
+    /// Print the answers as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the experiment is
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Options of `papers run`.
+#[derive(Args, Debug)]
+pub struct RunPaper {
+    /// Short name of the paper; today P1
+    pub paper: String,
+    /// How its plan is run
+    #[command(flatten)]
+    pub how: How,
 }

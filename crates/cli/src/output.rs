@@ -51,7 +51,8 @@ impl Loaded {
         self.plan.stop.confidence
     }
 
-    fn view(&self) -> report::Experiment<'_> {
+    /// What reports are made from.
+    pub fn view(&self) -> report::Experiment<'_> {
         let Self { experiment, plan, records } = self;
         report::Experiment {
             name: &experiment.name,
@@ -75,16 +76,21 @@ pub fn show(
 ) -> Result<String, Failure> {
     let loaded = Loaded::of(store, experiment)?;
     let view = loaded.view();
-    let summary = pretty(&report::summary_json(&view));
-    if is_json {
-        print(&summary)?;
+    print(&if is_json {
+        pretty(&report::summary_json(&view))
     } else {
-        print(&report::text(&view, width()))?;
-    }
-    let folder = out.join(&experiment.name);
+        report::text(&view, width())
+    })?;
+    write(&loaded, out)
+}
+
+/// Writes an experiment's report; says where.
+pub fn write(loaded: &Loaded, out: &Path) -> Result<String, Failure> {
+    let view = loaded.view();
+    let folder = out.join(&loaded.experiment.name);
     let mut files = vec![
         ("report.html".to_owned(), report::html(&view)),
-        ("results.json".to_owned(), summary),
+        ("results.json".to_owned(), pretty(&report::summary_json(&view))),
         ("runs.csv".to_owned(), report::csv(&loaded.records)),
     ];
     let charts = report::charts(&view);

@@ -85,6 +85,38 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
 }
 
 #[test]
+fn claims_are_judged_on_what_the_papers_print() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    expect(here, &["papers", "verify"], 0, &["P1-01   HOLDS", "P5-11   HOLDS", "70 claims"]);
+    expect(here, &["papers", "verify", "P2", "P3"], 0, &["P2-04   FAILS", "P3-01   UNSUPPORTED"]);
+    expect(here, &["papers", "verify", "P9"], 64, &["no paper `P9`", "P1, P2, P3, P4, P5"]);
+    expect(here, &["papers", "verify", "--run", "p1"], 64, &["no such file"]);
+    let output = fabricmark(here, &["papers", "verify", "P4", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["judged_on"], "published figures");
+    assert_eq!(answer["claims"].as_array().unwrap().len(), 9);
+    assert_eq!(answer["verdicts"]["FIGURE-ONLY"], 9);
+}
+
+#[test]
+fn a_paper_that_has_no_plan_says_which_have_one() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    for paper in ["P2", "P9"] {
+        expect(here, &["papers", "run", paper], 64, &["cannot be run", "today: P1"]);
+    }
+    expect(
+        here,
+        &["papers", "run", "P1", "--check"],
+        0,
+        &["plans/p1.toml: 112 points in 56 groups"],
+    );
+    expect(here, &["papers", "run", "P1", "--check", "--quick"], 0, &["48 points in 24 groups"]);
+    assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
 fn help_manual_and_completions_come_from_one_definition() {
     let folder = TempDir::new().unwrap();
     let commands = ["run", "report", "export", "compare", "doctor"];

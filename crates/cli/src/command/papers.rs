@@ -1,4 +1,7 @@
-//! `fabricmark papers`: published figures, beside what the wire allows.
+//! `fabricmark papers`: published figures, beside what the wire allows, and what the papers claim.
+
+mod run;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -13,6 +16,8 @@ pub fn papers(command: &Papers) -> Result<ExitCode, Failure> {
     match command {
         Papers::List(options) => list(options),
         Papers::Show(options) => show(options),
+        Papers::Verify(options) => verify::verify(options),
+        Papers::Run(options) => run::run(options),
     }
 }
 

@@ -13,39 +13,64 @@ use fabricmark_store::{Experiment, NewExperiment, Store};
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::Run;
+use crate::options::{How, Place, Run};
 use crate::output;
 use crate::progress::Line;
 
 /// Largest plan file: 1 MiB.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
+/// A plan to run.
+pub struct Job<'a> {
+    /// What messages and reports call the plan file.
+    pub file: &'a Path,
+    /// Its text.
+    pub text: &'a str,
+    /// The command that runs it, without options.
+    pub command: &'a str,
+    /// How it is run.
+    pub how: &'a How,
+}
+
 /// Runs a plan and shows what it found.
 pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     let text = read_plan(&options.plan)?;
-    let size = if options.quick { Size::Quick } else { Size::Full };
-    let mut plan = read(&options.plan, &text, size)?;
-    read_traces(&mut plan, options.plan.parent().unwrap_or(Path::new("")))?;
-    if let Some(host) = &options.to {
-        plan = plan.to_host(host, options.link)?;
+    let command = format!("fabricmark run {}", options.plan.display());
+    let job = Job { file: &options.plan, text: &text, command: &command, how: &options.how };
+    if let Some((store, experiment)) = carry_out(&job)? {
+        let Place { out, .. } = &options.how.place;
+        let files = output::show(&store, &experiment, out, options.how.json)?;
+        eprintln!("{files}");
     }
-    if options.check {
-        println!("{}", summary(&options.plan, &plan));
-        return Ok(ExitCode::SUCCESS);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a plan to its end; nothing comes of it where it is only checked.
+pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> {
+    let Job { file, text, how, .. } = job;
+    let size = if how.quick { Size::Quick } else { Size::Full };
+    let mut plan = read(file, text, size)?;
+    read_traces(&mut plan, file.parent().unwrap_or(Path::new("")))?;
+    if let Some(host) = &how.to {
+        plan = plan.to_host(host, how.link)?;
     }
-    let peer = match &options.to {
-        Some(host) => Peer::Agent(key::access(host, &options.reach)?),
+    if how.check {
+        println!("{}", summary(file, &plan));
+        return Ok(None);
+    }
+    let peer = match &how.to {
+        Some(host) => Peer::Agent(key::access(host, &how.reach)?),
         None => {
             // The user namespace must be entered before the first thread starts.
             fabricmark_lab::acquire()?;
             Peer::Here
         }
     };
-    fs::create_dir_all(&options.place.out)
-        .map_err(|error| Failure::output(options.place.out.display(), &error))?;
-    let store = Store::open(&options.place.store_file())?;
-    let _lock = lock(&options.place.store_file())?;
-    let experiment = begin_or_resume(options, &plan, &text, &store)?;
+    fs::create_dir_all(&how.place.out)
+        .map_err(|error| Failure::output(how.place.out.display(), &error))?;
+    let store = Store::open(&how.place.store_file())?;
+    let _lock = lock(&how.place.store_file())?;
+    let experiment = begin_or_resume(job, &plan, &store)?;
     let interrupted = interruptions()?;
     let program = env::current_exe()
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
@@ -60,9 +85,7 @@ pub fn run(options: &Run) -> Result<ExitCode, Failure> {
     }
     store.complete(&experiment)?;
     let experiment = store.find(&experiment.name)?;
-    let files = output::show(&store, &experiment, &options.place.out, options.json)?;
-    eprintln!("{files}");
-    Ok(ExitCode::SUCCESS)
+    Ok(Some((store, experiment)))
 }
 
 fn read_plan(path: &Path) -> Result<String, Failure> {
@@ -111,14 +134,10 @@ fn lock(store: &Path) -> Result<fs::File, Failure> {
     }
 }
 
-fn begin_or_resume(
-    options: &Run,
-    plan: &Plan,
-    text: &str,
-    store: &Store,
-) -> Result<Experiment, Failure> {
+fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experiment, Failure> {
+    let Job { file, text, command, how } = job;
     let digest = plan.digest();
-    if !options.fresh
+    if !how.fresh
         && let Some(experiment) = store.latest_of(&digest)?
     {
         let runs = store.records(&experiment)?.len();
@@ -135,26 +154,26 @@ fn begin_or_resume(
         }
         return Ok(experiment);
     }
-    let stem = options.plan.file_stem().unwrap_or_default().to_string_lossy();
-    let quick = if options.quick { "-quick" } else { "" };
-    let plan_file = options.plan.display().to_string();
-    let to = options.to.as_ref().map_or_else(String::new, |host| format!(" --to {host}"));
-    let link = options.link.map_or_else(String::new, |link| format!(" --link {link}"));
-    let quickly = if options.quick { " --quick" } else { "" };
-    let reproduce = format!("fabricmark run {plan_file}{quickly}{to}{link} --fresh");
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let quick = if how.quick { "-quick" } else { "" };
+    let plan_file = file.display().to_string();
+    let to = how.to.as_ref().map_or_else(String::new, |host| format!(" --to {host}"));
+    let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
+    let quickly = if how.quick { " --quick" } else { "" };
+    let reproduce = format!("{command}{quickly}{to}{link} --fresh");
     let experiment = store.begin(&NewExperiment {
         stem: &format!("{stem}{quick}"),
         digest: &digest,
         plan_file: &plan_file,
         plan_text: text,
-        is_quick: options.quick,
+        is_quick: how.quick,
         reproduce: &reproduce,
         started: &jiff::Timestamp::now().to_string(),
         instrument: fabricmark_load::instrument(),
-        host: options.to.as_deref(),
-        link: options.link.map(|link| link.to_string()),
+        host: how.to.as_deref(),
+        link: how.link.map(|link| link.to_string()),
     })?;
-    eprintln!("{}: {}", experiment.name, summary(&options.plan, plan));
+    eprintln!("{}: {}", experiment.name, summary(file, plan));
     Ok(experiment)
 }
 
