@@ -546,9 +546,9 @@ pub struct VerifyPapers {
     /// Short names of papers, such as P1 [default: all]
     #[arg(value_name = "PAPER")]
     pub papers: Vec<String>,
-    /// Judge the figures of this experiment instead of the published ones
+    /// Judge the figures of this experiment instead of the published ones; several are put side by side
     #[arg(long, value_name = "NAME")]
-    pub run: Option<String>,
+    pub run: Vec<String>,
     /// Print the answers as JSON
     #[arg(long)]
     pub json: bool,

@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use Verdict::{Fails, FigureOnly, Holds, Unsupported};
-use fabricmark_papers::claims::{Figures, Judged, Shows, Verdict, judge};
+use fabricmark_papers::claims::{
+    Column, Figures, Judged, Load, Origin, Quantity, Set, Shows, Value, Verdict, judge,
+};
 use fabricmark_papers::papers;
+use fabricmark_wire::Family;
 
 /// Verdict of each claim, comparisons that hold and all comparisons, worked out apart from the
 /// predicates here.
@@ -181,4 +184,40 @@ fn json_says_what_the_text_says() {
     assert_eq!((json["holds"].as_u64(), json["of"].as_u64()), (Some(27), Some(28)));
     assert_eq!(json["evidence"][0]["value"], 119.04);
     assert_eq!(json["evidence"][0]["against"], 109.04);
+}
+
+/// New figures of PingPong: RoCE's goodput as multiples of Ethernet's, by message size.
+fn ping_pong(ratios: &[(u64, f64)]) -> Figures {
+    let column = |network: &str, link: &str, factor: fn(f64) -> f64| Column {
+        quantity: Quantity::GoodputMbps,
+        load: Load::Mpi("PingPong"),
+        set: Set::Technologies,
+        network: network.to_owned(),
+        link: link.to_owned(),
+        family: Family::V4,
+        cells: ratios
+            .iter()
+            .map(|&(size, ratio)| (size, Value::exact(size as f64 * factor(ratio))))
+            .collect(),
+        limits: [].into(),
+    };
+    let columns = vec![
+        column("Soft RoCE", "rocev1:1G", |ratio| ratio),
+        column("Ethernet", "ethernet:1G", |_| 1.0),
+    ];
+    Figures { origin: Origin::Measured, columns }
+}
+
+#[test]
+fn runs_over_rdma_are_judged_by_message_size() {
+    let verdict = |ratios: &[(u64, f64)]| {
+        let judged = judge(&ping_pong(ratios), &["P4".to_owned()]);
+        of(&judged, "P4-01").outcome.verdict()
+    };
+    // Alike below 128 bytes, better from there to 8,192; nothing is claimed above.
+    assert_eq!(verdict(&[(64, 1.05), (128, 1.2), (8192, 1.2), (16_384, 0.5)]), Holds);
+    assert_eq!(verdict(&[(64, 1.2), (128, 1.2)]), Fails);
+    assert_eq!(verdict(&[(64, 1.0), (128, 0.9)]), Fails);
+    assert_eq!(verdict(&[(64, 1.0), (128, 1.01)]), Verdict::Tie);
+    assert_eq!(verdict(&[]), Unsupported);
 }

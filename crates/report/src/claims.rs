@@ -42,18 +42,19 @@ impl ClaimsView {
         Self::judged("published figures".to_owned(), &Figures::published(), names)
     }
 
-    /// The same claims on the means of an experiment.
+    /// The same claims on the means of experiments, their links side by side.
     ///
     /// # Errors
     ///
     /// A name that no paper has.
-    pub fn of(e: &Experiment<'_>, names: &[String]) -> Result<Self, NoSuchPaper> {
-        let figures = Figures::measured(e.records, &e.plan.stop);
-        Self::judged(
-            format!("the figures of {}, no published one among them", e.name),
-            &figures,
-            names,
-        )
+    pub fn of(experiments: &[Experiment<'_>], names: &[String]) -> Result<Self, NoSuchPaper> {
+        let measured = experiments
+            .iter()
+            .map(|e| (e.name, Figures::measured(e.records, &e.plan.stop)))
+            .collect();
+        let words: Vec<&str> = experiments.iter().map(|e| e.name).collect();
+        let on = format!("the figures of {}, no published one among them", words.join(" and "));
+        Self::judged(on, &Figures::side_by_side(measured), names)
     }
 
     fn judged(on: String, figures: &Figures, names: &[String]) -> Result<Self, NoSuchPaper> {

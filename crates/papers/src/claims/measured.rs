@@ -46,6 +46,22 @@ impl Figures {
         }
         Self { origin: Origin::Measured, columns }
     }
+
+    /// Figures of several experiments with their names; a network that an earlier one has, too, is
+    /// named after its experiment.
+    pub fn side_by_side(experiments: Vec<(&str, Self)>) -> Self {
+        let mut all: Vec<Column> = Vec::new();
+        for (place, (name, figures)) in experiments.into_iter().enumerate() {
+            let known: BTreeSet<String> = all.iter().map(|column| column.network.clone()).collect();
+            all.extend(figures.columns.into_iter().map(|mut column| {
+                if known.contains(&column.network) {
+                    column.network = format!("{}, {}: {name}", column.network, place + 1);
+                }
+                column
+            }));
+        }
+        Self { origin: Origin::Measured, columns: all }
+    }
 }
 
 /// Factors of which the experiment has several levels, those of columns left out.

@@ -13,7 +13,7 @@ fn p1() -> Vec<String> {
 }
 
 fn of(experiment: &Fabricated, id: &str) -> Value {
-    let json = ClaimsView::of(&experiment.experiment(), &p1()).unwrap().json();
+    let json = ClaimsView::of(&[experiment.experiment()], &p1()).unwrap().json();
     let claims = json["claims"].as_array().unwrap();
     claims.iter().find(|claim| claim["id"] == id).unwrap().clone()
 }
@@ -41,7 +41,7 @@ fn the_published_list_is_the_stored_one() {
 #[test]
 fn the_list_of_an_experiment_is_the_stored_one() {
     let full = Fabricated::full();
-    let found = ClaimsView::of(&full.experiment(), &p1()).unwrap().text(120);
+    let found = ClaimsView::of(&[full.experiment()], &p1()).unwrap().text(120);
     let stored = include_str!("../snapshots/claims-of-run-120.txt");
     assert_snapshot("claims-of-run-120.txt", stored, &found);
 }
@@ -108,4 +108,15 @@ fn a_link_without_a_wire_is_not_judged_by_limits() {
         parts.iter().all(|part| part["name"].as_str().unwrap().contains("ethernet:1G (emulated)"))
     );
     assert_eq!(claim["verdict"], "HOLDS");
+}
+
+#[test]
+fn experiments_side_by_side_keep_their_links_apart() {
+    let mut emulated = Fabricated::full();
+    emulated.records.retain(|record| record.point.link.has_wire());
+    let both = [emulated.experiment(), emulated.experiment()];
+    let json = ClaimsView::of(&both, &p1()).unwrap().json();
+    let parts = json["claims"][0]["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["UDP ethernet:1G (emulated)", "UDP ethernet:1G (emulated), 2: p1"]);
 }

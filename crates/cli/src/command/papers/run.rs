@@ -27,7 +27,7 @@ pub fn run(options: &RunPaper) -> Result<ExitCode, Failure> {
     let Some((store, experiment)) = carry_out(&job)? else { return Ok(ExitCode::SUCCESS) };
     let loaded = Loaded::of(&store, &experiment)?;
     let view = loaded.view();
-    let claims = ClaimsView::of(&view, &[paper.to_owned()])?;
+    let claims = ClaimsView::of(&[view], &[paper.to_owned()])?;
     if options.how.json {
         let both = json!({ "results": report::summary_json(&view), "claims": claims.json() });
         print(&pretty(&both))?;

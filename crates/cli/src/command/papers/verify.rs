@@ -11,13 +11,14 @@ use crate::output::{Loaded, pretty, print, width};
 
 /// Prints the answers. Claims that fail are an answer, not a failure of the command.
 pub fn verify(options: &VerifyPapers) -> Result<ExitCode, Failure> {
-    let claims = match &options.run {
-        None => ClaimsView::published(&options.papers)?,
-        Some(name) => {
-            let store = Store::open_existing(&options.place.store_file())?;
-            let loaded = Loaded::of(&store, &store.find(name)?)?;
-            ClaimsView::of(&loaded.view(), &options.papers)?
-        }
+    let claims = if options.run.is_empty() {
+        ClaimsView::published(&options.papers)?
+    } else {
+        let store = Store::open_existing(&options.place.store_file())?;
+        let load = |name: &String| Loaded::of(&store, &store.find(name)?);
+        let loaded = options.run.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let views: Vec<_> = loaded.iter().map(Loaded::view).collect();
+        ClaimsView::of(&views, &options.papers)?
     };
     print(&if options.json { pretty(&claims.json()) } else { claims.text(width()) })?;
     Ok(ExitCode::SUCCESS)
