@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-const CORE: [&str; 7] = ["units", "stats", "wire", "plan", "record", "proto", "papers"];
+const CORE: [&str; 8] = ["units", "stats", "wire", "link", "plan", "record", "proto", "papers"];
 
 /// Lines of a source file beyond which a noun wants to leave it.
 const LINES_MAX: usize = 700;

@@ -1,0 +1,259 @@
+//! Time that packets spend on the way, whatever their length.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fabricmark_units::{Instant, Nanos, Stream};
+
+use crate::counters::Counters;
+use crate::element::{Element, Input, Output};
+use crate::invalid::{Invalid, positive, some};
+use crate::packet::Packet;
+
+/// How long each packet takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delays {
+    /// All the same.
+    Fixed(Nanos),
+    /// Normal; what would be below 0 takes no time.
+    Normal {
+        /// Mean, before what is below 0 is cut off.
+        mean: Nanos,
+        /// Standard deviation.
+        deviation: Nanos,
+    },
+    /// Pareto: `P(delay > x) = (least / x) ^ shape`. The mean is finite for a shape above 1 and is
+    /// then `least * shape / (shape - 1)`, the variance for one above 2.
+    Pareto {
+        /// The shortest delay.
+        least: Nanos,
+        /// How light the tail is.
+        shape: f64,
+    },
+    /// Those of a trace, packet by packet, from the beginning again after the last.
+    Trace(Vec<Nanos>),
+}
+
+/// Whether a packet may overtake one with a longer delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It waits for those before it, as on a path with queues.
+    Kept,
+    /// It overtakes them, as over several paths.
+    Free,
+}
+
+/// Holds each packet for some time. In by port 0, out by port 0.
+pub struct Delay<T> {
+    delays: Delays,
+    stream: Stream,
+    place: usize,
+    waiting: Waiting<T>,
+}
+
+/// The queue costs the same for each packet; the heap costs the logarithm of what it holds.
+enum Waiting<T> {
+    Ordered(VecDeque<(Instant, Packet<T>)>),
+    Free { heap: BinaryHeap<Reverse<Due<T>>>, number: u64 },
+}
+
+/// Ordered by instant, and for equal ones by arrival.
+struct Due<T> {
+    key: (Instant, u64),
+    packet: Packet<T>,
+}
+
+impl<T> Delay<T> {
+    /// The same delay for all packets.
+    pub fn fixed(delay: Nanos) -> Self {
+        Self {
+            delays: Delays::Fixed(delay),
+            stream: Stream::new(0, "delay"),
+            place: 0,
+            waiting: Waiting::Ordered(VecDeque::new()),
+        }
+    }
+
+    /// Delays that differ; `stream` is what chance takes its numbers from.
+    pub fn new(delays: Delays, order: Order, stream: Stream) -> Result<Self, Invalid> {
+        match &delays {
+            Delays::Pareto { shape, .. } => {
+                positive("the shape of a Pareto delay", *shape)?;
+            }
+            Delays::Trace(delays) => {
+                some("the number of delays in a trace", delays.len() as u64)?;
+            }
+            Delays::Fixed(_) | Delays::Normal { .. } => {}
+        }
+        let waiting = match order {
+            Order::Kept => Waiting::Ordered(VecDeque::new()),
+            Order::Free => Waiting::Free { heap: BinaryHeap::new(), number: 0 },
+        };
+        Ok(Self { delays, stream, place: 0, waiting })
+    }
+
+    fn draw(&mut self) -> Nanos {
+        match &self.delays {
+            Delays::Fixed(delay) => *delay,
+            Delays::Normal { mean, deviation } => {
+                whole(mean.0 as f64 + deviation.0 as f64 * self.stream.normal())
+            }
+            Delays::Pareto { least, shape } => {
+                whole(least.0 as f64 * (1.0 - self.stream.unit()).powf(-1.0 / shape))
+            }
+            Delays::Trace(delays) => {
+                let delay = delays[self.place];
+                self.place = (self.place + 1) % delays.len();
+                delay
+            }
+        }
+    }
+}
+
+/// Rounded; 0 below 0, and 584 years where it is longer.
+fn whole(nanos: f64) -> Nanos {
+    Nanos(nanos.round() as u64)
+}
+
+impl<T> Waiting<T> {
+    fn push(&mut self, due: Instant, packet: Packet<T>) {
+        match self {
+            Self::Ordered(queue) => {
+                let last = queue.back().map_or(due, |(last, _)| *last);
+                queue.push_back((due.max(last), packet));
+            }
+            Self::Free { heap, number } => {
+                heap.push(Reverse(Due { key: (due, *number), packet }));
+                *number += 1;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Ordered(queue) => queue.front().map(|(due, _)| *due),
+            Self::Free { heap, .. } => heap.peek().map(|Reverse(due)| due.key.0),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Packet<T>> {
+        match self {
+            Self::Ordered(queue) => queue.pop_front().map(|(_, packet)| packet),
+            Self::Free { heap, .. } => heap.pop().map(|Reverse(due)| due.packet),
+        }
+    }
+}
+
+impl<T> Element<T> for Delay<T> {
+    fn step(&mut self, now: Instant, input: Input<T>, _: &mut Counters) -> Output<T> {
+        if let Input::Packet { packet, .. } = input {
+            let due = now + self.draw();
+            self.waiting.push(due, packet);
+        }
+        match self.waiting.next() {
+            Some(due) if due <= now => match self.waiting.pop() {
+                Some(packet) => Output::Packet { port: 0, packet },
+                None => Output::Idle,
+            },
+            due => Output::wait(due),
+        }
+    }
+}
+
+impl<T> PartialEq for Due<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl<T> Eq for Due<T> {}
+
+impl<T> PartialOrd for Due<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Due<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Net;
+    use crate::packet::Length;
+
+    fn trace(order: Order) -> Delay<u32> {
+        let delays = Delays::Trace(vec![Nanos(100), Nanos(10), Nanos(50)]);
+        Delay::new(delays, order, Stream::new(1, "delay")).unwrap()
+    }
+
+    /// Number and time of four packets, one each 5 ns.
+    fn passed(delay: Delay<u32>) -> Vec<(u32, u64)> {
+        let mut net = Net::new();
+        let delay = net.add(delay);
+        for i in 0..4 {
+            let at = Instant(5 * u64::from(i));
+            net.arrive(at, (delay, 0), Packet::new(i, Length::packet(100)));
+        }
+        std::iter::from_fn(|| net.next(Instant(1_000)))
+            .map(|departure| (departure.packet.payload, departure.at.0))
+            .collect()
+    }
+
+    #[test]
+    fn a_fixed_delay_moves_every_packet_by_the_same_time() {
+        let times = passed(Delay::fixed(Nanos(7)));
+        assert_eq!(times, [(0, 7), (1, 12), (2, 17), (3, 22)]);
+    }
+
+    #[test]
+    fn a_trace_repeats_and_lets_overtake_only_where_order_is_free() {
+        assert_eq!(passed(trace(Order::Free)), [(1, 15), (2, 60), (0, 100), (3, 115)]);
+        assert_eq!(passed(trace(Order::Kept)), [(0, 100), (1, 100), (2, 100), (3, 115)]);
+    }
+
+    #[test]
+    fn drawn_delays_have_the_moments_of_their_distribution() {
+        let delay = |delays| {
+            let stream = Stream::new(3, "delay");
+            let mut delay = Delay::<()>::new(delays, Order::Free, stream).unwrap();
+            let drawn: Vec<f64> = (0..100_000).map(|_| delay.draw().0 as f64).collect();
+            let mean = drawn.iter().sum::<f64>() / 1e5;
+            let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e5;
+            (mean, variance.sqrt(), drawn.iter().fold(f64::MAX, |a, &b| a.min(b)))
+        };
+        let normal = Delays::Normal { mean: Nanos(1_000_000), deviation: Nanos(10_000) };
+        // Five standard errors: 5 s / sqrt(n), and about 5 s / sqrt(2 n).
+        let (mean, deviation, _) = delay(normal);
+        assert!(
+            (mean - 1e6).abs() < 160.0 && (deviation - 1e4).abs() < 112.0,
+            "{mean} {deviation}"
+        );
+        // Shape 5: mean 5/4 of the least, deviation least * sqrt(5 / 3) / 4.
+        let (mean, _, least) = delay(Delays::Pareto { least: Nanos(1_000_000), shape: 5.0 });
+        let error = 5.0 * 1e6 * (5.0f64 / 3.0).sqrt() / 4.0 / 1e5f64.sqrt();
+        assert!((mean - 1.25e6).abs() < error && least >= 1e6, "{mean} {least}");
+    }
+
+    #[test]
+    fn a_delay_that_cannot_be_drawn_is_refused() {
+        let new = |delays| {
+            Delay::<()>::new(delays, Order::Kept, Stream::new(0, "delay"))
+                .err()
+                .unwrap()
+                .to_string()
+        };
+        assert_eq!(
+            new(Delays::Trace(Vec::new())),
+            "the number of delays in a trace is 0: give at least 1"
+        );
+        assert_eq!(
+            new(Delays::Pareto { least: Nanos(1), shape: f64::NAN }),
+            "the shape of a Pareto delay is NaN: give a finite number above 0"
+        );
+    }
+}

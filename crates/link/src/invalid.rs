@@ -1,0 +1,31 @@
+//! Why an element cannot be built; each says what would do.
+
+/// A parameter with which no element could work.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Something of which there must be some is 0.
+    #[error("{0} is 0: give at least 1")]
+    Zero(&'static str),
+    /// A number is infinite, negative or not a number.
+    #[error("{name} is {value}: give a finite number above 0")]
+    Positive {
+        /// Which one.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+    },
+}
+
+/// `value` where it is finite and above 0.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, Invalid> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err(Invalid::Positive { name, value })
+    }
+}
+
+/// Nothing where `value` is not 0.
+pub(crate) fn some(name: &'static str, value: u64) -> Result<(), Invalid> {
+    if value > 0 { Ok(()) } else { Err(Invalid::Zero(name)) }
+}

@@ -1,0 +1,51 @@
+//! Links made of elements, in whatever time the caller lives.
+//!
+//! An [`Element`] is told of packets and of time and answers with packets and wake-ups; it has one
+//! method. Elements are joined to a [`Net`], which says what comes out and when:
+//!
+//! ```
+//! use fabricmark_link::{Delay, Framing, Length, Limit, Line, Net, Packet, Queue, Rate};
+//! use fabricmark_units::{BitRate, Instant, Nanos};
+//!
+//! let line = Line::new(BitRate(1_000_000_000), Framing::ethernet(0))?;
+//! let mut net = Net::new();
+//! let rate = net.add(Rate::new(line, Queue::drop_tail(Limit::Packets(1000))));
+//! let delay = net.add(Delay::fixed(Nanos::from_millis(200)));
+//! net.chain(&[rate, delay]);
+//!
+//! net.arrive(Instant(0), (rate, 0), Packet::new("hello", Length::packet(1500)));
+//! let departure = net.next(Instant(1_000_000_000)).unwrap();
+//! // 1,526 bytes of 8 ns, and the delay.
+//! assert_eq!(departure.at, Instant(200_012_208));
+//! # Ok::<(), fabricmark_link::Invalid>(())
+//! ```
+//!
+//! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
+//! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
+//! same again.
+//!
+//! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
+//! the next, and a super-packet moves as one, when its last bit has come.
+
+mod counters;
+mod delay;
+mod egress;
+mod element;
+mod framing;
+mod invalid;
+mod line;
+mod net;
+mod packet;
+mod queue;
+mod rate;
+
+pub use counters::{Count, Counters, Reason};
+pub use delay::{Delay, Delays, Order};
+pub use element::{Element, Input, Output};
+pub use framing::Framing;
+pub use invalid::Invalid;
+pub use line::Line;
+pub use net::{Departure, Id, Net, Port};
+pub use packet::{Ecn, Length, Packet};
+pub use queue::{Limit, Queue};
+pub use rate::Rate;

@@ -1,0 +1,162 @@
+//! When a wire of some rate is free again, exactly.
+
+use fabricmark_units::{BitRate, Instant, Nanos};
+
+use crate::framing::Framing;
+use crate::invalid::{Invalid, some};
+use crate::packet::Length;
+
+/// A wire that sends one packet at a time at an exact rate.
+///
+/// The instant at which it is free again is kept as nanoseconds and a fraction, so that the mean rate
+/// is exact however long it runs. A packet has left at the first whole nanosecond at or after its
+/// last bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    framing: Framing,
+    /// The rate is `bits / seconds`.
+    bits: u64,
+    seconds: u64,
+    free: Instant,
+    /// Beyond `free`, in units of `1 / bits` ns: below `bits`.
+    rest: u64,
+}
+
+impl Line {
+    /// A wire of a whole number of bit/s.
+    pub fn new(rate: BitRate, framing: Framing) -> Result<Self, Invalid> {
+        Self::ratio(rate.0, 1, framing)
+    }
+
+    /// A wire that moves `bits` in `seconds`: 4X FDR InfiniBand is 600,000,000,000 bits in 11 s.
+    pub fn ratio(bits: u64, seconds: u64, framing: Framing) -> Result<Self, Invalid> {
+        some("the rate", bits)?;
+        some("the time of the rate", seconds)?;
+        Ok(Self { framing, bits, seconds, free: Instant(0), rest: 0 })
+    }
+
+    /// PCI-X of P3: 64 bits at 133 1/3 MHz, 8.533 Gbit/s for both directions together.
+    pub const fn pci_x() -> Self {
+        Self::bare(25_600_000_000, 3)
+    }
+
+    /// PCI Express 1.1 of P2: 8 lanes of 2.5 GT/s at 8 bits in 10, 16 Gbit/s in each direction.
+    pub const fn pcie_1_x8() -> Self {
+        Self::bare(16_000_000_000, 1)
+    }
+
+    const fn bare(bits: u64, seconds: u64) -> Self {
+        Self { framing: Framing::NONE, bits, seconds, free: Instant(0), rest: 0 }
+    }
+
+    /// Bytes on the wire from the first bit to the last, gaps between segments included.
+    pub fn wire_bytes(&self, length: Length) -> u64 {
+        let last = self.framing.wire_bytes(length.last_bytes().into());
+        match u64::from(length.segments()) - 1 {
+            0 => last,
+            before => {
+                let first = self.framing.wire_bytes(length.first_bytes().into());
+                before * (first + self.framing.gap_bytes()) + last
+            }
+        }
+    }
+
+    /// Sends a packet as soon as the wire is free, but not before `earliest`; says when its last bit
+    /// has left.
+    pub(crate) fn send(&mut self, earliest: Instant, length: Length) -> Instant {
+        if earliest > self.free {
+            (self.free, self.rest) = (earliest, 0);
+        }
+        self.pass(self.wire_bytes(length));
+        let left = self.free_at();
+        self.pass(self.framing.gap_bytes());
+        left
+    }
+
+    /// The first whole nanosecond at which the wire is free.
+    pub(crate) fn free_at(&self) -> Instant {
+        self.free + Nanos(u64::from(self.rest > 0))
+    }
+
+    /// How long `bytes` take, rounded down.
+    #[cfg(test)]
+    pub(crate) fn time_of(&self, bytes: u64) -> Nanos {
+        Nanos(saturated(self.parts(bytes) / u128::from(self.bits)))
+    }
+
+    fn pass(&mut self, bytes: u64) {
+        let parts = self.parts(bytes) + u128::from(self.rest);
+        self.free = self.free + Nanos(saturated(parts / u128::from(self.bits)));
+        self.rest = (parts % u128::from(self.bits)) as u64;
+    }
+
+    /// Time in units of `1 / bits` ns; fits for any length that a packet can have.
+    fn parts(&self, bytes: u64) -> u128 {
+        (8_000_000_000 * u128::from(bytes)).saturating_mul(self.seconds.into())
+    }
+}
+
+fn saturated(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_gap_keeps_the_wire_busy_after_the_last_bit() {
+        let mut line = Line::new(BitRate(1_000_000_000), Framing::ethernet(0)).unwrap();
+        // 1526 and 12 bytes of 8 ns.
+        assert_eq!(line.send(Instant(100), Length::packet(1500)), Instant(100 + 12_208));
+        assert_eq!(line.free_at(), Instant(100 + 12_304));
+        assert_eq!(line.send(Instant(0), Length::packet(1500)), Instant(100 + 24_512));
+    }
+
+    #[test]
+    fn a_train_takes_as_long_as_its_segments() {
+        let rate = BitRate(10_000_000_000);
+        let new = || Line::new(rate, Framing::ethernet(0)).unwrap();
+        let (mut train, mut single) = (new(), new());
+        let last = (0..44).map(|_| single.send(Instant(0), Length::packet(1500))).last();
+        assert_eq!(Some(train.send(Instant(0), Length::train(40, 64_240, 1460))), last);
+        assert_eq!(train, single);
+    }
+
+    #[test]
+    fn hours_of_packets_leave_no_drift() {
+        // 3 Gbit/s, 1500 bytes of 4000 ns; 1501 of 4002 2/3.
+        let mut line = Line::new(BitRate(3_000_000_000), Framing::NONE).unwrap();
+        assert_eq!(line.send(Instant(0), Length::packet(1501)), Instant(4003));
+        assert_eq!(line.send(Instant(0), Length::packet(1501)), Instant(8006));
+        assert_eq!(line.send(Instant(0), Length::packet(1501)), Instant(12_008));
+        let mut line = Line::ratio(600_000_000_000, 11, Framing::NONE).unwrap();
+        for _ in 0..3_000_000 {
+            line.send(Instant(0), Length::packet(1));
+        }
+        // 3e6 bytes of 8 * 11 / 600 ns.
+        assert_eq!(line.free_at(), Instant(440_000));
+    }
+
+    #[test]
+    fn host_buses_have_their_published_rates() {
+        assert_eq!(Line::pci_x().time_of(1_066_666_666), Nanos(999_999_999));
+        assert_eq!(Line::pcie_1_x8().time_of(2_000_000_000), Nanos(1_000_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_of_many_packets_leaves_when_the_fraction_says(
+            bits in 1_000u64..1_000_000_000_000,
+            seconds in 1u64..100,
+            sizes in proptest::collection::vec(1u32..10_000, 1..50),
+        ) {
+            let mut line = Line::ratio(bits, seconds, Framing::NONE).unwrap();
+            let left = sizes.iter().map(|&size| line.send(Instant(0), Length::packet(size))).last();
+            let bytes: u128 = sizes.iter().map(|&size| u128::from(size)).sum();
+            let exact = (8_000_000_000 * bytes * u128::from(seconds)).div_ceil(u128::from(bits));
+            prop_assert_eq!(left.map(|left| u128::from(left.0)), Some(exact));
+        }
+    }
+}

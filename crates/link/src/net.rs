@@ -1,0 +1,212 @@
+//! Elements joined to a net, and the time in it.
+
+use std::collections::VecDeque;
+
+use fabricmark_units::{Instant, Nanos};
+
+use crate::counters::{Count, Counters};
+use crate::element::{Element, Input, Output};
+use crate::packet::Packet;
+
+/// The number of an element in its net.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(usize);
+
+/// A port of an element: packets go in or come out here.
+pub type Port = (Id, u16);
+
+/// A packet that came out of a net.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure<T> {
+    /// When it came out.
+    pub at: Instant,
+    /// The port, which is connected to nothing.
+    pub from: Port,
+    /// The packet.
+    pub packet: Packet<T>,
+}
+
+/// Elements and how they are connected.
+///
+/// A net is told when packets arrive and asked what comes out until some instant. Both drivers do
+/// only this: one takes the instants from an event list, the other from a clock. Every event happens
+/// at the instant at which it is due, however late the net is asked, so a late driver adds no drift;
+/// of two events at one instant the element that was added first has the first turn, and arrivals
+/// come after what is due.
+///
+/// Asking costs one look at each element, so a net is meant to have tens of them, not thousands.
+/// A circle of elements that takes no time would turn for ever.
+pub struct Net<T> {
+    nodes: Vec<Node<T>>,
+    /// When each element wants to be woken; [`NEVER`] where it is idle.
+    wakes: Vec<Instant>,
+    inbox: VecDeque<(usize, Input<T>)>,
+    departures: VecDeque<Departure<T>>,
+    now: Instant,
+}
+
+struct Node<T> {
+    element: Box<dyn Element<T>>,
+    /// By number of the outgoing port.
+    edges: Vec<Option<Port>>,
+    counters: Counters,
+}
+
+const NEVER: Instant = Instant(u64::MAX);
+
+impl<T> Default for Net<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Net<T> {
+    /// A net without elements at instant 0.
+    pub fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            wakes: Vec::new(),
+            inbox: VecDeque::new(),
+            departures: VecDeque::new(),
+            now: Instant(0),
+        }
+    }
+
+    /// Adds an element. What comes out of its ports leaves the net until they are connected.
+    pub fn add(&mut self, element: impl Element<T> + 'static) -> Id {
+        self.nodes.push(Node {
+            element: Box::new(element),
+            edges: Vec::new(),
+            counters: Counters::default(),
+        });
+        self.wakes.push(NEVER);
+        Id(self.nodes.len() - 1)
+    }
+
+    /// Lets what comes out of one port go into another, instead of wherever it went before.
+    pub fn connect(&mut self, (from, port): Port, to: Port) {
+        let edges = &mut self.nodes[from.0].edges;
+        if edges.len() <= usize::from(port) {
+            edges.resize(usize::from(port) + 1, None);
+        }
+        edges[usize::from(port)] = Some(to);
+    }
+
+    /// Connects port 0 of each element to port 0 of the next.
+    pub fn chain(&mut self, elements: &[Id]) {
+        for pair in elements.windows(2) {
+            self.connect((pair[0], 0), (pair[1], 0));
+        }
+    }
+
+    /// Lets a packet in by a port, after everything that is due until then.
+    ///
+    /// An instant before the last one counts as the last one.
+    pub fn arrive(&mut self, at: Instant, port: Port, packet: Packet<T>) {
+        self.tell(at, port.0, Input::Packet { port: port.1, packet });
+    }
+
+    /// Stops whoever sends out of a port for `time` from `at` on, or starts it again by 0.
+    pub fn pause(&mut self, at: Instant, port: Port, time: Nanos) {
+        self.tell(at, port.0, Input::Pause { port: port.1, time });
+    }
+
+    /// The next packet that comes out until and at `until`; `None` when there is none, and the net
+    /// has then reached that instant.
+    pub fn next(&mut self, until: Instant) -> Option<Departure<T>> {
+        while self.departures.is_empty() && self.turn(until) {}
+        if self.departures.is_empty() {
+            self.now = self.now.max(until);
+        }
+        self.departures.pop_front()
+    }
+
+    /// When the net next has something to do; `None` while it holds no packet.
+    pub fn deadline(&self) -> Option<Instant> {
+        if self.departures.is_empty() { self.earliest().map(|(_, at)| at) } else { Some(self.now) }
+    }
+
+    /// The instant that the net has reached.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// What an element did so far.
+    pub fn counters(&self, element: Id) -> &Counters {
+        &self.nodes[element.0].counters
+    }
+
+    /// What all elements hold now.
+    pub fn held(&self) -> Count {
+        self.nodes.iter().fold(Count::default(), |sum, node| sum + node.counters.held())
+    }
+
+    fn tell(&mut self, at: Instant, element: Id, input: Input<T>) {
+        while self.turn(at) {}
+        self.now = self.now.max(at);
+        self.inbox.push_back((element.0, input));
+        self.settle();
+    }
+
+    /// Wakes the element that is due first, if it is due until `until`.
+    fn turn(&mut self, until: Instant) -> bool {
+        let Some((element, at)) = self.earliest().filter(|&(_, at)| at <= until) else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.inbox.push_back((element, Input::Wake));
+        self.settle();
+        true
+    }
+
+    fn earliest(&self) -> Option<(usize, Instant)> {
+        let (element, at) = self.wakes.iter().enumerate().min_by_key(|&(_, at)| at)?;
+        (*at < NEVER).then_some((element, *at))
+    }
+
+    /// Tells elements what came to them until nothing more happens now.
+    fn settle(&mut self) {
+        while let Some((element, mut input)) = self.inbox.pop_front() {
+            let node = &mut self.nodes[element];
+            if let Input::Packet { packet, .. } = &input {
+                node.counters.arrived += packet.length.into();
+            }
+            self.wakes[element] = loop {
+                let (port, output) = match node.element.step(self.now, input, &mut node.counters) {
+                    Output::Packet { port, packet } => {
+                        node.counters.departed += packet.length.into();
+                        (port, Input::Packet { port: 0, packet })
+                    }
+                    Output::Pause { port, time } => (port, Input::Pause { port: 0, time }),
+                    Output::Wake(at) => {
+                        debug_assert!(at > self.now, "a wake-up that is already due");
+                        break at;
+                    }
+                    Output::Idle => {
+                        debug_assert_eq!(
+                            node.counters.held(),
+                            Count::default(),
+                            "idle with packets"
+                        );
+                        break NEVER;
+                    }
+                };
+                input = Input::Wake;
+                let edge = node.edges.get(usize::from(port)).copied().flatten();
+                match (output, edge) {
+                    (Input::Packet { packet, .. }, Some((to, port))) => {
+                        self.inbox.push_back((to.0, Input::Packet { port, packet }));
+                    }
+                    (Input::Packet { packet, .. }, None) => {
+                        let from = (Id(element), port);
+                        self.departures.push_back(Departure { at: self.now, from, packet });
+                    }
+                    (Input::Pause { time, .. }, Some((to, port))) => {
+                        self.inbox.push_back((to.0, Input::Pause { port, time }));
+                    }
+                    (Input::Pause { .. } | Input::Wake, _) => {}
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What travels through a link: a payload that the link never looks into, and what it must know of it.
+
+/// The congestion codepoint of the IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// The sender does not know marks: congestion drops.
+    #[default]
+    NotCapable,
+    /// ECT(0): marks instead of drops, please.
+    Capable0,
+    /// ECT(1), by which a sender asks for marks of L4S (RFC 9331).
+    Capable1,
+    /// CE: a queue on the way was congested.
+    Congested,
+}
+
+impl Ecn {
+    /// Whether a queue may mark instead of drop.
+    pub fn is_capable(self) -> bool {
+        self != Self::NotCapable
+    }
+}
+
+/// A packet, or a super-packet: a train of segments that share headers until it is cut for the wire,
+/// as segmentation offload hands them over (64 KiB at once).
+///
+/// It moves through a net as one and costs what its segments cost; loss and full queues cut it.
+/// `T` is whatever the driver needs to find the bytes again. It is cloned where a packet is cut or
+/// copied, so it should be an index or be reference-counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<T> {
+    /// The driver's own.
+    pub payload: T,
+    /// How long it is.
+    pub length: Length,
+    /// The congestion codepoint: the driver reads it from the packet and writes a mark back.
+    pub ecn: Ecn,
+    /// Where it goes, in the numbers that the routes of switches use.
+    pub destination: u16,
+    /// The bit that was flipped on the way, counted from the first of the IP header. The driver flips
+    /// it. Such a packet has one segment.
+    pub flipped_bit: Option<u32>,
+}
+
+/// Length of a packet or a super-packet, in bytes of IP packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Length {
+    header_bytes: u16,
+    /// 0 in a packet that is not cut.
+    segment_bytes: u16,
+    payload_bytes: u32,
+    offset_bytes: u32,
+}
+
+impl<T> Packet<T> {
+    /// A packet without congestion codepoint to destination 0.
+    pub fn new(payload: T, length: Length) -> Self {
+        Self { payload, length, ecn: Ecn::default(), destination: 0, flipped_bit: None }
+    }
+}
+
+impl<T: Clone> Packet<T> {
+    /// Takes the first `segments` off; some must remain.
+    pub(crate) fn take_first(&mut self, segments: u32) -> Self {
+        let (first, rest) = self.length.split(segments);
+        self.length = rest;
+        Self { length: first, ..self.clone() }
+    }
+}
+
+impl Length {
+    /// One packet of `bytes`, from the first of the IP header to the last of its payload.
+    pub const fn packet(bytes: u32) -> Self {
+        Self { header_bytes: 0, segment_bytes: 0, payload_bytes: bytes, offset_bytes: 0 }
+    }
+
+    /// A super-packet: `payload_bytes` cut into segments of `segment_bytes`, each behind its own copy
+    /// of `header_bytes` of IP and transport. Segments of 0 bytes mean that it is not cut.
+    pub const fn train(header_bytes: u16, payload_bytes: u32, segment_bytes: u16) -> Self {
+        if segment_bytes == 0 || payload_bytes <= segment_bytes as u32 {
+            return Self::packet(header_bytes as u32 + payload_bytes);
+        }
+        Self { header_bytes, segment_bytes, payload_bytes, offset_bytes: 0 }
+    }
+
+    /// Number of packets on the wire; at least 1.
+    pub fn segments(self) -> u32 {
+        match self.segment_bytes {
+            0 => 1,
+            segment => self.payload_bytes.div_ceil(u32::from(segment)),
+        }
+    }
+
+    /// Bytes of all IP packets, each with its headers.
+    pub fn bytes(self) -> u64 {
+        u64::from(self.payload_bytes) + u64::from(self.segments()) * u64::from(self.header_bytes)
+    }
+
+    /// Bytes of the first IP packet, headers included; no other is longer.
+    pub fn first_bytes(self) -> u32 {
+        match self.segment_bytes {
+            0 => self.payload_bytes,
+            segment => u32::from(self.header_bytes) + self.payload_bytes.min(segment.into()),
+        }
+    }
+
+    /// Bytes of the last IP packet, headers included; all before it are as long as the first.
+    pub fn last_bytes(self) -> u32 {
+        match self.segment_bytes {
+            0 => self.payload_bytes,
+            segment => {
+                let before = (self.segments() - 1) * u32::from(segment);
+                u32::from(self.header_bytes) + self.payload_bytes - before
+            }
+        }
+    }
+
+    /// Bytes of headers before the payload of each segment; 0 where the packet was never cut.
+    pub fn header_bytes(self) -> u16 {
+        self.header_bytes
+    }
+
+    /// Where the payload of this piece begins in the payload of the super-packet that entered the net.
+    pub fn offset_bytes(self) -> u32 {
+        self.offset_bytes
+    }
+
+    /// The first `segments` and the rest, `0 < segments < self.segments()`. Both remember the headers
+    /// and their offset, also where only one segment is left.
+    fn split(self, segments: u32) -> (Self, Self) {
+        let taken = segments * u32::from(self.segment_bytes);
+        let first = Self { payload_bytes: taken, ..self };
+        let rest = Self {
+            payload_bytes: self.payload_bytes - taken,
+            offset_bytes: self.offset_bytes + taken,
+            ..self
+        };
+        (first, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_train_has_the_bytes_of_its_segments() {
+        // 64,240 bytes of TCP payload in 44 segments of 1460 behind 40 bytes of headers.
+        let length = Length::train(40, 64_240, 1460);
+        assert_eq!((length.segments(), length.bytes()), (44, 66_000));
+        assert_eq!((length.first_bytes(), length.last_bytes()), (1500, 1500));
+        let length = Length::train(52, 3000, 1448);
+        assert_eq!((length.segments(), length.bytes()), (3, 3156));
+        assert_eq!((length.first_bytes(), length.last_bytes()), (1500, 156));
+    }
+
+    #[test]
+    fn a_train_of_one_segment_is_a_packet() {
+        assert_eq!(Length::train(40, 1460, 1460), Length::packet(1500));
+        assert_eq!(Length::train(40, 9000, 0), Length::packet(9040));
+        assert_eq!(Length::packet(0).segments(), 1);
+    }
+
+    #[test]
+    fn a_cut_piece_knows_where_its_payload_begins() {
+        let mut rest = Packet::new((), Length::train(40, 4000, 1460));
+        let first = rest.take_first(2);
+        assert_eq!((first.length.bytes(), first.length.offset_bytes()), (3000, 0));
+        assert_eq!((rest.length.bytes(), rest.length.offset_bytes()), (1120, 2920));
+        assert_eq!((rest.length.segments(), rest.length.header_bytes()), (1, 40));
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_loses_no_segment_and_no_byte(
+            header in 0u16..100,
+            payload in 1u32..70_000,
+            segment in 1u16..9000,
+            at in 0u32..u32::MAX,
+        ) {
+            let whole = Length::train(header, payload, segment);
+            let segments = whole.segments();
+            prop_assume!(segments > 1);
+            let (first, rest) = whole.split(1 + at % (segments - 1));
+            prop_assert_eq!(first.segments() + rest.segments(), segments);
+            prop_assert_eq!(first.bytes() + rest.bytes(), whole.bytes());
+            prop_assert_eq!(first.last_bytes(), whole.first_bytes());
+            prop_assert_eq!(rest.last_bytes(), whole.last_bytes());
+        }
+    }
+}
