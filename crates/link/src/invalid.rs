@@ -6,6 +6,14 @@ pub enum Invalid {
     /// Something of which there must be some is 0.
     #[error("{0} is 0: give at least 1")]
     Zero(&'static str),
+    /// A probability is none.
+    #[error("{name} is {value}: give a share from 0 to 1")]
+    Share {
+        /// Which one.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+    },
     /// A number is infinite, negative or not a number.
     #[error("{name} is {value}: give a finite number above 0")]
     Positive {
@@ -14,6 +22,11 @@ pub enum Invalid {
         /// What was given.
         value: f64,
     },
+}
+
+/// `value` where it is a probability.
+pub(crate) fn share(name: &'static str, value: f64) -> Result<f64, Invalid> {
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Invalid::Share { name, value }) }
 }
 
 /// `value` where it is finite and above 0.

@@ -27,25 +27,35 @@
 //! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
 //! the next, and a super-packet moves as one, when its last bit has come.
 
+mod corrupt;
 mod counters;
 mod delay;
+mod duplicate;
 mod egress;
 mod element;
 mod framing;
 mod invalid;
 mod line;
+mod loss;
 mod net;
+mod outage;
 mod packet;
 mod queue;
 mod rate;
+mod reorder;
 
+pub use corrupt::Corrupt;
 pub use counters::{Count, Counters, Reason};
 pub use delay::{Delay, Delays, Order};
+pub use duplicate::Duplicate;
 pub use element::{Element, Input, Output};
 pub use framing::Framing;
 pub use invalid::Invalid;
 pub use line::Line;
+pub use loss::{GilbertElliott, Loss, Losses};
 pub use net::{Departure, Id, Net, Port};
+pub use outage::Outage;
 pub use packet::{Ecn, Length, Packet};
 pub use queue::{Limit, Queue};
 pub use rate::Rate;
+pub use reorder::Reorder;

@@ -66,6 +66,31 @@ impl<T: Clone> Packet<T> {
         self.length = rest;
         Self { length: first, ..self.clone() }
     }
+
+    /// Asks `chosen` once for each segment and hands over the pieces in order: each chosen segment
+    /// alone with `true`, and what is between them with `false`.
+    pub(crate) fn cut(
+        mut self,
+        mut chosen: impl FnMut() -> bool,
+        mut piece: impl FnMut(Self, bool),
+    ) {
+        let mut spared = 0;
+        for left in (0..self.length.segments()).rev() {
+            if !chosen() {
+                spared += 1;
+                continue;
+            }
+            if spared > 0 {
+                piece(self.take_first(spared), false);
+                spared = 0;
+            }
+            if left == 0 {
+                return piece(self, true);
+            }
+            piece(self.take_first(1), true);
+        }
+        piece(self, false);
+    }
 }
 
 impl Length {
@@ -169,6 +194,20 @@ mod tests {
         assert_eq!((first.length.bytes(), first.length.offset_bytes()), (3000, 0));
         assert_eq!((rest.length.bytes(), rest.length.offset_bytes()), (1120, 2920));
         assert_eq!((rest.length.segments(), rest.length.header_bytes()), (1, 40));
+    }
+
+    #[test]
+    fn chosen_segments_are_cut_out_one_by_one() {
+        let pieces = |chosen: [u8; 5]| {
+            let (mut pieces, mut asked) = (Vec::new(), chosen.iter());
+            let packet = Packet::new((), Length::train(40, 5 * 1460, 1460));
+            let chosen = || asked.next() == Some(&1);
+            packet.cut(chosen, |piece, hit| pieces.push((piece.length.segments(), hit)));
+            pieces
+        };
+        assert_eq!(pieces([0, 0, 0, 0, 0]), [(5, false)]);
+        assert_eq!(pieces([0, 0, 1, 0, 0]), [(2, false), (1, true), (2, false)]);
+        assert_eq!(pieces([1, 1, 0, 0, 1]), [(1, true), (1, true), (2, false), (1, true)]);
     }
 
     proptest! {
