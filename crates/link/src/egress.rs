@@ -31,9 +31,9 @@ impl<T: Clone> Egress<T> {
         counters: &mut Counters,
     ) {
         let busy = self.sending.is_some() || self.paused_until > now;
-        self.queue.push(ready, packet, busy, counters);
+        self.queue.push(now, ready, packet, busy, counters);
         if !busy {
-            self.begin(now);
+            self.begin(now, counters);
         }
     }
 
@@ -43,12 +43,12 @@ impl<T: Clone> Egress<T> {
     }
 
     /// The packet whose last bit has left, if there is one.
-    pub fn depart(&mut self, now: Instant) -> Option<Packet<T>> {
+    pub fn depart(&mut self, now: Instant, counters: &mut Counters) -> Option<Packet<T>> {
         if self.sending.is_none() {
-            self.begin(now);
+            self.begin(now, counters);
         }
         let (packet, left) = self.sending.take_if(|(_, left)| *left <= now)?;
-        self.begin(left);
+        self.begin(left, counters);
         Some(packet)
     }
 
@@ -61,11 +61,11 @@ impl<T: Clone> Egress<T> {
     }
 
     /// Takes the next packet from the queue, `now` being when the wire asked for it.
-    fn begin(&mut self, now: Instant) {
+    fn begin(&mut self, now: Instant, counters: &mut Counters) {
         if self.paused_until > now {
             return;
         }
-        if let Some((ready, packet)) = self.queue.pop() {
+        if let Some((ready, packet)) = self.queue.pop(now, counters) {
             let left = self.line.send(ready.max(self.paused_until), packet.length);
             self.sending = Some((packet, left));
         }

@@ -68,3 +68,9 @@ impl<T> Output<T> {
         until.map_or(Self::Idle, Self::Wake)
     }
 }
+
+impl<T, E: Element<T> + ?Sized> Element<T> for Box<E> {
+    fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T> {
+        (**self).step(now, input, counters)
+    }
+}

@@ -14,6 +14,14 @@ pub enum Invalid {
         /// What was given.
         value: f64,
     },
+    /// Two limits are the wrong way round.
+    #[error("{low} is not below {high}: give a lower one")]
+    Order {
+        /// The one that must be lower.
+        low: &'static str,
+        /// The one that must be higher.
+        high: &'static str,
+    },
     /// A number is infinite, negative or not a number.
     #[error("{name} is {value}: give a finite number above 0")]
     Positive {

@@ -27,6 +27,7 @@
 //! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
 //! the next, and a super-packet moves as one, when its last bit has come.
 
+mod codel;
 mod corrupt;
 mod counters;
 mod delay;
@@ -42,8 +43,10 @@ mod outage;
 mod packet;
 mod queue;
 mod rate;
+mod red;
 mod reorder;
 
+pub use codel::CoDel;
 pub use corrupt::Corrupt;
 pub use counters::{Count, Counters, Reason};
 pub use delay::{Delay, Delays, Order};
@@ -58,4 +61,5 @@ pub use outage::Outage;
 pub use packet::{Ecn, Length, Packet};
 pub use queue::{Limit, Queue};
 pub use rate::Rate;
+pub use red::{Red, RedSettings};
 pub use reorder::Reorder;

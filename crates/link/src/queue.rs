@@ -1,11 +1,14 @@
 //! Packets that wait for a wire.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use fabricmark_units::{BitRate, Instant, Nanos};
 
+use crate::codel::{self, CoDel};
 use crate::counters::{Count, Counters, Reason};
-use crate::packet::{Length, Packet};
+use crate::packet::{Ecn, Length, Packet};
+use crate::red::{self, Red};
 
 /// How much may wait; the packet that is being sent does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +27,25 @@ impl Limit {
     }
 }
 
-/// A queue, first in, first out, that drops what has no room.
+/// A queue, first in, first out.
 ///
-/// Of a super-packet it drops the segments that have no room, as a wire with single packets would.
+/// Of a super-packet it drops or marks single segments, as it would where they came one by one.
 #[derive(Debug)]
 pub struct Queue<T> {
+    manager: Manager,
+    store: Store<T>,
+}
+
+/// Who signals congestion before the queue is full.
+#[derive(Debug)]
+enum Manager {
+    Nobody,
+    CoDel(CoDel),
+    Red(Red),
+}
+
+#[derive(Debug)]
+struct Store<T> {
     limit: Limit,
     waiting: VecDeque<Waiting<T>>,
     held: Count,
@@ -36,6 +53,7 @@ pub struct Queue<T> {
 
 #[derive(Debug)]
 struct Waiting<T> {
+    arrived: Instant,
     ready: Instant,
     packet: Packet<T>,
 }
@@ -43,47 +61,120 @@ struct Waiting<T> {
 impl<T: Clone> Queue<T> {
     /// A queue that drops newcomers while it is full, and does nothing else.
     pub fn drop_tail(limit: Limit) -> Self {
-        Self { limit, waiting: VecDeque::new(), held: Count::default() }
+        Self::managed(limit, Manager::Nobody)
+    }
+
+    /// A queue whose packets do not stand for long; full, it drops newcomers.
+    pub fn codel(limit: Limit, codel: CoDel) -> Self {
+        Self::managed(limit, Manager::CoDel(codel))
+    }
+
+    /// A queue that drops by chance before it is full; full, it drops newcomers.
+    pub fn red(limit: Limit, red: Red) -> Self {
+        Self::managed(limit, Manager::Red(red))
+    }
+
+    fn managed(limit: Limit, manager: Manager) -> Self {
+        let store = Store { limit, waiting: VecDeque::new(), held: Count::default() };
+        Self { manager, store }
     }
 
     /// Waiting packets.
     pub fn held(&self) -> Count {
-        self.held
-    }
-
-    /// Takes in what has room, or anything where the wire is not `busy`; it must not be sent before
-    /// `ready`.
-    pub(crate) fn push(
-        &mut self,
-        ready: Instant,
-        mut packet: Packet<T>,
-        busy: bool,
-        counters: &mut Counters,
-    ) {
-        let segments = packet.length.segments();
-        let room = if busy { self.room(packet.length) } else { segments };
-        if room == 0 {
-            counters.drop(Reason::Overflow, packet.length);
-            return;
-        }
-        if room < segments {
-            let kept = packet.take_first(room);
-            counters.drop(Reason::Overflow, packet.length);
-            packet = kept;
-        }
-        self.held += packet.length.into();
-        self.waiting.push_back(Waiting { ready, packet });
-    }
-
-    /// The next packet to send and when it is ready.
-    pub(crate) fn pop(&mut self) -> Option<(Instant, Packet<T>)> {
-        let Waiting { ready, packet } = self.waiting.pop_front()?;
-        self.held -= packet.length.into();
-        Some((ready, packet))
+        self.store.held
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.store.waiting.is_empty()
+    }
+
+    /// Takes in what has room, or anything where the wire is not `busy`. It must not be sent before
+    /// `ready`, which a cut-through switch may set before `now`.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        ready: Instant,
+        packet: Packet<T>,
+        busy: bool,
+        counters: &mut Counters,
+    ) {
+        let Self { manager, store } = self;
+        let waiting_bytes = store.held.bytes;
+        let mut admit = |packet, counters: &mut _| {
+            store.admit(Waiting { arrived: now, ready, packet }, busy, counters);
+        };
+        let Manager::Red(red) = manager else { return admit(packet, counters) };
+        let (mut ahead, each) = (waiting_bytes, u64::from(packet.length.first_bytes()));
+        let may_mark = red.marks() && packet.ecn.is_capable();
+        let verdict = Cell::new(red::Verdict::Keep);
+        packet.cut(
+            || {
+                verdict.set(red.verdict(now, ahead));
+                ahead += each;
+                verdict.get() != red::Verdict::Keep
+            },
+            |mut piece, signal| {
+                if signal && may_mark && verdict.get() == red::Verdict::Signal {
+                    mark(&mut piece, counters);
+                } else if signal {
+                    return counters.drop(Reason::Congestion, piece.length);
+                }
+                admit(piece, counters);
+            },
+        );
+    }
+
+    /// The next packet to send and when it is ready.
+    pub(crate) fn pop(
+        &mut self,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Option<(Instant, Packet<T>)> {
+        let Self { manager, store } = self;
+        while let Some(Waiting { arrived, ready, mut packet }) = store.waiting.pop_front() {
+            store.held -= packet.length.into();
+            let Manager::CoDel(codel) = manager else { return Some((ready, packet)) };
+            let bytes = packet.length.first_bytes();
+            let verdict = codel.verdict(now, now - arrived, bytes, store.held.bytes);
+            if verdict == codel::Verdict::Send {
+                return Some((ready, packet));
+            }
+            let marks = codel.marks && packet.ecn.is_capable();
+            if packet.length.segments() > 1 {
+                let first = packet.take_first(1);
+                store.held += packet.length.into();
+                store.waiting.push_front(Waiting { arrived, ready, packet });
+                packet = first;
+            }
+            if marks {
+                mark(&mut packet, counters);
+                return Some((ready, packet));
+            }
+            counters.drop(Reason::Congestion, packet.length);
+        }
+        match manager {
+            Manager::Nobody => {}
+            Manager::CoDel(codel) => codel.empty(),
+            Manager::Red(red) => red.empty(now),
+        }
+        None
+    }
+}
+
+impl<T: Clone> Store<T> {
+    fn admit(&mut self, mut newcomer: Waiting<T>, busy: bool, counters: &mut Counters) {
+        let length = newcomer.packet.length;
+        let room = if busy { self.room(length) } else { length.segments() };
+        if room == 0 {
+            return counters.drop(Reason::Overflow, length);
+        }
+        if room < length.segments() {
+            let kept = newcomer.packet.take_first(room);
+            counters.drop(Reason::Overflow, newcomer.packet.length);
+            newcomer.packet = kept;
+        }
+        self.held += newcomer.packet.length.into();
+        self.waiting.push_back(newcomer);
     }
 
     /// How many segments fit. The last may be shorter than the others and just fit.
@@ -100,6 +191,13 @@ impl<T: Clone> Queue<T> {
     }
 }
 
+fn mark<T>(packet: &mut Packet<T>, counters: &mut Counters) {
+    if packet.ecn != Ecn::Congested {
+        packet.ecn = Ecn::Congested;
+        counters.marked += packet.length.into();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +207,7 @@ mod tests {
     fn pushed(limit: Limit, lengths: &[Length]) -> (Queue<()>, Counters) {
         let (mut queue, mut counters) = (Queue::drop_tail(limit), Counters::default());
         for &length in lengths {
-            queue.push(NOW, Packet::new((), length), true, &mut counters);
+            queue.push(NOW, NOW, Packet::new((), length), true, &mut counters);
         }
         (queue, counters)
     }

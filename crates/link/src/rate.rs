@@ -27,7 +27,7 @@ impl<T: Clone> Element<T> for Rate<T> {
             Input::Pause { time, .. } => self.0.pause(now, time),
             Input::Wake => {}
         }
-        match self.0.depart(now) {
+        match self.0.depart(now, counters) {
             Some(packet) => Output::Packet { port: 0, packet },
             None => Output::wait(self.0.wake()),
         }
