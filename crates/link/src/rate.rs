@@ -6,30 +6,47 @@ use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::element::{Element, Input, Output};
 use crate::line::Line;
+use crate::pause::{BackPressure, Marks};
 use crate::queue::Queue;
 
 /// Sends what comes in by port 0 out by port 0, one packet at a time. A packet leaves when its last
 /// bit does; a super-packet when that of its last segment does.
+///
+/// With marks, port 1 asks for pauses: connect it to the control port, 1, of the rate before. A pause
+/// that comes in by any port stops this one.
 #[derive(Debug)]
-pub struct Rate<T>(Egress<T>);
+pub struct Rate<T> {
+    egress: Egress<T>,
+    pressure: Option<BackPressure>,
+}
 
 impl<T: Clone> Rate<T> {
     /// A line that sends, and the queue for what comes while it does.
     pub fn new(line: Line, queue: Queue<T>) -> Self {
-        Self(Egress::new(line, queue))
+        Self { egress: Egress::new(line, queue), pressure: None }
+    }
+
+    /// The same, with marks at which its queue stops and starts the wire before.
+    #[must_use]
+    pub fn with_marks(self, marks: Marks) -> Self {
+        Self { pressure: Some(BackPressure::new(marks)), ..self }
     }
 }
 
 impl<T: Clone> Element<T> for Rate<T> {
     fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T> {
         match input {
-            Input::Packet { packet, .. } => self.0.arrive(now, now, packet, counters),
-            Input::Pause { time, .. } => self.0.pause(now, time),
+            Input::Packet { packet, .. } => self.egress.arrive(now, now, packet, counters),
+            Input::Pause { time, .. } => self.egress.pause(now, time),
             Input::Wake => {}
         }
-        match self.0.depart(now, counters) {
-            Some(packet) => Output::Packet { port: 0, packet },
-            None => Output::wait(self.0.wake()),
+        if let Some(packet) = self.egress.depart(now, counters) {
+            return Output::Packet { port: 0, packet };
+        }
+        let Some(pressure) = &mut self.pressure else { return Output::wait(self.egress.wake()) };
+        match pressure.request(now, self.egress.queue.held().bytes) {
+            Some(time) => Output::Pause { port: 1, time },
+            None => Output::wait([self.egress.wake(), pressure.wake()].into_iter().flatten().min()),
         }
     }
 }
@@ -92,5 +109,38 @@ mod tests {
         // The third began before the second pause, a gap after the second frame.
         assert_eq!(left(), Some(50_100 + 24_512));
         assert_eq!(left(), None);
+    }
+
+    /// 100 packets at once into 10 Gbit/s and then 1 Gbit/s with room for ten.
+    fn slowed_down(marks: Option<Marks>) -> (u64, u64) {
+        let fast = Line::new(BitRate(10_000_000_000), Framing::ethernet(0)).unwrap();
+        let mut net = Net::new();
+        let first = net.add(Rate::new(fast, Queue::drop_tail(Limit::Packets(1000))));
+        let slow = gigabit(Limit::Bytes(15_000));
+        let slow = net.add(match marks {
+            Some(marks) => slow.with_marks(marks),
+            None => slow,
+        });
+        net.chain(&[first, slow]);
+        net.connect((slow, 1), (first, 1));
+        for i in 0..100 {
+            net.arrive(Instant(0), (first, 0), Packet::new(i, Length::packet(1500)));
+        }
+        let last = std::iter::from_fn(|| net.next(Instant(10_000_000))).last().unwrap();
+        assert_eq!((net.deadline(), net.held().packets), (None, 0));
+        (net.counters(slow).dropped_in_all().packets, last.at.0)
+    }
+
+    #[test]
+    fn a_queue_that_stops_the_wire_before_drops_nothing_and_is_never_empty() {
+        // While the 100 come in 123 us, 9 leave, one is being sent and 10 wait.
+        assert_eq!(slowed_down(None).0, 80);
+        // A pause of 20 us is shorter than the time to drain, so it is asked for again and again.
+        for pause in [20_000, 1_000_000] {
+            let marks = Marks::new(9_000, 3_000, Nanos(pause)).unwrap();
+            // The first frame at 10 Gbit/s, 1526 bytes of 0.8 ns, then 100 of 1538 but for one gap.
+            let last = 1_221 + 99 * 12_304 + 12_208;
+            assert_eq!(slowed_down(Some(marks)), (0, last), "{pause}");
+        }
     }
 }
