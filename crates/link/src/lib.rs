@@ -27,6 +27,7 @@
 //! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
 //! the next, and a super-packet moves as one, when its last bit has come.
 
+mod coalesce;
 mod codel;
 mod corrupt;
 mod counters;
@@ -47,6 +48,7 @@ mod rate;
 mod red;
 mod reorder;
 
+pub use coalesce::{Adaptive, Coalesce, Moderation};
 pub use codel::CoDel;
 pub use corrupt::Corrupt;
 pub use counters::{Count, Counters, Reason};
