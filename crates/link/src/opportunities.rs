@@ -1,0 +1,292 @@
+//! Bytes that may leave at given times: the link traces of mahimahi, and the departure schedules of P5.
+
+use std::num::ParseIntError;
+
+use fabricmark_units::{Instant, Nanos};
+
+use crate::counters::Counters;
+use crate::element::{Element, Input, Output};
+use crate::invalid::{Invalid, some};
+use crate::packet::Packet;
+use crate::queue::Queue;
+
+/// Milliseconds at which 1500 bytes may leave, in order; after the last it begins again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    stamps_ms: Vec<u32>,
+}
+
+/// Why a text is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// There is no line in it.
+    #[error("the trace is empty: write one time in milliseconds a line")]
+    Empty,
+    /// A line is no time.
+    #[error("line {line}: {reason}: write one time in whole milliseconds, up to 4294967295")]
+    Number {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: ParseIntError,
+    },
+    /// A time is before the one in the line above.
+    #[error("line {line}: {ms} ms comes before the line above: write the times in order")]
+    Order {
+        /// The line, from 1.
+        line: usize,
+        /// The time in it.
+        ms: u32,
+    },
+    /// The trace would repeat without any time passing.
+    #[error("the last time is 0: end with the length of the trace in milliseconds")]
+    NoTime,
+    /// More than memory should hold.
+    #[error("the trace has more than {} lines: cut it, it repeats", Trace::LINES_MAX)]
+    Long,
+}
+
+impl Trace {
+    /// Most lines of a trace: 25 s at 1 Gbit/s, 8 MiB in memory.
+    pub const LINES_MAX: usize = 1 << 21;
+
+    /// Bytes of IP packets that leave at each time. In mahimahi they are 1504, the tunnel's four
+    /// included.
+    pub const BYTES: u64 = 1500;
+
+    /// Reads a trace of mahimahi: one time a line, in milliseconds from the beginning, not falling.
+    /// A time that stands twice is two opportunities.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut stamps_ms = Vec::new();
+        for (text, line) in text.lines().zip(1..) {
+            if line > Self::LINES_MAX {
+                return Err(TraceError::Long);
+            }
+            let ms = text.trim().parse().map_err(|reason| TraceError::Number { line, reason })?;
+            if stamps_ms.last().is_some_and(|&last| last > ms) {
+                return Err(TraceError::Order { line, ms });
+            }
+            stamps_ms.push(ms);
+        }
+        match stamps_ms.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::NoTime),
+            Some(_) => Ok(Self { stamps_ms }),
+        }
+    }
+
+    /// The mean rate in bit/s.
+    pub fn mean_rate_bps(&self) -> f64 {
+        (8 * Self::BYTES * 1000) as f64 * self.stamps_ms.len() as f64 / self.period_ms() as f64
+    }
+
+    /// The last time: never 0.
+    fn period_ms(&self) -> u64 {
+        self.stamps_ms.last().copied().unwrap_or(1).into()
+    }
+}
+
+/// Lets bytes leave at given times. In by port 0, out by port 0.
+///
+/// Packets share an opportunity where they fit and use as many as they need: each leaves with its
+/// last byte.
+#[derive(Debug)]
+pub struct Opportunities<T> {
+    calendar: Calendar,
+    queue: Queue<T>,
+    /// The packet whose first bytes may have left, and how many have not.
+    leaving: Option<(Packet<T>, u64)>,
+    /// What is left of the last opportunity.
+    credit_bytes: u64,
+}
+
+/// When there are opportunities.
+#[derive(Debug)]
+struct Calendar {
+    /// Within a period, in order.
+    stamps_ms: Vec<u32>,
+    period: Nanos,
+    /// Of each opportunity.
+    bytes: u64,
+    /// Whether they stay until the next opportunity where nobody waits for them.
+    stay: bool,
+    /// The beginning of the period in which the next opportunity is, and its number there.
+    base: Instant,
+    place: usize,
+}
+
+impl Calendar {
+    fn next(&self) -> Instant {
+        self.base + Nanos::from_millis(self.stamps_ms[self.place].into())
+    }
+
+    /// Goes on to the opportunity after the next.
+    fn turn(&mut self) {
+        self.place += 1;
+        if self.place == self.stamps_ms.len() {
+            self.base = self.base + self.period;
+            self.place = 0;
+        }
+    }
+
+    /// Goes to the last opportunity until and at `now`; all between are over.
+    fn skip(&mut self, now: Instant) {
+        let passed = (now - self.base).0;
+        self.base = self.base + Nanos(passed / self.period.0 * self.period.0);
+        let ms = passed % self.period.0 / 1_000_000;
+        self.place = self.stamps_ms.partition_point(|&stamp| u64::from(stamp) <= ms);
+        if self.place == self.stamps_ms.len() {
+            self.base = self.base + self.period;
+            self.place = 0;
+        }
+    }
+}
+
+impl<T: Clone> Opportunities<T> {
+    /// At each time of a trace, which begins at instant 0, up to 1500 bytes of what waits then.
+    pub fn trace(trace: Trace, queue: Queue<T>) -> Self {
+        let period = Nanos::from_millis(trace.period_ms());
+        Self::new(trace.stamps_ms, period, Trace::BYTES, false, queue)
+    }
+
+    /// A departure schedule: up to `bytes` in each period, the first of which begins at instant 0, as
+    /// soon as they come (P5, figure 8). Model 1 of P5 is 15,582 bytes each 5947 us.
+    pub fn schedule(bytes: u64, period: Nanos, queue: Queue<T>) -> Result<Self, Invalid> {
+        some("the number of bytes in a period", bytes)?;
+        some("the period of departures", period.0)?;
+        Ok(Self::new(vec![0], period, bytes, true, queue))
+    }
+
+    fn new(stamps_ms: Vec<u32>, period: Nanos, bytes: u64, stay: bool, queue: Queue<T>) -> Self {
+        let calendar = Calendar { stamps_ms, period, bytes, stay, base: Instant(0), place: 0 };
+        Self { calendar, queue, leaving: None, credit_bytes: 0 }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.leaving.is_none() && self.queue.is_empty()
+    }
+
+    /// A packet whose last byte may leave now.
+    fn depart(&mut self, now: Instant, counters: &mut Counters) -> Option<Packet<T>> {
+        loop {
+            if self.leaving.is_none() {
+                self.leaving = self.queue.pop(now, counters).map(|(_, packet)| {
+                    let bytes = packet.length.bytes();
+                    (packet, bytes)
+                });
+            }
+            let Some((_, left)) = &mut self.leaving else {
+                self.credit_bytes *= u64::from(self.calendar.stay);
+                return None;
+            };
+            let bytes = self.credit_bytes.min(*left);
+            self.credit_bytes -= bytes;
+            *left -= bytes;
+            if *left == 0 {
+                return self.leaving.take().map(|(packet, _)| packet);
+            }
+            if self.calendar.next() > now {
+                return None;
+            }
+            self.calendar.turn();
+            self.credit_bytes = self.calendar.bytes;
+        }
+    }
+}
+
+impl<T: Clone> Element<T> for Opportunities<T> {
+    fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T> {
+        if let Input::Packet { packet, .. } = input {
+            if self.is_idle() && self.calendar.next() <= now {
+                self.calendar.skip(now);
+                self.credit_bytes = self.calendar.bytes * u64::from(self.calendar.stay);
+            }
+            self.queue.push(now, now, packet, true, counters);
+        }
+        match self.depart(now, counters) {
+            Some(packet) => Output::Packet { port: 0, packet },
+            None => Output::wait((!self.is_idle()).then(|| self.calendar.next())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Net;
+    use crate::packet::Length;
+    use crate::queue::Limit;
+
+    const US: u64 = 1000;
+    const MS: u64 = 1000 * US;
+
+    fn queue() -> Queue<()> {
+        Queue::drop_tail(Limit::Packets(1000))
+    }
+
+    /// Times of departure of packets given by time of arrival and bytes.
+    fn departures(element: Opportunities<()>, arrivals: &[(u64, u32)]) -> Vec<u64> {
+        let mut net = Net::new();
+        let element = net.add(element);
+        for &(at, bytes) in arrivals {
+            net.arrive(Instant(at), (element, 0), Packet::new((), Length::packet(bytes)));
+        }
+        std::iter::from_fn(|| net.next(Instant(1000 * MS)))
+            .map(|departure| departure.at.0)
+            .collect()
+    }
+
+    #[test]
+    fn packets_leave_at_the_times_of_a_trace_which_repeats() {
+        let trace = Trace::parse("1\n1\n4\n").unwrap();
+        assert_eq!(trace.mean_rate_bps(), 9e6);
+        let times = departures(Opportunities::trace(trace, queue()), &[(0, 1500); 7]);
+        assert_eq!(times, [MS, MS, 4 * MS, 5 * MS, 5 * MS, 8 * MS, 9 * MS]);
+    }
+
+    #[test]
+    fn what_an_opportunity_leaves_over_serves_who_waits_and_nobody_else() {
+        let element = || Opportunities::trace(Trace::parse("1").unwrap(), queue());
+        // Two packets in one; one in two, whose rest the next takes.
+        let times = departures(element(), &[(0, 700), (0, 800), (0, 1600), (0, 1400)]);
+        assert_eq!(times, [MS, MS, 3 * MS, 3 * MS]);
+        // The opportunities of 1 to 7 ms are gone; that of 7 ms is missed by an arrival at 7 ms.
+        assert_eq!(departures(element(), &[(0, 100), (7 * MS, 100)]), [MS, 8 * MS]);
+    }
+
+    #[test]
+    fn a_schedule_lets_so_many_bytes_pass_in_each_period() {
+        let element = || Opportunities::schedule(3000, Nanos(100 * US), queue()).unwrap();
+        let times = departures(element(), &[(0, 1500); 5]);
+        assert_eq!(times, [0, 0, 100 * US, 100 * US, 200 * US]);
+        // Within a period at once, while there are bytes; a rest of 1000 goes at the next beginning.
+        let times = departures(element(), &[(30 * US, 2000), (90 * US, 2000), (450 * US, 10)]);
+        assert_eq!(times, [30 * US, 100 * US, 450 * US]);
+    }
+
+    #[test]
+    fn the_models_of_p5_send_a_file_in_the_time_that_they_plan() {
+        // Model 1: 10 bursts of 15,582 bytes end when the tenth period begins.
+        let element = Opportunities::schedule(15_582, Nanos(5947 * US), queue()).unwrap();
+        let times = departures(element, &[(0, 7791); 20]);
+        assert_eq!(times.last(), Some(&(9 * 5947 * US)));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_line() {
+        for (text, message) in [
+            ("", "the trace is empty: write one time in milliseconds a line"),
+            (
+                "1\nx\n",
+                "line 2: invalid digit found in string: write one time in whole milliseconds, up to 4294967295",
+            ),
+            ("5\n4\n", "line 2: 4 ms comes before the line above: write the times in order"),
+            ("0\n0\n", "the last time is 0: end with the length of the trace in milliseconds"),
+        ] {
+            assert_eq!(Trace::parse(text).unwrap_err().to_string(), message, "{text}");
+        }
+        assert!(Trace::parse(" 1\r\n2\r\n").is_ok());
+        let long = "1\n".repeat(Trace::LINES_MAX + 1);
+        assert_eq!(Trace::parse(&long), Err(TraceError::Long));
+    }
+}
