@@ -79,9 +79,14 @@ impl Line {
     }
 
     /// How long `bytes` take, rounded down.
-    #[cfg(test)]
     pub(crate) fn time_of(&self, bytes: u64) -> Nanos {
         Nanos(saturated(self.parts(bytes) / u128::from(self.bits)))
+    }
+
+    /// Whether this wire is at most as fast as the other.
+    pub(crate) fn is_not_faster_than(&self, other: &Self) -> bool {
+        u128::from(self.bits) * u128::from(other.seconds)
+            <= u128::from(other.bits) * u128::from(self.seconds)
     }
 
     fn pass(&mut self, bytes: u64) {

@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
-    CoDel, Corrupt, Delay, Delays, Duplicate, Element, Framing, GilbertElliott, Id, Length, Limit,
-    Line, Loss, Losses, Net, Order, Outage, Packet, Queue, Rate, Red, RedSettings, Reorder,
+    Adaptive, CoDel, Coalesce, Corrupt, Counters, Delay, Delays, Departure, Duplicate, Ecn,
+    Element, Forwarding, Framing, GilbertElliott, Id, Input, Length, Limit, Line, Loss, Losses,
+    Marks, Medium, Moderation, Net, Opportunities, Order, Outage, Output, Packet, Queue, Rate,
+    Reason, Red, RedSettings, Reorder, Switch, Trace,
 };
-use fabricmark_link::{Ecn, Reason};
 use fabricmark_units::{BitRate, Instant, Nanos, Stream};
 use proptest::prelude::*;
 
@@ -24,20 +25,59 @@ fn element(kind: u8, seed: u64) -> Box<dyn Element<u32>> {
             Box::new(Delay::new(delays, Order::Kept, stream()).unwrap())
         }
         2 => Box::new(Rate::new(line(number(10_000_000_000) + 1_000_000), queue(seed))),
-        3 => Box::new(Loss::new(Losses::Independent(share), stream()).unwrap()),
-        4 => {
+        3 => {
+            let marks = Marks::new(9_000, 3_000, Nanos(number(100_000) + 2)).unwrap();
+            Box::new(Rate::new(line(100_000_000), queue(seed)).with_marks(marks))
+        }
+        4 => Box::new(Loss::new(Losses::Independent(share), stream()).unwrap()),
+        5 => {
             let model =
                 GilbertElliott { to_bad: 0.1, to_good: 0.3, loss_good: 0.01, loss_bad: share };
             Box::new(Loss::new(Losses::GilbertElliott(model), stream()).unwrap())
         }
-        5 => Box::new(Loss::new(Losses::Periodic(number(9) + 1), stream()).unwrap()),
-        6 => {
+        6 => Box::new(Loss::new(Losses::Periodic(number(9) + 1), stream()).unwrap()),
+        7 => {
             let (up, down) = (Nanos(number(100_000) + 1), Nanos(number(100_000)));
             Box::new(Outage::new(up, down, Nanos(number(100_000))).unwrap())
         }
-        7 => Box::new(Corrupt::new(share, stream()).unwrap()),
-        8 => Box::new(Duplicate::new(share, stream()).unwrap()),
-        9 => {
+        8 => Box::new(Corrupt::new(share, stream()).unwrap()),
+        9 => Box::new(Duplicate::new(share, stream()).unwrap()),
+        10 => {
+            let time = Nanos(number(100_000));
+            Box::new(Coalesce::fixed(Moderation { time, frames: number(20) as u32 }))
+        }
+        11 => {
+            let moderation = |us: u64| Moderation { time: Nanos(us * 1000), frames: 0 };
+            let adaptive = Adaptive {
+                rate_low: 10_000,
+                rate_high: 100_000,
+                sample: Nanos(number(1_000_000) + 1),
+                low: moderation(0),
+                normal: moderation(10),
+                high: moderation(100),
+            };
+            Box::new(Coalesce::adaptive(adaptive).unwrap())
+        }
+        12 => Box::new(Opportunities::trace(Trace::parse("0\n1\n1\n5\n").unwrap(), queue(seed))),
+        13 => {
+            let (bytes, period) = (number(20_000) + 1, Nanos(number(100_000) + 1));
+            Box::new(Opportunities::schedule(bytes, period, queue(seed)).unwrap())
+        }
+        14 => Box::new(Medium::bus(Line::pci_x(), vec![queue(seed)]).unwrap()),
+        15 => {
+            let queues = vec![queue(seed), queue(seed)];
+            Box::new(Medium::hub(line(100_000_000), queues).unwrap())
+        }
+        16 => {
+            let port = |rate_bps| (line(rate_bps), queue(seed));
+            let ports = vec![port(1_000_000_000), port(number(2_000_000_000) + 1_000_000)];
+            let forwarding = match number(2) {
+                0 => Forwarding::Store,
+                _ => Forwarding::CutThrough { look_bytes: number(100) as u32 },
+            };
+            Box::new(Switch::new(ports, vec![1], forwarding, Nanos(number(10_000))))
+        }
+        17 => {
             let delays = Delays::Pareto { least: Nanos(number(10_000)), shape: 1.0 + share };
             Box::new(Delay::new(delays, Order::Free, stream()).unwrap())
         }
@@ -48,9 +88,13 @@ fn element(kind: u8, seed: u64) -> Box<dyn Element<u32>> {
     }
 }
 
-const KINDS: u8 = 11;
+const KINDS: u8 = 19;
 /// Those below keep order.
-const ORDERED: u8 = 9;
+const ORDERED: u8 = 17;
+/// The rate with marks, which asks for pauses by port 1.
+const PRESSING: u8 = 3;
+/// What comes in by port 0 of a hub or a switch goes out by port 1.
+const THROUGH: [u8; 2] = [15, 16];
 
 fn line(rate_bps: u64) -> Line {
     Line::new(BitRate(rate_bps), Framing::ethernet(0)).unwrap()
@@ -78,10 +122,36 @@ fn queue(seed: u64) -> Queue<u32> {
     }
 }
 
-fn chain(elements: &[(u8, u64)]) -> (Net<u32>, Vec<Id>) {
+/// Asks to be woken much earlier than its element needs.
+struct Impatient(Box<dyn Element<u32>>);
+
+impl Element<u32> for Impatient {
+    fn step(&mut self, now: Instant, input: Input<u32>, counters: &mut Counters) -> Output<u32> {
+        match self.0.step(now, input, counters) {
+            Output::Wake(at) => {
+                let half = (at.0 - now.0).div_ceil(2);
+                Output::Wake(Instant(now.0 + half))
+            }
+            output => output,
+        }
+    }
+}
+
+/// A chain of elements by kind and seed, from port 0 of the first on.
+fn chain(
+    elements: &[(u8, u64)],
+    wrap: impl Fn(Box<dyn Element<u32>>) -> Box<dyn Element<u32>>,
+) -> (Net<u32>, Vec<Id>) {
     let mut net = Net::new();
-    let ids: Vec<Id> = elements.iter().map(|&(kind, seed)| net.add(element(kind, seed))).collect();
-    net.chain(&ids);
+    let ids: Vec<Id> =
+        elements.iter().map(|&(kind, seed)| net.add(wrap(element(kind, seed)))).collect();
+    for (pair, kinds) in ids.windows(2).zip(elements.windows(2)) {
+        let out = u16::from(THROUGH.contains(&kinds[0].0));
+        net.connect((pair[0], out), (pair[1], 0));
+        if kinds[1].0 == PRESSING {
+            net.connect((pair[1], 1), (pair[0], 1));
+        }
+    }
     (net, ids)
 }
 
@@ -93,8 +163,16 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     prop::collection::vec(one, 1..60)
 }
 
-/// What came out, in order: instant, number of the packet, offset in it, bytes.
-fn run(net: &mut Net<u32>, first: Id, arrivals: &[Arrival]) -> Vec<(u64, u32, u32, u64)> {
+fn packet(number: u32, bytes: u32, segment: u16) -> Packet<u32> {
+    let ecn = if number.is_multiple_of(2) { Ecn::Capable0 } else { Ecn::NotCapable };
+    Packet { ecn, ..Packet::new(number, Length::train(40, bytes, segment)) }
+}
+
+/// Instant, number of the packet, offset in it, bytes.
+type Row = (u64, u32, u32, u64);
+
+/// What came out, in order.
+fn run(net: &mut Net<u32>, first: Id, arrivals: &[Arrival]) -> Vec<Row> {
     let mut out = Vec::new();
     let mut at = 0;
     for (&(gap, bytes, segment), number) in arrivals.iter().zip(0..) {
@@ -102,16 +180,14 @@ fn run(net: &mut Net<u32>, first: Id, arrivals: &[Arrival]) -> Vec<(u64, u32, u3
         while let Some(departure) = net.next(Instant(at)) {
             out.push(departure);
         }
-        let mut packet = Packet::new(number, Length::train(40, bytes, segment));
-        packet.ecn = if number % 2 == 0 { Ecn::Capable0 } else { Ecn::NotCapable };
-        net.arrive(Instant(at), (first, 0), packet);
+        net.arrive(Instant(at), (first, 0), packet(number, bytes, segment));
     }
     while let Some(departure) = net.next(Instant(u64::MAX - 1)) {
         out.push(departure);
     }
-    let row = |d: fabricmark_link::Departure<u32>| {
-        let length = d.packet.length;
-        (d.at.0, d.packet.payload, length.offset_bytes(), length.bytes())
+    let row = |departure: Departure<u32>| {
+        let (at, packet) = (departure.at.0, departure.packet);
+        (at, packet.payload, packet.length.offset_bytes(), packet.length.bytes())
     };
     out.into_iter().map(row).collect()
 }
@@ -122,7 +198,7 @@ proptest! {
         elements in prop::collection::vec((0..KINDS, any::<u64>()), 1..8),
         arrivals in arrivals(),
     ) {
-        let (mut net, ids) = chain(&elements);
+        let (mut net, ids) = chain(&elements, |element| element);
         let out = run(&mut net, ids[0], &arrivals);
         let mut before = Default::default();
         for (place, &id) in ids.iter().enumerate() {
@@ -147,7 +223,7 @@ proptest! {
         elements in prop::collection::vec((0..KINDS, any::<u64>()), 1..8),
         arrivals in arrivals(),
     ) {
-        let (mut net, ids) = chain(&elements);
+        let (mut net, ids) = chain(&elements, |element| element);
         let out = run(&mut net, ids[0], &arrivals);
         prop_assert!(out.is_sorted_by_key(|row| row.0));
     }
@@ -157,7 +233,7 @@ proptest! {
         elements in prop::collection::vec((0..ORDERED, any::<u64>()), 1..8),
         arrivals in arrivals(),
     ) {
-        let (mut net, ids) = chain(&elements);
+        let (mut net, ids) = chain(&elements, |element| element);
         let out = run(&mut net, ids[0], &arrivals);
         // A copy follows its packet, which may be a piece: so pieces of one packet are not compared.
         prop_assert!(out.is_sorted_by_key(|row| row.1));
@@ -168,17 +244,28 @@ proptest! {
         elements in prop::collection::vec((0..KINDS, any::<u64>()), 1..8),
         arrivals in arrivals(),
     ) {
-        let (mut net, ids) = chain(&elements);
+        let (mut net, ids) = chain(&elements, |element| element);
         let prompt = run(&mut net, ids[0], &arrivals);
-        let (mut net, ids) = chain(&elements);
+        let (mut net, ids) = chain(&elements, |element| element);
         let mut at = 0;
         for (&(gap, bytes, segment), number) in arrivals.iter().zip(0..) {
             at += gap;
-            let mut packet = Packet::new(number, Length::train(40, bytes, segment));
-            packet.ecn = if number % 2 == 0 { Ecn::Capable0 } else { Ecn::NotCapable };
-            net.arrive(Instant(at), (ids[0], 0), packet);
+            net.arrive(Instant(at), (ids[0], 0), packet(number, bytes, segment));
         }
         prop_assert_eq!(run(&mut net, ids[0], &[]), prompt);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_early_wake_up_changes_nothing(
+        elements in prop::collection::vec((0..KINDS, any::<u64>()), 1..8),
+        arrivals in arrivals(),
+    ) {
+        let (mut net, ids) = chain(&elements, |element| element);
+        let calm = run(&mut net, ids[0], &arrivals);
+        let (mut net, ids) = chain(&elements, |element| Box::new(Impatient(element)));
+        prop_assert_eq!(run(&mut net, ids[0], &arrivals), calm);
     }
 }
 

@@ -1,0 +1,187 @@
+//! A switch: packets go out by the port that leads to their destination.
+
+use fabricmark_units::{Instant, Nanos};
+
+use crate::counters::{Counters, Reason};
+use crate::egress::Egress;
+use crate::element::{Element, Input, Output};
+use crate::line::Line;
+use crate::packet::Packet;
+use crate::queue::Queue;
+
+/// Sends each packet out by one of its ports, each a full-duplex line with a queue before it.
+///
+/// Packets come in when their last bit does. A cut-through switch begins to send earlier than that, as
+/// soon as it has seen the first bytes, and so its packets leave earlier; it stores and forwards where
+/// the line out is faster than the line in. Of two packets to one port the one that has wholly come
+/// goes first, also where the other one began to come before it. A pause that comes in by a port stops
+/// what goes out there.
+#[derive(Debug)]
+pub struct Switch<T> {
+    ports: Vec<Egress<T>>,
+    /// The port for each destination.
+    routes: Vec<u16>,
+    forwarding: Forwarding,
+    delay: Nanos,
+}
+
+/// When a switch may begin to send a packet on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Once it holds the whole packet.
+    Store,
+    /// Once it has seen the first bytes.
+    CutThrough {
+        /// How many: 14 on Ethernet, preamble and destination address; 4 on InfiniBand.
+        look_bytes: u32,
+    },
+}
+
+impl<T: Clone> Switch<T> {
+    /// A switch with a port for each line and its queue. Packets to destination `d` go out by port
+    /// `routes[d]`. Every packet is delayed by `delay` inside, for as many at once as there are.
+    pub fn new(
+        ports: Vec<(Line, Queue<T>)>,
+        routes: Vec<u16>,
+        forwarding: Forwarding,
+        delay: Nanos,
+    ) -> Self {
+        let ports = ports.into_iter().map(|(line, queue)| Egress::new(line, queue)).collect();
+        Self { ports, routes, forwarding, delay }
+    }
+
+    /// The port to the destination of a packet that came in by `from`; none leads back there.
+    fn route(&self, packet: &Packet<T>, from: usize) -> Option<usize> {
+        let port = usize::from(*self.routes.get(usize::from(packet.destination))?);
+        (port != from && port < self.ports.len()).then_some(port)
+    }
+
+    /// When a packet, whose last bit comes in now, may begin to go out.
+    fn ready(&self, now: Instant, from: usize, to: usize, packet: &Packet<T>) -> Instant {
+        let ready = now + self.delay;
+        let (Forwarding::CutThrough { look_bytes }, Some(from)) =
+            (self.forwarding, self.ports.get(from))
+        else {
+            return ready;
+        };
+        if !self.ports[to].line.is_not_faster_than(&from.line) {
+            return ready;
+        }
+        let unseen = from.line.wire_bytes(packet.length).saturating_sub(look_bytes.into());
+        Instant(ready.0.saturating_sub(from.line.time_of(unseen).0))
+    }
+}
+
+impl<T: Clone> Element<T> for Switch<T> {
+    fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T> {
+        match input {
+            Input::Packet { port, packet } => match self.route(&packet, port.into()) {
+                Some(to) => {
+                    let ready = self.ready(now, port.into(), to, &packet);
+                    self.ports[to].arrive(now, ready, packet, counters);
+                }
+                None => counters.drop(Reason::NoRoute, packet.length),
+            },
+            Input::Pause { port, time } => {
+                if let Some(port) = self.ports.get_mut(usize::from(port)) {
+                    port.pause(now, time);
+                }
+            }
+            Input::Wake => {}
+        }
+        for (egress, port) in self.ports.iter_mut().zip(0..) {
+            if let Some(packet) = egress.depart(now, counters) {
+                return Output::Packet { port, packet };
+            }
+        }
+        Output::wait(self.ports.iter().filter_map(Egress::wake).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::framing::Framing;
+    use crate::net::Net;
+    use crate::packet::Length;
+    use crate::queue::Limit;
+    use fabricmark_units::BitRate;
+
+    /// Four ports; destination d is behind port d.
+    fn switch(rates_mbps: [u64; 4], forwarding: Forwarding, delay: Nanos) -> Switch<u32> {
+        let ports = rates_mbps.map(|mbps| {
+            let line = Line::new(BitRate(mbps * 1_000_000), Framing::ethernet(0)).unwrap();
+            (line, Queue::drop_tail(Limit::Packets(10)))
+        });
+        Switch::new(ports.into(), vec![0, 1, 2, 3, 9], forwarding, delay)
+    }
+
+    fn packet(destination: u16) -> Packet<u32> {
+        Packet { destination, ..Packet::new(0, Length::packet(1500)) }
+    }
+
+    const CUT: Forwarding = Forwarding::CutThrough { look_bytes: 14 };
+
+    /// How long after its last bit came in that of a packet goes out.
+    fn time_through(rates_mbps: [u64; 4], forwarding: Forwarding, delay: Nanos) -> u64 {
+        let mut net = Net::new();
+        let switch = net.add(switch(rates_mbps, forwarding, delay));
+        net.arrive(Instant(1_000_000), (switch, 0), packet(1));
+        let departure = net.next(Instant(u64::MAX - 1)).unwrap();
+        assert_eq!(departure.from, (switch, 1));
+        departure.at.0 - 1_000_000
+    }
+
+    #[test]
+    fn a_switch_that_stores_sends_a_packet_again_and_one_that_cuts_through_its_first_bytes() {
+        let gigabit = [1000; 4];
+        assert_eq!(time_through(gigabit, Forwarding::Store, Nanos(0)), 1526 * 8);
+        assert_eq!(time_through(gigabit, Forwarding::Store, Nanos(500)), 1526 * 8 + 500);
+        assert_eq!(time_through(gigabit, CUT, Nanos(0)), 14 * 8);
+        assert_eq!(time_through(gigabit, CUT, Nanos(500)), 14 * 8 + 500);
+    }
+
+    #[test]
+    fn cutting_through_to_a_faster_line_is_storing() {
+        assert_eq!(time_through([1000, 10_000, 1000, 1000], CUT, Nanos(0)), 1221);
+        // To a slower one it begins after 14 bytes of the faster: 1526 * 8 - 1512 * 0.8 ns.
+        assert_eq!(time_through([10_000, 1000, 1000, 1000], CUT, Nanos(0)), 12_208 - 1209);
+    }
+
+    #[test]
+    fn two_ports_to_one_destination_share_its_line_and_others_are_free() {
+        let mut net = Net::new();
+        let switch = net.add(switch([1000; 4], Forwarding::Store, Nanos(0)));
+        net.arrive(Instant(0), (switch, 0), packet(3));
+        net.arrive(Instant(0), (switch, 1), packet(3));
+        net.arrive(Instant(0), (switch, 2), packet(1));
+        let out: Vec<_> = std::iter::from_fn(|| net.next(Instant(1_000_000)))
+            .map(|departure| (departure.at.0, departure.from.1))
+            .collect();
+        assert_eq!(out, [(12_208, 1), (12_208, 3), (24_512, 3)]);
+    }
+
+    #[test]
+    fn what_has_no_route_is_dropped() {
+        let mut net = Net::new();
+        let switch = net.add(switch([1000; 4], Forwarding::Store, Nanos(0)));
+        for (port, destination) in [(0, 0), (0, 4), (0, 77)] {
+            net.arrive(Instant(0), (switch, port), packet(destination));
+        }
+        assert_eq!(net.counters(switch).dropped(Reason::NoRoute).packets, 3);
+        assert_eq!(net.deadline(), None);
+    }
+
+    #[test]
+    fn a_pause_stops_one_port() {
+        let mut net = Net::new();
+        let switch = net.add(switch([1000; 4], Forwarding::Store, Nanos(0)));
+        net.pause(Instant(0), (switch, 1), Nanos(100_000));
+        net.arrive(Instant(0), (switch, 0), packet(1));
+        net.arrive(Instant(0), (switch, 0), packet(2));
+        let out: Vec<_> = std::iter::from_fn(|| net.next(Instant(1_000_000)))
+            .map(|departure| (departure.at.0, departure.from.1))
+            .collect();
+        assert_eq!(out, [(12_208, 2), (112_208, 1)]);
+    }
+}
