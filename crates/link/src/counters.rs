@@ -24,7 +24,7 @@ pub enum Reason {
     Loss,
     /// The link was down.
     Down,
-    /// A switch has no port for its destination.
+    /// No port leads to its destination, or there is none of the number by which it came.
     NoRoute,
 }
 

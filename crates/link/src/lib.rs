@@ -20,9 +20,23 @@
 //! # Ok::<(), fabricmark_link::Invalid>(())
 //! ```
 //!
+//! The elements, each in a file of its own:
+//!
+//! | Element | What it does |
+//! |---|---|
+//! | [`Rate`] | sends over a [`Line`] of an exact rate, a [`Queue`] before it; stops the wire before it |
+//! | [`Delay`] | fixed, normal, Pareto or from a trace; keeps order or not |
+//! | [`Loss`] | independent, in bursts, periodic or from a trace |
+//! | [`Duplicate`], [`Reorder`], [`Corrupt`] | copies, lets others overtake, flips a bit |
+//! | [`Outage`] | up and down in turns |
+//! | [`Coalesce`] | delivers in batches, as network cards interrupt |
+//! | [`Opportunities`] | bytes at given times: traces of mahimahi, departure schedules |
+//! | [`Medium`] | one rate for several ports: a host bus, a hub |
+//! | [`Switch`] | to the port of the destination; stores, or cuts through |
+//!
 //! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
 //! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
-//! same again.
+//! same again. What an element did is in its [`Counters`].
 //!
 //! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
 //! the next, and a super-packet moves as one, when its last bit has come.

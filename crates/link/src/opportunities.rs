@@ -216,6 +216,7 @@ mod tests {
     use crate::net::Net;
     use crate::packet::Length;
     use crate::queue::Limit;
+    use proptest::prelude::*;
 
     const US: u64 = 1000;
     const MS: u64 = 1000 * US;
@@ -288,5 +289,15 @@ mod tests {
         assert!(Trace::parse(" 1\r\n2\r\n").is_ok());
         let long = "1\n".repeat(Trace::LINES_MAX + 1);
         assert_eq!(Trace::parse(&long), Err(TraceError::Long));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(
+            text in ".{0,40}",
+            near in "([0-9]{0,11}\\r?\\n){0,9}",
+        ) {
+            let _ = (Trace::parse(&text), Trace::parse(&near));
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Ecn {
 ///
 /// It moves through a net as one and costs what its segments cost; loss and full queues cut it.
 /// `T` is whatever the driver needs to find the bytes again. It is cloned where a packet is cut or
-/// copied, so it should be an index or be reference-counted.
+/// copied and dropped where a packet is, so it should count references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
     /// The driver's own.
