@@ -101,7 +101,8 @@ impl<T> Net<T> {
 
     /// Lets a packet in by a port, after everything that is due until then.
     ///
-    /// An instant before the last one counts as the last one.
+    /// An instant before the one that the net has reached counts as that one; so whoever answers to
+    /// departures asks for them until `at` first.
     pub fn arrive(&mut self, at: Instant, port: Port, packet: Packet<T>) {
         self.tell(at, port.0, Input::Packet { port: port.1, packet });
     }
@@ -172,41 +173,97 @@ impl<T> Net<T> {
                 node.counters.arrived += packet.length.into();
             }
             self.wakes[element] = loop {
-                let (port, output) = match node.element.step(self.now, input, &mut node.counters) {
+                match node.element.step(self.now, input, &mut node.counters) {
                     Output::Packet { port, packet } => {
                         node.counters.departed += packet.length.into();
-                        (port, Input::Packet { port: 0, packet })
+                        match node.leads_to(port) {
+                            Some((to, port)) => {
+                                self.inbox.push_back((to.0, Input::Packet { port, packet }));
+                            }
+                            None => {
+                                let from = (Id(element), port);
+                                self.departures.push_back(Departure { at: self.now, from, packet });
+                            }
+                        }
                     }
-                    Output::Pause { port, time } => (port, Input::Pause { port: 0, time }),
+                    Output::Pause { port, time } => {
+                        if let Some((to, port)) = node.leads_to(port) {
+                            self.inbox.push_back((to.0, Input::Pause { port, time }));
+                        }
+                    }
                     Output::Wake(at) => {
                         debug_assert!(at > self.now, "a wake-up that is already due");
                         break at;
                     }
                     Output::Idle => {
-                        debug_assert_eq!(
-                            node.counters.held(),
-                            Count::default(),
-                            "idle with packets"
-                        );
+                        debug_assert_eq!(node.counters.held(), Count::default(), "it lies idle");
                         break NEVER;
                     }
-                };
-                input = Input::Wake;
-                let edge = node.edges.get(usize::from(port)).copied().flatten();
-                match (output, edge) {
-                    (Input::Packet { packet, .. }, Some((to, port))) => {
-                        self.inbox.push_back((to.0, Input::Packet { port, packet }));
-                    }
-                    (Input::Packet { packet, .. }, None) => {
-                        let from = (Id(element), port);
-                        self.departures.push_back(Departure { at: self.now, from, packet });
-                    }
-                    (Input::Pause { time, .. }, Some((to, port))) => {
-                        self.inbox.push_back((to.0, Input::Pause { port, time }));
-                    }
-                    (Input::Pause { .. } | Input::Wake, _) => {}
                 }
+                input = Input::Wake;
             };
         }
+    }
+}
+
+impl<T> Node<T> {
+    fn leads_to(&self, port: u16) -> Option<Port> {
+        self.edges.get(usize::from(port)).copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delay::Delay;
+    use crate::packet::Length;
+
+    fn packet(number: u32) -> Packet<u32> {
+        Packet::new(number, Length::packet(100))
+    }
+
+    #[test]
+    fn what_comes_out_of_a_port_that_leads_nowhere_leaves_the_net() {
+        let mut net = Net::new();
+        let (first, second) = (net.add(Delay::fixed(Nanos(5))), net.add(Delay::fixed(Nanos(7))));
+        net.arrive(Instant(1), (first, 0), packet(0));
+        assert_eq!(net.next(Instant(100)).map(|d| (d.at, d.from)), Some((Instant(6), (first, 0))));
+        net.connect((first, 0), (second, 0));
+        net.arrive(Instant(10), (first, 0), packet(1));
+        assert_eq!(
+            net.next(Instant(100)).map(|d| (d.at, d.from)),
+            Some((Instant(22), (second, 0)))
+        );
+    }
+
+    #[test]
+    fn two_chains_may_share_an_element() {
+        let mut net = Net::new();
+        let [left, right, shared] = [1, 2, 3].map(|ns| net.add(Delay::fixed(Nanos(ns))));
+        net.chain(&[left, shared]);
+        net.chain(&[right, shared]);
+        net.arrive(Instant(0), (right, 0), packet(1));
+        net.arrive(Instant(0), (left, 0), packet(0));
+        let out: Vec<_> = std::iter::from_fn(|| net.next(Instant(9)))
+            .map(|d| (d.at.0, d.packet.payload))
+            .collect();
+        assert_eq!(out, [(4, 0), (5, 1)]);
+        assert_eq!(net.counters(shared).arrived.packets, 2);
+    }
+
+    #[test]
+    fn a_net_says_when_it_has_something_to_do_and_what_it_holds() {
+        let mut net = Net::new();
+        let delay = net.add(Delay::fixed(Nanos(5)));
+        assert_eq!((net.deadline(), net.now()), (None, Instant(0)));
+        net.arrive(Instant(10), (delay, 0), packet(0));
+        assert_eq!((net.deadline(), net.held().bytes), (Some(Instant(15)), 100));
+        assert_eq!(net.next(Instant(14)), None);
+        assert_eq!((net.deadline(), net.now()), (Some(Instant(15)), Instant(14)));
+        // An arrival in the past is one now, and a late question is answered with the time of the event.
+        net.arrive(Instant(3), (delay, 0), packet(1));
+        assert_eq!(net.next(Instant(90)).map(|departure| departure.at), Some(Instant(15)));
+        assert_eq!(net.next(Instant(90)).map(|departure| departure.at), Some(Instant(19)));
+        assert_eq!((net.next(Instant(90)), net.now()), (None, Instant(90)));
     }
 }

@@ -103,7 +103,7 @@ impl Length {
     /// of `header_bytes` of IP and transport. Segments of 0 bytes mean that it is not cut.
     pub const fn train(header_bytes: u16, payload_bytes: u32, segment_bytes: u16) -> Self {
         if segment_bytes == 0 || payload_bytes <= segment_bytes as u32 {
-            return Self::packet(header_bytes as u32 + payload_bytes);
+            return Self::packet(payload_bytes.saturating_add(header_bytes as u32));
         }
         Self { header_bytes, segment_bytes, payload_bytes, offset_bytes: 0 }
     }

@@ -1,0 +1,117 @@
+//! Traces of links as mahimahi records them.
+
+use std::num::ParseIntError;
+
+/// Milliseconds at which 1500 bytes may leave, in order; after the last it begins again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    stamps_ms: Vec<u32>,
+}
+
+/// Why a text is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// There is no line in it.
+    #[error("the trace is empty: write one time in milliseconds a line")]
+    Empty,
+    /// A line is no time.
+    #[error("line {line}: {reason}: write one time in whole milliseconds, up to 4294967295")]
+    Number {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: ParseIntError,
+    },
+    /// A time is before the one in the line above.
+    #[error("line {line}: {ms} ms comes before the line above: write the times in order")]
+    Order {
+        /// The line, from 1.
+        line: usize,
+        /// The time in it.
+        ms: u32,
+    },
+    /// The trace would repeat without any time passing.
+    #[error("the last time is 0: end with the length of the trace in milliseconds")]
+    NoTime,
+    /// More than memory should hold.
+    #[error("the trace has more than {} lines: cut it, it repeats", Trace::LINES_MAX)]
+    Long,
+}
+
+impl Trace {
+    /// Most lines of a trace: 25 s at 1 Gbit/s, 8 MiB in memory.
+    pub const LINES_MAX: usize = 1 << 21;
+
+    /// Bytes of IP packets that leave at each time. In mahimahi they are 1504, the tunnel's four
+    /// included.
+    pub const BYTES: u64 = 1500;
+
+    /// Reads a trace of mahimahi: one time a line, in milliseconds from the beginning, not falling.
+    /// A time that stands twice is two opportunities.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut stamps_ms = Vec::new();
+        for (text, line) in text.lines().zip(1..) {
+            if line > Self::LINES_MAX {
+                return Err(TraceError::Long);
+            }
+            let ms = text.trim().parse().map_err(|reason| TraceError::Number { line, reason })?;
+            if stamps_ms.last().is_some_and(|&last| last > ms) {
+                return Err(TraceError::Order { line, ms });
+            }
+            stamps_ms.push(ms);
+        }
+        match stamps_ms.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::NoTime),
+            Some(_) => Ok(Self { stamps_ms }),
+        }
+    }
+
+    /// The mean rate in bit/s.
+    pub fn mean_rate_bps(&self) -> f64 {
+        (8 * Self::BYTES * 1000) as f64 * self.stamps_ms.len() as f64 / self.period_ms() as f64
+    }
+
+    pub(crate) fn into_stamps_ms(self) -> Vec<u32> {
+        self.stamps_ms
+    }
+
+    /// The last time: never 0.
+    pub(crate) fn period_ms(&self) -> u64 {
+        self.stamps_ms.last().copied().unwrap_or(1).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_line() {
+        for (text, message) in [
+            ("", "the trace is empty: write one time in milliseconds a line"),
+            (
+                "1\nx\n",
+                "line 2: invalid digit found in string: write one time in whole milliseconds, up to 4294967295",
+            ),
+            ("5\n4\n", "line 2: 4 ms comes before the line above: write the times in order"),
+            ("0\n0\n", "the last time is 0: end with the length of the trace in milliseconds"),
+        ] {
+            assert_eq!(Trace::parse(text).unwrap_err().to_string(), message, "{text}");
+        }
+        assert!(Trace::parse(" 1\r\n2\r\n").is_ok());
+        let long = "1\n".repeat(Trace::LINES_MAX + 1);
+        assert_eq!(Trace::parse(&long), Err(TraceError::Long));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(
+            text in ".{0,40}",
+            near in "([0-9]{0,11}\\r?\\n){0,9}",
+        ) {
+            let _ = (Trace::parse(&text), Trace::parse(&near));
+        }
+    }
+}
