@@ -1,15 +1,14 @@
 //! What a technology adds to an IP packet on the wire.
 //!
-//! Lengths are those of the codecs; a checksum that no header holds stands here with its clause.
+//! Lengths are those of the codecs of the crate wire.
 
-use fabricmark_wire::frame::{ETHERNET_HEADER, FCS, FRAME_MIN, GAP, PREAMBLE, VLAN_TAG};
+use fabricmark_wire::frame::{
+    ETHERNET_HEADER, FCS, FRAME_MIN, GAP, ICRC, PREAMBLE, VCRC, VLAN_TAG,
+};
 use fabricmark_wire::header::infiniband::{Bth, Deth, Grh, Lrh};
 use fabricmark_wire::header::ipoib::IpoibHeader;
 
 use crate::invalid::{Invalid, some};
-
-/// Invariant and variant CRC in bytes (IBTA vol. 1, 7.8).
-const ICRC_VCRC: u64 = 4 + 2;
 
 /// The payload of an InfiniBand packet is a multiple of so many bytes (IBTA vol. 1, 9.2, PadCnt).
 const IB_ALIGN: u64 = 4;
@@ -94,7 +93,7 @@ impl Framing {
 /// Headers and check sequences of every InfiniBand packet of a connection.
 const fn ib_bytes(grh: bool) -> u64 {
     let route = Lrh::BYTES + if grh { Grh::BYTES } else { 0 };
-    (route + Bth::BYTES) as u64 + ICRC_VCRC
+    (route + Bth::BYTES) as u64 + ICRC + VCRC
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! When a wire of some rate is free again, exactly.
 
 use fabricmark_units::{BitRate, Instant, Nanos};
+use fabricmark_wire::{Bus, Exact, Ipoib, IpoibMode, Link};
 
 use crate::framing::Framing;
 use crate::invalid::{Invalid, some};
@@ -35,18 +36,31 @@ impl Line {
         Ok(Self { framing, bits, seconds, free: Instant(0), rest: 0 })
     }
 
-    /// PCI-X of P3: 64 bits at 133 1/3 MHz, 8.533 Gbit/s for both directions together.
-    pub const fn pci_x() -> Self {
-        Self::bare(25_600_000_000, 3)
+    /// The wire of a link that carries IP packets, with its rate and its framing; `None` where there is
+    /// no wire, no IP, or a value out of range.
+    pub fn of(link: Link) -> Option<Self> {
+        let framing = match link {
+            Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Framing::ethernet(vlan),
+            Link::Ipoib(Ipoib { mode: IpoibMode::Datagram, grh, .. }) => {
+                Framing::ipoib_datagram(grh)
+            }
+            Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, grh, .. }) => {
+                Framing::ipoib_connected(ib_mtu, grh).ok()?
+            }
+            Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => return None,
+        };
+        Self::exact(link.rate_bps()?, framing)
     }
 
-    /// PCI Express 1.1 of P2: 8 lanes of 2.5 GT/s at 8 bits in 10, 16 Gbit/s in each direction.
-    pub const fn pcie_1_x8() -> Self {
-        Self::bare(16_000_000_000, 1)
+    /// A host bus; [`Framing::pieces`] are its transactions, where their size is known. `None` for a bus
+    /// that does not exist.
+    pub fn of_bus(bus: Bus, framing: Framing) -> Option<Self> {
+        Self::exact(bus.raw_bps()?, framing)
     }
 
-    const fn bare(bits: u64, seconds: u64) -> Self {
-        Self { framing: Framing::NONE, bits, seconds, free: Instant(0), rest: 0 }
+    fn exact(rate_bps: Exact, framing: Framing) -> Option<Self> {
+        let bits = u64::try_from(rate_bps.numerator()).ok()?;
+        Self::ratio(bits, u64::try_from(rate_bps.denominator()).ok()?, framing).ok()
     }
 
     /// Bytes on the wire from the first bit to the last, gaps between segments included.
@@ -145,9 +159,29 @@ mod tests {
     }
 
     #[test]
+    fn a_link_gives_its_wire() {
+        let line = |text: &str| Line::of(text.parse().unwrap());
+        let ethernet = Line::new(BitRate(10_000_000_000), Framing::ethernet(1)).unwrap();
+        assert_eq!(line("ethernet:10G,mtu=9000,vlan=1"), Some(ethernet));
+        let fdr = Line::ratio(600_000_000_000, 11, Framing::ipoib_datagram(true)).unwrap();
+        assert_eq!(line("ipoib:4X-FDR,grh"), Some(fdr));
+        let framing = Framing::ipoib_connected(4096, false).unwrap();
+        let hdr = Line::new(BitRate(200_000_000_000), framing).unwrap();
+        assert_eq!(line("ipoib:4X-HDR,mode=connected,ib-mtu=4096"), Some(hdr));
+        for text in ["loopback", "veth", "ib:4X-HDR", "rocev1:10G"] {
+            assert_eq!(line(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn host_buses_have_their_published_rates() {
-        assert_eq!(Line::pci_x().time_of(1_066_666_666), Nanos(999_999_999));
-        assert_eq!(Line::pcie_1_x8().time_of(2_000_000_000), Nanos(1_000_000_000));
+        let time_of = |bus: &str, bytes| {
+            Line::of_bus(bus.parse().unwrap(), Framing::NONE).unwrap().time_of(bytes)
+        };
+        // P3: 8.533 Gbit/s. P2: 16 Gbit/s in each direction.
+        assert_eq!(time_of("pci-x:133", 1_066_666_666), Nanos(999_999_999));
+        assert_eq!(time_of("pcie:1x8", 2_000_000_000), Nanos(1_000_000_000));
+        assert_eq!(Line::of_bus(Bus::Pcie { generation: 9, lanes: 8 }, Framing::NONE), None);
     }
 
     proptest! {

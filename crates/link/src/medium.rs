@@ -112,6 +112,10 @@ mod tests {
         (0..ports).map(|_| Queue::drop_tail(Limit::Packets(100))).collect()
     }
 
+    fn bus(text: &str) -> Line {
+        Line::of_bus(text.parse().unwrap(), Framing::NONE).unwrap()
+    }
+
     /// Time, port and number of what comes out.
     fn out(net: &mut Net<u32>) -> Vec<(u64, u16, u32)> {
         std::iter::from_fn(|| net.next(Instant(1_000_000_000)))
@@ -126,7 +130,7 @@ mod tests {
     #[test]
     fn interfaces_share_their_bus_by_turns() {
         let mut net = Net::new();
-        let bus = net.add(Medium::bus(Line::pcie_1_x8(), queues(2)).unwrap());
+        let bus = net.add(Medium::bus(bus("pcie:1x8"), queues(2)).unwrap());
         for (port, number) in [(0, 0), (0, 1), (0, 2), (1, 3), (1, 4)] {
             send(&mut net, bus, port, number);
         }
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn a_bus_of_p3_carries_8_533_gigabit_in_both_directions_together() {
         let mut net = Net::new();
-        let bus = net.add(Medium::bus(Line::pci_x(), queues(2)).unwrap());
+        let bus = net.add(Medium::bus(bus("pci-x:133"), queues(2)).unwrap());
         for number in 0..200 {
             send(&mut net, bus, (number % 2) as u16, number);
         }

@@ -1,15 +1,13 @@
 //! A net of empty queues is as fast as the model says a wire can be, and no faster.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_link::{
-    Delay, Forwarding, Framing, Length, Limit, Line, Net, Packet, Queue, Rate, Switch,
-};
-use fabricmark_units::{BitRate, Instant, Nanos};
-use fabricmark_wire::{Family, Layer4, Link, Path, Switching, fragments, one_way_floor};
+use fabricmark_link::{Delay, Forwarding, Length, Limit, Line, Net, Packet, Queue, Rate, Switch};
+use fabricmark_units::{Instant, Nanos};
+use fabricmark_wire::{Family, Link, Path, Stack, Switching, fragments, one_way_floor, packets};
 use proptest::prelude::*;
 
-fn line(rate_bps: u64) -> Line {
-    Line::new(BitRate(rate_bps), Framing::ethernet(0)).unwrap()
+fn link(text: &str) -> Link {
+    text.parse().unwrap()
 }
 
 fn queue() -> Queue<()> {
@@ -17,29 +15,31 @@ fn queue() -> Queue<()> {
 }
 
 /// The model's floor for a UDP datagram, in nanoseconds.
-fn floor_ns(rate_bps: u64, family: Family, payload: u64, path: Path) -> f64 {
-    let link = Link::Ethernet { rate: BitRate(rate_bps), mtu: 1500, vlan: 0 };
-    one_way_floor(link, family, Layer4::Udp, payload, path).unwrap().time_ns.as_f64()
+fn floor_ns(path: &Path, family: Family, payload: u64) -> f64 {
+    one_way_floor(path, Stack::Udp { family }, payload).unwrap().time_ns.as_f64()
 }
 
 /// When the last bit of the datagram has gone through the net, sent from instant 0 on.
-fn emulated_ns(rate_bps: u64, family: Family, payload: u64, path: Path) -> u64 {
+fn emulated_ns(path: &Path, family: Family, payload: u64) -> u64 {
     let mut net = Net::new();
-    let first = net.add(Rate::new(line(rate_bps), queue()));
+    let link = path.hops[0].link;
+    let line = Line::of(link).unwrap();
+    let first = net.add(Rate::new(line, queue()));
     let mut last = (first, 0);
-    for _ in 0..path.switches {
-        let forwarding = match path.switching {
+    for switch in path.hops.iter().filter_map(|hop| hop.switch) {
+        let look_bytes = if matches!(link, Link::Ipoib(_)) { 4 } else { 14 };
+        let forwarding = match switch.mode {
             Switching::StoreAndForward => Forwarding::Store,
-            Switching::CutThrough => Forwarding::CutThrough { look_bytes: 14 },
+            Switching::CutThrough => Forwarding::CutThrough { look_bytes },
         };
-        let ports = vec![(line(rate_bps), queue()), (line(rate_bps), queue())];
-        let switch = net.add(Switch::new(ports, vec![1], forwarding, Nanos(0)));
+        let ports = vec![(line, queue()), (line, queue())];
+        let switch = net.add(Switch::new(ports, vec![1], forwarding, switch.delay_ns));
         net.connect(last, (switch, 0));
         last = (switch, 1);
     }
     let light = net.add(Delay::fixed(path.propagation_ns));
     net.connect(last, (light, 0));
-    for ip_packet in fragments(family, 1500, payload).unwrap() {
+    for ip_packet in fragments(family, link.mtu(), payload).unwrap() {
         let length = Length::packet(u32::try_from(ip_packet).unwrap());
         net.arrive(Instant(0), (first, 0), Packet::new((), length));
     }
@@ -49,8 +49,8 @@ fn emulated_ns(rate_bps: u64, family: Family, payload: u64, path: Path) -> u64 {
 #[test]
 fn a_datagram_over_the_testbed_of_p5_takes_the_time_of_the_worked_table() {
     for (switches, ns) in [(0, 9_440), (1, 18_880), (5, 56_640)] {
-        let path = Path { switches, switching: Switching::StoreAndForward, ..Path::default() };
-        assert_eq!(emulated_ns(100_000_000, Family::V4, 64, path), ns);
+        let path = Path::through(link("ethernet:100M"), switches, Switching::StoreAndForward);
+        assert_eq!(emulated_ns(&path, Family::V4, 64), ns);
     }
 }
 
@@ -65,13 +65,47 @@ proptest! {
     ) {
         let family = if v6 { Family::V6 } else { Family::V4 };
         let switching = if cut { Switching::CutThrough } else { Switching::StoreAndForward };
-        let path = Path { switches, switching, propagation_ns: Nanos(propagation) };
+        let path = |text| {
+            let path = Path::through(link(text), switches, switching);
+            Path { propagation_ns: Nanos(propagation), ..path }
+        };
+        let late_ns = |path: &Path| {
+            emulated_ns(path, family, payload) as f64 - floor_ns(path, family, payload)
+        };
         // 8 ns a byte: no rounding anywhere.
-        let emulated = emulated_ns(1_000_000_000, family, payload, path);
-        prop_assert_eq!(emulated as f64, floor_ns(1_000_000_000, family, payload, path));
-        // 0.8 ns a byte: each line rounds up by less than a nanosecond, and cutting through once more.
-        let late = emulated_ns(10_000_000_000, family, payload, path) as f64
-            - floor_ns(10_000_000_000, family, payload, path);
-        prop_assert!((-1e-6..f64::from(2 * switches) + 1.0).contains(&late), "{}", late);
+        prop_assert_eq!(late_ns(&path("ethernet:1G")), 0.0);
+        // Elsewhere each line rounds up by less than a nanosecond, and cutting through once more.
+        for text in ["ethernet:10G", "ethernet:25G,vlan=1", "ipoib:4X-FDR", "ipoib:4X-QDR,grh"] {
+            let late = late_ns(&path(text));
+            let rounded = -1e-6..f64::from(2 * switches) + 1.0;
+            prop_assert!(rounded.contains(&late), "{}: {}", text, late);
+        }
+    }
+
+    #[test]
+    fn a_packet_has_the_bytes_on_the_wire_that_the_model_counts(
+        v6: bool,
+        payload in 1u64..60_000,
+        grh: bool,
+        ib_mtu in prop::sample::select(vec![2048u16, 4096]),
+    ) {
+        let family = if v6 { Family::V6 } else { Family::V4 };
+        let grh = if grh { ",grh" } else { "" };
+        for text in [
+            "ethernet:10G,mtu=9000".to_owned(),
+            "ethernet:10G,vlan=2".to_owned(),
+            format!("ipoib:4X-EDR,ib-mtu={ib_mtu}{grh}"),
+            format!("ipoib:4X-EDR,mode=connected,ib-mtu={ib_mtu},mtu=65520{grh}"),
+        ] {
+            let link = link(&text);
+            let line = Line::of(link).unwrap();
+            let ip_packets = fragments(family, link.mtu(), payload).unwrap();
+            let emulated: u64 = ip_packets
+                .iter()
+                .map(|&bytes| line.wire_bytes(Length::packet(u32::try_from(bytes).unwrap())))
+                .sum();
+            let model: u64 = packets(link, Stack::Udp { family }, payload).unwrap().iter().sum();
+            prop_assert_eq!(emulated, model, "{}", text);
+        }
     }
 }

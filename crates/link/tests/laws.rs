@@ -63,7 +63,7 @@ fn element(kind: u8, seed: u64) -> Box<dyn Element<u32>> {
             let (bytes, period) = (number(20_000) + 1, Nanos(number(100_000) + 1));
             Box::new(Opportunities::schedule(bytes, period, queue(seed)).unwrap())
         }
-        14 => Box::new(Medium::bus(Line::pci_x(), vec![queue(seed)]).unwrap()),
+        14 => Box::new(Medium::bus(line(8_000_000_000), vec![queue(seed)]).unwrap()),
         15 => {
             let queues = vec![queue(seed), queue(seed)];
             Box::new(Medium::hub(line(100_000_000), queues).unwrap())
