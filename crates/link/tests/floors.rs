@@ -3,7 +3,9 @@
 
 use fabricmark_link::{Delay, Forwarding, Length, Limit, Line, Net, Packet, Queue, Rate, Switch};
 use fabricmark_units::{Instant, Nanos};
-use fabricmark_wire::{Family, Link, Path, Stack, Switching, fragments, one_way_floor, packets};
+use fabricmark_wire::{
+    Family, Hop, Link, Path, Stack, Switching, fragments, one_way_floor, packets,
+};
 use proptest::prelude::*;
 
 fn link(text: &str) -> Link {
@@ -23,16 +25,18 @@ fn floor_ns(path: &Path, family: Family, payload: u64) -> f64 {
 fn emulated_ns(path: &Path, family: Family, payload: u64) -> u64 {
     let mut net = Net::new();
     let link = path.hops[0].link;
-    let line = Line::of(link).unwrap();
-    let first = net.add(Rate::new(line, queue()));
+    let port = |hop: Hop| (Line::of(hop.link).unwrap(), queue());
+    let (line, wait) = port(path.hops[0]);
+    let first = net.add(Rate::new(line, wait));
     let mut last = (first, 0);
-    for switch in path.hops.iter().filter_map(|hop| hop.switch) {
+    for pair in path.hops.windows(2) {
+        let switch = pair[1].switch.unwrap();
         let look_bytes = if matches!(link, Link::Ipoib(_)) { 4 } else { 14 };
         let forwarding = match switch.mode {
             Switching::StoreAndForward => Forwarding::Store,
             Switching::CutThrough => Forwarding::CutThrough { look_bytes },
         };
-        let ports = vec![(line, queue()), (line, queue())];
+        let ports = vec![port(pair[0]), port(pair[1])];
         let switch = net.add(Switch::new(ports, vec![1], forwarding, switch.delay_ns));
         net.connect(last, (switch, 0));
         last = (switch, 1);
@@ -80,6 +84,23 @@ proptest! {
             let rounded = -1e-6..f64::from(2 * switches) + 1.0;
             prop_assert!(rounded.contains(&late), "{}: {}", text, late);
         }
+    }
+
+    #[test]
+    fn links_of_unequal_rates_take_their_floor_too(
+        payload in 1u64..9000,
+        rates in prop::collection::vec(prop::sample::select(vec!["100M", "1G", "10G"]), 1..5),
+        cut: bool,
+    ) {
+        let mode = if cut { Switching::CutThrough } else { Switching::StoreAndForward };
+        let hops = rates.iter().zip(0..).map(|(rate, place)| Hop {
+            link: link(&format!("ethernet:{rate}")),
+            switch: (place > 0).then(|| fabricmark_wire::Switch { mode, ..Default::default() }),
+        });
+        let path = Path { hops: hops.collect(), propagation_ns: Nanos(0) };
+        let late =
+            emulated_ns(&path, Family::V4, payload) as f64 - floor_ns(&path, Family::V4, payload);
+        prop_assert!((-1e-6..2.0 * rates.len() as f64).contains(&late), "{}", late);
     }
 
     #[test]
