@@ -44,6 +44,8 @@ impl Figures {
                 runs.first().and_then(|run| limit(column.quantity, column.load, &run.limits));
             column.limits.extend(limit.map(|limit| (payload, limit)));
         }
+        // Records come in the random order of their runs.
+        columns.sort_by_key(|c| (c.link.clone(), c.network.clone(), u8::from(c.family)));
         Self { origin: Origin::Measured, columns }
     }
 
