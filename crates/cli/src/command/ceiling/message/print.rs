@@ -121,8 +121,9 @@ fn row_json(row: &Row) -> Json {
         "inputs": ceiling.inputs,
     });
     if let Some(floor) = floor {
-        out["latency_s"] = json!(floor.time_ns.as_f64() / 1e9);
-        out["latency_exact"] = json!(seconds(floor.time_ns).map(|exact| exact.to_string()));
+        let latency_s = seconds(floor.time_ns);
+        out["latency_s"] = json!(latency_s.map(Exact::as_f64));
+        out["latency_exact"] = json!(latency_s.map(|exact| exact.to_string()));
         out["latency_kind"] = json!(floor.kind);
         out["latency_formula"] = json!(floor.formula);
         out["latency_inputs"] = json!(floor.inputs);
