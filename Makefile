@@ -26,6 +26,7 @@ build: rust
 test: rust
 	@scripts/need cc=build-essential ip=iproute2 tc=iproute2 unshare=util-linux setpriv=util-linux script=bsdutils \
 		kill=procps
+	@scripts/need tshark=tshark || echo 'no tshark: the tests of packets will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy

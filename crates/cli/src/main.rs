@@ -14,6 +14,7 @@ mod command {
     pub mod report;
     pub mod rtt;
     pub mod run;
+    pub mod wire;
 }
 mod exit;
 mod interrupt;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Pair(pair) => command::pair::pair(&pair),
         Command::Rtt(rtt) => command::rtt::rtt(&rtt),
         Command::Ceiling(ceiling) => command::ceiling::ceiling(&ceiling),
+        Command::Wire(wire) => command::wire::wire(&wire),
         Command::Papers(papers) => command::papers::papers(&papers),
         Command::Completions { shell } => {
             let mut command = Options::command();

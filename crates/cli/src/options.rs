@@ -3,6 +3,7 @@
 
 pub mod ceiling;
 pub mod lfn;
+pub mod wire;
 
 use std::path::PathBuf;
 
@@ -49,6 +50,8 @@ pub enum Command {
     Rtt(Rtt),
     /// Say what the wire allows: ceilings of rates and floors of latencies, without any traffic
     Ceiling(Box<ceiling::Ceiling>),
+    /// Build packets, take those of a capture file apart, draw headers
+    Wire(Box<wire::Wire>),
     /// Published figures of five papers, beside what the wire allows
     #[command(subcommand)]
     Papers(Papers),

@@ -12,6 +12,7 @@ mod netperf;
 mod pairing;
 mod stamp;
 mod validation;
+mod wire;
 
 pub use agent::{agent_answer, agent_request};
 pub use control::{control_order, control_report};
@@ -21,6 +22,7 @@ pub use netperf::netperf_server;
 pub use pairing::pairing;
 pub use stamp::{stamp_reflector, stamp_sender};
 pub use validation::validation;
+pub use wire::{capture, dissection};
 
 /// A function of bytes with its name.
 pub type Target = (&'static str, fn(&[u8]));
@@ -33,9 +35,11 @@ macro_rules! targets {
 pub const TARGETS: &[Target] = targets![
     agent_answer,
     agent_request,
+    capture,
     control_order,
     control_report,
     datagram_header,
+    dissection,
     gathering,
     iperf3_client,
     iperf3_server,

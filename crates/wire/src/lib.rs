@@ -5,16 +5,22 @@
 //! [`Floor`] of a latency over a [`Path`], both exact fractions until they are printed. What cannot be
 //! is [`Impossible`], with what to ask for instead.
 //!
-//! Headers are read and written as bytes by [`header`], and their sums computed by [`checksum`].
-//!
 //! A message is cut into packets first (`message`), and each link frames a packet in its own way
 //! (`frame`); packets of equal length are counted, not listed. A veth pair has no wire, so it has
-//! neither ceiling nor floor.
+//! neither ceiling nor floor. [`lfn`] says what a long path asks of a TCP connection.
+//!
+//! The same packets exist as bytes: headers are read and written by [`header`], their sums computed by
+//! [`checksum`], packets built by [`build`] and taken apart by [`dissect`], from and into the files of
+//! [`capture`]; [`diagram`] draws them.
 
 mod acks;
+pub mod build;
 mod bus;
+pub mod capture;
 mod ceiling;
 pub mod checksum;
+pub mod diagram;
+pub mod dissect;
 mod exact;
 mod family;
 mod floor;

@@ -1,0 +1,295 @@
+//! `fabricmark wire`: packets built, taken apart and drawn.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use fabricmark_wire::build::{self, Host, NotBuilt, Packet};
+use fabricmark_wire::capture::{self, CaptureError, Captured, Form, LinkType};
+use fabricmark_wire::dissect::{Dissection, Part, Verdict, dissect};
+use fabricmark_wire::frame::TCP_TIMESTAMPS;
+use fabricmark_wire::{Link, Stack, diagram};
+use serde_json::{Value, json};
+
+use crate::exit::{Code, Failure};
+use crate::options::wire::{
+    Build, Diagram, InfinibandForm, Operation, Show, Transport, What, Wire,
+};
+use crate::output::{pretty, print};
+
+/// The longest capture that is read, in bytes: it is held in memory as a whole.
+const CAPTURE_BYTES_MAX: u64 = 1 << 30;
+
+/// Does one of the three.
+pub fn wire(options: &Wire) -> Result<ExitCode, Failure> {
+    match &options.what {
+        What::Build(build) => built(build),
+        What::Show(show) => shown(show),
+        What::Diagram(diagram) => drawn(diagram),
+    }
+}
+
+fn built(options: &Build) -> Result<ExitCode, Failure> {
+    let packets = packets(options)?;
+    let link_type = build::link_type(options.link);
+    if let Some(file) = &options.pcap {
+        let form = match (link_type, options.link_type) {
+            (LinkType::Infiniband, InfinibandForm::Erf) => Form::Erf,
+            _ => Form::Plain(link_type),
+        };
+        let bytes = capture::write(form, packets.iter().map(|packet| &packet.bytes[..]))?;
+        write(file, &bytes)?;
+        let (count, total) = (packets.len(), bytes.len());
+        let plural = if count == 1 { "" } else { "s" };
+        eprintln!("{count} packet{plural}, a capture of {total} bytes: {}", file.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let told = packets.iter().map(|packet| {
+        let from = match packet.from {
+            Host::First => "first",
+            Host::Second => "second",
+        };
+        (dissect(link_type, &packet.bytes), json!({ "from": from }))
+    });
+    if options.json {
+        print(&as_json(told, None))?;
+    } else {
+        for (index, (dissection, about)) in told.enumerate() {
+            let from = about["from"].as_str().unwrap_or_default();
+            print(&as_text(index, &dissection, &format!("from the {from} host")))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `options` ask for; what belongs to another transport is refused rather than ignored.
+fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
+    let &Build { link, transport, family, immediate, .. } = options;
+    if options.handshake {
+        return match link {
+            Link::Ipoib(ipoib) if ipoib.mode == fabricmark_wire::IpoibMode::Connected => {
+                link.check().map_err(|error| wrong(error.to_string()))?;
+                Ok(build::handshake(ipoib))
+            }
+            _ => Err(wrong(format!(
+                "{link} has no connection to set up: use ipoib with mode=connected"
+            ))),
+        };
+    }
+    let is_verbs = matches!(transport, Transport::Rc | Transport::Ud);
+    for (is_given, is_right, word, right) in [
+        (options.timestamps, transport == Transport::Tcp, "--timestamps", "tcp"),
+        (immediate, is_verbs, "--immediate", "rc and ud"),
+        (options.operation != Operation::Send, transport == Transport::Rc, "--operation", "rc"),
+    ] {
+        if is_given && !is_right {
+            return Err(wrong(format!(
+                "{word} is for {right}: leave it out, or name that transport"
+            )));
+        }
+    }
+    let stack = match transport {
+        Transport::Udp => Stack::Udp { family },
+        Transport::Tcp => {
+            let option_bytes = if options.timestamps { TCP_TIMESTAMPS } else { 0 };
+            Stack::Tcp { family, option_bytes }
+        }
+        Transport::Rc => Stack::Rc { operation: options.operation.into(), immediate, family },
+        Transport::Ud => Stack::Ud { immediate, family },
+    };
+    Ok(build::build(link, stack, options.payload.0)?)
+}
+
+fn shown(options: &Show) -> Result<ExitCode, Failure> {
+    let file = read(&options.file)?;
+    let name = options.file.display();
+    let wrong = |error: CaptureError| Failure::new(Code::Input, format!("{name}: {error}"));
+    let packets = capture::read(&file).map_err(wrong)?;
+    // What stands before a broken packet is shown all the same.
+    let mut broken = None;
+    let whole = packets.map_while(|packet| packet.map_err(|error| broken = Some(error)).ok());
+    if options.json {
+        let told: Vec<_> = whole.map(|packet| (taken_apart(&packet), about(&packet))).collect();
+        let error = broken.map(|error| error.to_string());
+        print(&as_json(told.into_iter(), error.as_deref()))?;
+    } else {
+        for (index, packet) in whole.enumerate() {
+            let mut notes = Vec::new();
+            if let Some(time_ns) = packet.time_ns {
+                let (seconds, fraction) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+                notes.push(format!("at {seconds}.{fraction:09} s"));
+            }
+            if packet.captured_from_bytes as usize > packet.bytes.len() {
+                notes.push(format!("cut from {} bytes", packet.captured_from_bytes));
+            }
+            print(&as_text(index, &taken_apart(&packet), &notes.join(", ")))?;
+        }
+    }
+    broken.map_or(Ok(ExitCode::SUCCESS), |error| Err(wrong(error)))
+}
+
+fn taken_apart<'a>(packet: &Captured<'a>) -> Dissection<'a> {
+    dissect(packet.link_type, packet.bytes)
+}
+
+fn about(packet: &Captured) -> Value {
+    json!({ "time_ns": packet.time_ns, "captured_from_bytes": packet.captured_from_bytes })
+}
+
+fn drawn(options: &Diagram) -> Result<ExitCode, Failure> {
+    let named = |name: &str| name == options.name;
+    let packet = diagram::PACKETS.iter().find(|(name, _)| named(name));
+    let header = diagram::HEADERS.iter().find(|(name, _)| named(name));
+    let text = match (packet, header) {
+        (Some((_, packet)), _) => diagram::ipoib(*packet, options.grh),
+        (_, Some(_)) if options.grh => {
+            return Err(wrong(
+                "--grh is for connected and datagram: a header alone has none".to_owned(),
+            ));
+        }
+        (_, Some((_, layout))) => diagram::header(layout),
+        (None, None) => return Err(wrong(format!("there is no figure of {}", options.name))),
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Code::Input, message)
+}
+
+impl From<NotBuilt> for Failure {
+    fn from(error: NotBuilt) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+}
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+}
+
+/// A packet for people.
+fn as_text(index: usize, told: &Dissection, note: &str) -> String {
+    let comma = if note.is_empty() { "" } else { ", " };
+    let (number, link) = (index + 1, told.link_type.name());
+    let gap = if index > 0 { "\n" } else { "" };
+    format!(
+        "{gap}packet {number}: {link}, {} bytes{comma}{note}\n{}",
+        told.bytes.len(),
+        told.text()
+    )
+}
+
+/// Packets for programs, with what is known beside their bytes, and why there are no more.
+fn as_json<'a>(
+    packets: impl Iterator<Item = (Dissection<'a>, Value)>,
+    error: Option<&str>,
+) -> String {
+    let packets = packets.enumerate().map(|(index, (told, mut about))| {
+        about["packet"] = json!(index + 1);
+        about["link_type"] = json!(told.link_type.number());
+        about["link"] = json!(told.link_type.name());
+        about["bytes"] = json!(told.bytes.len());
+        about["headers"] = json!(told.headers().collect::<Vec<_>>());
+        about["parts"] = told.parts.iter().map(|part| part_json(&told, part)).collect();
+        about
+    });
+    pretty(&json!({ "packets": packets.collect::<Vec<_>>(), "error": error }))
+}
+
+fn part_json(told: &Dissection, part: &Part) -> Value {
+    let hex = |at: usize, bytes: usize| {
+        let bytes = told.bytes.get(at..at + bytes).unwrap_or_default();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    match part {
+        Part::Header { layout, at } => {
+            let bytes = told.bytes.get(*at..).unwrap_or_default();
+            let fields = layout.fields.iter().map(|field| {
+                let value = layout.read(bytes, field).unwrap_or_default();
+                json!({
+                    "name": field.name,
+                    "title": field.title,
+                    "text": field.text(value),
+                    // A number where one of JSON holds it; 128 bits are in the text alone.
+                    "value": u64::try_from(value).ok(),
+                    "at_bit": field.at,
+                    "bits": field.bits,
+                    "clause": field.clause,
+                })
+            });
+            json!({
+                "part": "header",
+                "name": layout.name,
+                "title": layout.title,
+                "source": layout.source,
+                "at_byte": at,
+                "bytes": layout.bytes,
+                "fields": fields.collect::<Vec<_>>(),
+            })
+        }
+        Part::Option { name, text, at, bytes } => {
+            json!({ "part": "option", "name": name, "text": text, "at_byte": at, "bytes": bytes })
+        }
+        Part::Data { name, at, bytes } => {
+            let hex = hex(*at, *bytes);
+            json!({ "part": "data", "name": name, "at_byte": at, "bytes": bytes, "hex": hex })
+        }
+        Part::Sum { name, at, bytes, verdict } => {
+            let (word, right, why) = match verdict {
+                Verdict::Good => ("good", None, None),
+                Verdict::Bad { right } => {
+                    ("bad", Some(format!("{right:0digits$x}", digits = 2 * bytes)), None)
+                }
+                Verdict::Absent => ("absent", None, None),
+                Verdict::Unchecked(why) => ("unchecked", None, Some(why)),
+            };
+            json!({
+                "part": "checksum",
+                "name": name,
+                "at_byte": at,
+                "bytes": bytes,
+                "hex": hex(*at, *bytes),
+                "verdict": word,
+                "right_hex": right,
+                "why": why,
+            })
+        }
+        Part::Trouble { at, trouble } => {
+            json!({ "part": "trouble", "text": trouble.to_string(), "at_byte": at })
+        }
+    }
+}
+
+/// A capture, whole.
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let failure = |error: io::Error| Failure::input(file, &error);
+    let mut bytes = Vec::new();
+    let source: Box<dyn Read> = match file.to_str() {
+        Some("-") => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(file).map_err(failure)?),
+    };
+    source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failure)?;
+    if bytes.len() as u64 > CAPTURE_BYTES_MAX {
+        let name = file.display();
+        return Err(wrong(format!(
+            "{name} is longer than {} MiB: show a part of it",
+            CAPTURE_BYTES_MAX >> 20
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Puts a capture into a file, or on standard output.
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let result = match file.to_str() {
+        Some("-") => io::stdout().lock().write_all(bytes),
+        _ => fs::write(file, bytes),
+    };
+    result.map_err(|error| {
+        Failure::new(Code::RunFailed, format!("cannot write {}: {error}", file.display()))
+    })
+}

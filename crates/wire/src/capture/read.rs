@@ -1,0 +1,257 @@
+//! Reading: classic pcap and pcapng of both byte orders.
+
+use super::{
+    CaptureError, Captured, ERF, LinkType, MICROSECONDS, NANOSECONDS, PACKET_BYTES_MAX, erf,
+};
+
+/// Blocks of pcapng.
+pub(super) const SECTION: u32 = 0x0a0d_0d0a;
+pub(super) const SECTION_ORDER: u32 = 0x1a2b_3c4d;
+pub(super) const INTERFACE: u32 = 1;
+pub(super) const SIMPLE_PACKET: u32 = 3;
+pub(super) const ENHANCED_PACKET: u32 = 6;
+
+/// Options of an interface: unit of its time stamps, and what is added to them.
+pub(super) const IF_TSRESOL: u16 = 9;
+pub(super) const IF_TSOFFSET: u16 = 14;
+
+/// The packets of a file; after an error there are no more.
+pub fn read(file: &[u8]) -> Result<Packets<'_>, CaptureError> {
+    let reader = Reader { rest: file, is_big_endian: false, packet: 1 };
+    let Some((&magic, _)) = file.split_first_chunk::<4>() else {
+        return Err(CaptureError::NotACapture);
+    };
+    match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
+        (little @ (MICROSECONDS | NANOSECONDS), _) => classic(reader, little),
+        (_, big @ (MICROSECONDS | NANOSECONDS)) => {
+            classic(Reader { is_big_endian: true, ..reader }, big)
+        }
+        (SECTION, _) => Ok(Packets { reader, state: State::Blocks { interfaces: Vec::new() } }),
+        _ => Err(CaptureError::NotACapture),
+    }
+}
+
+/// Reads the rest of the header of a classic file.
+fn classic(mut reader: Reader<'_>, magic: u32) -> Result<Packets<'_>, CaptureError> {
+    let mut header = reader.take(24)?;
+    header.rest = &header.rest[20..];
+    // The upper bits tell of a check sequence at the end of packets; no program here writes them.
+    let link_type = LinkType::of_number(header.u32()? as u16);
+    let unit_ns = if magic == NANOSECONDS { 1 } else { 1000 };
+    Ok(Packets { reader, state: State::Classic { link_type, unit_ns } })
+}
+
+/// The packets of a capture file, in its order.
+#[derive(Clone, Debug)]
+pub struct Packets<'a> {
+    reader: Reader<'a>,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Classic { link_type: LinkType, unit_ns: u64 },
+    Blocks { interfaces: Vec<Interface> },
+}
+
+/// What pcapng says of where packets were captured.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link_type: LinkType,
+    /// Ticks of time stamps in a second.
+    ticks_per_s: u64,
+    /// Seconds that are added to them.
+    offset_s: i64,
+}
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = Result<Captured<'a>, CaptureError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let result = match &mut self.state {
+            _ if self.reader.rest.is_empty() => return None,
+            State::Classic { link_type, unit_ns } => record(&mut self.reader, *link_type, *unit_ns),
+            State::Blocks { interfaces } => next_of_blocks(&mut self.reader, interfaces)?,
+        };
+        match result {
+            Ok(_) => self.reader.packet += 1,
+            Err(_) => self.reader.rest = &[],
+        }
+        Some(result.map(opened))
+    }
+}
+
+/// The packet in a record of the extensible record format; any other as it is.
+fn opened(packet: Captured<'_>) -> Captured<'_> {
+    let found = match packet.link_type {
+        LinkType::Other(ERF) => erf::packet(packet.bytes),
+        _ => None,
+    };
+    let Some((link_type, bytes)) = found else { return packet };
+    // What was not captured is missing from the end of record and packet alike.
+    let missing = packet.captured_from_bytes.saturating_sub(packet.bytes.len() as u32);
+    Captured { link_type, bytes, captured_from_bytes: bytes.len() as u32 + missing, ..packet }
+}
+
+/// A packet of a classic file.
+fn record<'a>(
+    reader: &mut Reader<'a>,
+    link_type: LinkType,
+    unit_ns: u64,
+) -> Result<Captured<'a>, CaptureError> {
+    let mut header = reader.take(16)?;
+    let (seconds, fraction) = (u64::from(header.u32()?), u64::from(header.u32()?));
+    let (bytes, captured_from_bytes) = (header.u32()?, header.u32()?);
+    let time_ns = Some(seconds * 1_000_000_000 + fraction * unit_ns);
+    let bytes = reader.packet_bytes(bytes)?;
+    Ok(Captured { link_type, time_ns, captured_from_bytes, bytes })
+}
+
+/// The next packet of a pcapng file; `None` where only other blocks are left.
+fn next_of_blocks<'a>(
+    reader: &mut Reader<'a>,
+    interfaces: &mut Vec<Interface>,
+) -> Option<Result<Captured<'a>, CaptureError>> {
+    while !reader.rest.is_empty() {
+        match block(reader, interfaces) {
+            Ok(None) => {}
+            Ok(Some(packet)) => return Some(Ok(packet)),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    None
+}
+
+/// A block of pcapng, and the packet in it.
+fn block<'a>(
+    reader: &mut Reader<'a>,
+    interfaces: &mut Vec<Interface>,
+) -> Result<Option<Captured<'a>>, CaptureError> {
+    let packet = reader.packet;
+    let broken = |what| CaptureError::Broken { packet, what };
+    let mut head = reader.clone().take(12)?;
+    // The type of a section's header reads the same in both orders; the next but one word tells which.
+    if head.u32()? == SECTION {
+        reader.is_big_endian = match head.rest.get(4..8) {
+            Some(order) if order == SECTION_ORDER.to_be_bytes() => true,
+            Some(order) if order == SECTION_ORDER.to_le_bytes() => false,
+            _ => return Err(broken("a section of unknown byte order")),
+        };
+        interfaces.clear();
+    }
+    let mut head = reader.clone();
+    let (kind, length) = (head.u32()?, head.u32()?);
+    if length < 12 || length % 4 != 0 {
+        return Err(broken("a block of an impossible length"));
+    }
+    let whole = reader.take(u64::from(length))?;
+    let (body, end) = whole.rest.split_at(whole.rest.len() - 4);
+    let mut end = Reader { rest: end, ..whole };
+    if end.u32()? != length {
+        return Err(broken("a block whose two lengths differ"));
+    }
+    let mut body = Reader { rest: &body[8..], ..end };
+    match kind {
+        INTERFACE => {
+            interfaces.push(interface(&mut body)?);
+            Ok(None)
+        }
+        ENHANCED_PACKET => {
+            let (index, high, low) = (body.u32()?, body.u32()?, body.u32()?);
+            let (bytes, captured_from_bytes) = (body.u32()?, body.u32()?);
+            let at = interfaces.get(index as usize).ok_or_else(|| {
+                broken("it belongs to an interface that the file does not describe")
+            })?;
+            let time_ns = at.time_ns((u64::from(high) << 32) | u64::from(low));
+            let bytes = body.packet_bytes(bytes)?;
+            Ok(Some(Captured { link_type: at.link_type, time_ns, captured_from_bytes, bytes }))
+        }
+        SIMPLE_PACKET => {
+            let captured_from_bytes = body.u32()?;
+            let at = interfaces.first().ok_or_else(|| {
+                broken("it belongs to an interface that the file does not describe")
+            })?;
+            // Its captured length is what the block holds of it, padding aside.
+            let bytes = captured_from_bytes.min(u32::try_from(body.rest.len()).unwrap_or(u32::MAX));
+            let bytes = body.packet_bytes(bytes)?;
+            let link_type = at.link_type;
+            Ok(Some(Captured { link_type, time_ns: None, captured_from_bytes, bytes }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn interface(body: &mut Reader<'_>) -> Result<Interface, CaptureError> {
+    let link_type = LinkType::of_number(body.u16()?);
+    // Reserved, and the longest packet that would be captured whole.
+    body.take(6)?;
+    let mut interface = Interface { link_type, ticks_per_s: 1_000_000, offset_s: 0 };
+    while let (Ok(code @ 1..), Ok(length)) = (body.u16(), body.u16()) {
+        let mut value = body.take(u64::from(length).next_multiple_of(4))?;
+        match (code, length) {
+            (IF_TSRESOL, 1) => {
+                let power = value.rest.first().copied().unwrap_or_default();
+                let base: u64 = if power & 0x80 == 0 { 10 } else { 2 };
+                // A unit too small for its ticks to be counted: times are then unknown.
+                interface.ticks_per_s = base.checked_pow(u32::from(power & 0x7f)).unwrap_or(0);
+            }
+            (IF_TSOFFSET, 8) => {
+                let words = [value.u32()?, value.u32()?];
+                let (high, low) =
+                    if body.is_big_endian { (words[0], words[1]) } else { (words[1], words[0]) };
+                interface.offset_s = ((u64::from(high) << 32) | u64::from(low)) as i64;
+            }
+            _ => {}
+        }
+    }
+    Ok(interface)
+}
+
+impl Interface {
+    /// Nanoseconds since 1970 of a time stamp; `None` where they are not countable.
+    fn time_ns(self, ticks: u64) -> Option<u64> {
+        let ns = (u128::from(ticks) * 1_000_000_000).checked_div(u128::from(self.ticks_per_s))?;
+        let offset = i128::from(self.offset_s) * 1_000_000_000;
+        u64::try_from(i128::try_from(ns).ok()? + offset).ok()
+    }
+}
+
+/// Bytes that are still to be read, in one of the two orders.
+#[derive(Clone, Debug)]
+struct Reader<'a> {
+    rest: &'a [u8],
+    is_big_endian: bool,
+    /// The packet that comes next.
+    packet: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// The next `bytes` bytes, as a reader of their own.
+    fn take(&mut self, bytes: u64) -> Result<Self, CaptureError> {
+        let taken = usize::try_from(bytes).ok().and_then(|bytes| self.rest.split_at_checked(bytes));
+        let (taken, rest) = taken.ok_or(CaptureError::CutShort {
+            packet: self.packet,
+            wanted: bytes,
+            there: self.rest.len() as u64,
+        })?;
+        self.rest = rest;
+        Ok(Self { rest: taken, ..*self })
+    }
+
+    fn packet_bytes(&mut self, bytes: u32) -> Result<&'a [u8], CaptureError> {
+        if bytes > PACKET_BYTES_MAX {
+            return Err(CaptureError::TooLong { packet: self.packet, bytes });
+        }
+        self.take(u64::from(bytes)).map(|taken| taken.rest)
+    }
+
+    fn u32(&mut self) -> Result<u32, CaptureError> {
+        let word = self.take(4)?.rest.first_chunk().copied().unwrap_or_default();
+        Ok(if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+    }
+
+    fn u16(&mut self) -> Result<u16, CaptureError> {
+        let word = self.take(2)?.rest.first_chunk().copied().unwrap_or_default();
+        Ok(if self.is_big_endian { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) })
+    }
+}
