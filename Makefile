@@ -17,6 +17,7 @@ demo: build
 bench: build
 	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
+	-taskset -c 0 target/release/fabricmark-bench-model
 	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
 
 build: rust

@@ -13,6 +13,9 @@ use crate::{CONFIDENCE, table, with_interval};
 const CEILINGS: usize = 10_000;
 const LIMIT_MS: f64 = 50.0;
 
+/// A link, what is above it, and a payload in bytes.
+type Point = (Link, Stack, u64);
+
 const OVER_IP: [&str; 6] = [
     "ethernet:10G",
     "ethernet:25G,mtu=9000,vlan=1",
@@ -51,7 +54,7 @@ pub fn time(rounds: u32) -> Result<bool, Box<dyn Error>> {
 }
 
 /// Every link with every stack that it carries, at payloads from 4 bytes up.
-fn points() -> Result<Vec<(Link, Stack, u64)>, Box<dyn Error>> {
+fn points() -> Result<Vec<Point>, Box<dyn Error>> {
     let mut stacks = Vec::new();
     for link in OVER_IP {
         for family in [Family::V4, Family::V6] {

@@ -3,6 +3,7 @@
 
 pub mod ceiling;
 pub mod lfn;
+pub mod stack;
 pub mod wire;
 
 use std::path::PathBuf;

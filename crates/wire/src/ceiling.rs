@@ -104,7 +104,7 @@ pub(crate) fn stream_goodput_within(
 
 /// The ceiling of a QUIC stream in the datagrams that fit the link best: a bound, whatever the
 /// implementation, as it sends none larger than the MTU (RFC 9000, section 14) and no packet has less
-/// than [`QUIC_OVERHEAD`].
+/// than `QUIC_OVERHEAD`.
 pub fn quic_goodput(link: Link, family: Family) -> Result<Ceiling, Impossible> {
     let mtu = Stack::Udp { family }.mtu_over(link)?;
     let headers = family.header_bytes() + UDP_HEADER;

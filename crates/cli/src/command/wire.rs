@@ -8,14 +8,11 @@ use std::process::ExitCode;
 use fabricmark_wire::build::{self, Host, NotBuilt, Packet};
 use fabricmark_wire::capture::{self, CaptureError, Captured, Form, LinkType};
 use fabricmark_wire::dissect::{Dissection, Part, Verdict, dissect};
-use fabricmark_wire::frame::TCP_TIMESTAMPS;
-use fabricmark_wire::{Link, Stack, diagram};
+use fabricmark_wire::{Link, diagram};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
-use crate::options::wire::{
-    Build, Diagram, InfinibandForm, Operation, Show, Transport, What, Wire,
-};
+use crate::options::wire::{Build, Diagram, InfinibandForm, Show, What, Wire};
 use crate::output::{pretty, print};
 
 /// The longest capture that is read, in bytes: it is held in memory as a whole.
@@ -65,7 +62,7 @@ fn built(options: &Build) -> Result<ExitCode, Failure> {
 
 /// What `options` ask for; what belongs to another transport is refused rather than ignored.
 fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
-    let &Build { link, transport, family, immediate, .. } = options;
+    let link = options.link;
     if options.handshake {
         return match link {
             Link::Ipoib(ipoib) if ipoib.mode == fabricmark_wire::IpoibMode::Connected => {
@@ -77,27 +74,7 @@ fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
             ))),
         };
     }
-    let is_verbs = matches!(transport, Transport::Rc | Transport::Ud);
-    for (is_given, is_right, word, right) in [
-        (options.timestamps, transport == Transport::Tcp, "--timestamps", "tcp"),
-        (immediate, is_verbs, "--immediate", "rc and ud"),
-        (options.operation != Operation::Send, transport == Transport::Rc, "--operation", "rc"),
-    ] {
-        if is_given && !is_right {
-            return Err(wrong(format!(
-                "{word} is for {right}: leave it out, or name that transport"
-            )));
-        }
-    }
-    let stack = match transport {
-        Transport::Udp => Stack::Udp { family },
-        Transport::Tcp => {
-            let option_bytes = if options.timestamps { TCP_TIMESTAMPS } else { 0 };
-            Stack::Tcp { family, option_bytes }
-        }
-        Transport::Rc => Stack::Rc { operation: options.operation.into(), immediate, family },
-        Transport::Ud => Stack::Ud { immediate, family },
-    };
+    let stack = options.stack.over(options.family)?;
     Ok(build::build(link, stack, options.payload.0)?)
 }
 

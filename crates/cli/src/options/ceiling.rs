@@ -7,6 +7,7 @@ use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{self as wire, Bus, Family, Link, Switch, Switching};
 
 use super::lfn::{Lfn, Metres, distance};
+use super::stack::{StackOptions, family};
 
 /// Options of `ceiling`.
 #[derive(Args, Debug)]
@@ -30,15 +31,8 @@ pub struct Ceiling {
     /// Length of fibre in the whole path instead, such as 35 or 100m
     #[arg(long, value_name = "KM", value_parser = distance, conflicts_with = "propagation")]
     pub distance: Option<Metres>,
-    /// What carries the payload
-    #[arg(long, value_enum, default_value_t = Transport::Udp)]
-    pub transport: Transport,
-    /// What a message of rc does
-    #[arg(long, value_enum, default_value_t = Operation::Send)]
-    pub operation: Operation,
-    /// Messages of rc or ud carry 4 bytes of immediate data
-    #[arg(long)]
-    pub immediate: bool,
+    #[command(flatten)]
+    pub stack: StackOptions,
     /// IP version; 4,6 shows both
     #[arg(long, value_name = "4|6", default_value = "4", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Family>,
@@ -49,9 +43,6 @@ pub struct Ceiling {
     /// Each write of TCP leaves in segments of its own: the conditional figure instead of the stream's
     #[arg(long, requires = "payload")]
     pub per_write: bool,
-    /// Each segment of TCP carries time stamps
-    #[arg(long)]
-    pub timestamps: bool,
     /// ACKs of two opposing streams or flows of messages, or of one where --half-duplex: they travel with
     /// payload or cost nothing, one answers two, or one each
     #[arg(long, value_enum, default_value_t = Acks::None)]
@@ -83,52 +74,6 @@ pub enum Subject {
     Lfn(Box<Lfn>),
 }
 
-/// Transports that have a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Transport {
-    /// Datagrams over IP
-    Udp,
-    /// A stream over IP
-    Tcp,
-    /// Verbs, reliable connection
-    Rc,
-    /// Verbs, unreliable datagrams
-    Ud,
-}
-
-impl Transport {
-    /// The transport as it is typed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Rc => "rc",
-            Self::Ud => "ud",
-        }
-    }
-}
-
-/// Operations of a reliable connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Operation {
-    /// Into a buffer that the receiver posted
-    Send,
-    /// Into the receiver's memory
-    Write,
-    /// Out of the other end's memory
-    Read,
-}
-
-impl From<Operation> for wire::Operation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Send => Self::Send,
-            Operation::Write => Self::Write,
-            Operation::Read => Self::Read,
-        }
-    }
-}
-
 /// How often a receiver sends an ACK of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Acks {
@@ -153,12 +98,6 @@ impl From<Acks> for wire::Acks {
 /// Sizes of messages in bytes, in the order in which they were asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payloads(pub Vec<u64>);
-
-/// An IP version.
-pub(super) fn family(text: &str) -> Result<Family, String> {
-    let version = text.parse::<u8>().ok().and_then(|version| Family::try_from(version).ok());
-    version.ok_or_else(|| "write 4 or 6".to_owned())
-}
 
 /// `1473`, `64KiB`, `4..32768`, `64,1473`.
 fn payloads(text: &str) -> Result<Payloads, String> {

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Family, Link, lfn};
 
-use super::ceiling::family;
+use super::stack::family;
 
 /// Options of `ceiling lfn`.
 #[derive(Args, Debug)]

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use fabricmark_units::Bytes;
-use fabricmark_wire::{Family, Link, Operation as WireOperation, diagram};
+use fabricmark_wire::{Family, Link, diagram};
+
+use super::stack::{StackOptions, family};
 
 /// Options of `wire`.
 #[derive(Args, Debug)]
@@ -32,24 +34,14 @@ pub struct Build {
     /// A link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Link,
-    /// What carries the payload
-    #[arg(long, value_enum, default_value_t = Transport::Udp)]
-    pub transport: Transport,
+    #[command(flatten)]
+    pub stack: StackOptions,
     /// IP version; with rc and ud that of RoCEv2
     #[arg(long, value_name = "4|6", default_value = "4", value_parser = family)]
     pub family: Family,
     /// Bytes of the message
     #[arg(long, value_name = "BYTES", default_value = "64")]
     pub payload: Bytes,
-    /// What a message of rc does
-    #[arg(long, value_enum, default_value_t = Operation::Send)]
-    pub operation: Operation,
-    /// Messages of rc or ud carry 4 bytes of immediate data
-    #[arg(long)]
-    pub immediate: bool,
-    /// Each segment of TCP carries time stamps
-    #[arg(long)]
-    pub timestamps: bool,
     /// Instead of a message, the five that set up and end a connection of IPoIB in connected mode
     #[arg(long, conflicts_with_all = ["transport", "family", "payload", "operation", "immediate", "timestamps"])]
     pub handshake: bool,
@@ -95,44 +87,4 @@ pub struct Diagram {
     /// The packet in a fabric of several subnets, with a global route header
     #[arg(long)]
     pub grh: bool,
-}
-
-/// What carries a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Transport {
-    /// Datagrams over IP
-    Udp,
-    /// A stream over IP
-    Tcp,
-    /// Verbs, reliable connection
-    Rc,
-    /// Verbs, unreliable datagrams
-    Ud,
-}
-
-/// Operations of a reliable connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Operation {
-    /// Into a buffer that the receiver posted
-    Send,
-    /// Into the receiver's memory
-    Write,
-    /// Out of the other end's memory
-    Read,
-}
-
-impl From<Operation> for WireOperation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Send => Self::Send,
-            Operation::Write => Self::Write,
-            Operation::Read => Self::Read,
-        }
-    }
-}
-
-/// An IP version.
-fn family(text: &str) -> Result<Family, String> {
-    let version = text.parse::<u8>().ok().and_then(|version| Family::try_from(version).ok());
-    version.ok_or_else(|| "write 4 or 6".to_owned())
 }

@@ -51,7 +51,7 @@ fn link_next_header(value: u128) -> Option<&'static str> {
 }
 
 header! {
-    /// Global route header: the network layer, with the fields of an IPv6 header (P1, figure 6).
+    /// Global route header: the network layer, with the fields of an IPv6 header (P1, figure 8).
     Grh, GrhView: 40, "GRH", "Global Route Header", "IBTA vol. 1, 8.3";
     /// Version, 6.
     version: u8 = 0..4, "IPVer", Decimal, "8.3.1";

@@ -5,7 +5,7 @@ use super::ethernet::ether_type;
 use super::header;
 
 header! {
-    /// Encapsulation header of IP over InfiniBand (P1, figure 8).
+    /// Encapsulation header of IP over InfiniBand, P1's 4-octet header (figure 5).
     IpoibHeader, IpoibHeaderView: 4, "IPoIB", "IPoIB Encapsulation Header", "RFC 4391, 6";
     /// What follows: IPv4, IPv6, ARP or RARP of [`ether_type`].
     ether_type: u16 = 0..16, "Type", Named(ether_type::name), "6";

@@ -12,7 +12,8 @@ use fabricmark_wire::{
 
 use self::asked::{path, stack, what};
 use crate::exit::{Code, Failure};
-use crate::options::ceiling::{self as options, Acks, Transport};
+use crate::options::ceiling::{self as options, Acks};
+use crate::options::stack::Transport;
 
 pub use print::{as_json, as_text, chart, default_name};
 
@@ -90,7 +91,7 @@ impl Answer {
                 notes.push(note.clone());
             }
         }
-        let (transport, what) = (options.transport, what(options));
+        let (transport, what) = (options.stack.transport, what(options));
         Ok(Self { path, transport, what, has_ip, rows, sources, notes })
     }
 
@@ -107,7 +108,7 @@ impl Row {
         stack: Stack,
         payload: Option<u64>,
     ) -> Result<Self, Failure> {
-        let is_stream = options.transport == Transport::Tcp && !options.per_write;
+        let is_stream = options.stack.transport == Transport::Tcp && !options.per_write;
         let message = payload.filter(|_| !is_stream);
         let of_path = of_path(options, path, stack, message)?;
         let number = |name: &str| match of_path.inputs.get(name) {
@@ -222,7 +223,7 @@ fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
         Bus::Pcie { .. } => "PCI Express Base Specification 1.1 to 5.0 (rates and coding of lanes)",
     });
     let in_flight = options.in_flight.map(|_| "IBTA vol. 1, 9.7.1 (24-bit sequence numbers)");
-    let is_delayed = options.acks == Acks::Delayed && options.transport == Transport::Tcp;
+    let is_delayed = options.acks == Acks::Delayed && options.stack.transport == Transport::Tcp;
     let delayed = is_delayed.then_some("RFC 9293 section 3.8.6.3 (delayed ACKs)");
     [bus, in_flight, delayed].into_iter().flatten().collect()
 }
@@ -230,14 +231,14 @@ fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
 /// What a reader has to know of the figures beside their kinds.
 fn assumptions(options: &options::Ceiling) -> Vec<String> {
     let mut notes = Vec::new();
-    match options.transport {
+    match options.stack.transport {
         Transport::Udp => {
             notes.push("fragments are as full as they can be, as every known stack cuts them");
         }
         Transport::Tcp if options.per_write => {
             notes.push("a stack that merges writes beats this: only the stream is a bound");
         }
-        Transport::Tcp if options.timestamps => {
+        Transport::Tcp if options.stack.timestamps => {
             notes.push("holds where every segment carries time stamps");
         }
         _ => {}

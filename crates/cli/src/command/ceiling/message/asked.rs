@@ -1,10 +1,11 @@
 //! From options to the path and the stack that they describe.
 
 use fabricmark_units::Nanos;
-use fabricmark_wire::{self as wire, Family, Hop, Link, Path, Stack, fibre_delay, frame};
+use fabricmark_wire::{self as wire, Family, Hop, Link, Path, Stack, fibre_delay};
 
 use crate::exit::{Code, Failure};
-use crate::options::ceiling::{Ceiling, Operation, Transport};
+use crate::options::ceiling::Ceiling;
+use crate::options::stack::Transport;
 
 /// The links with switches between them.
 pub fn path(options: &Ceiling) -> Result<Path, Failure> {
@@ -40,41 +41,26 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
 /// What carries the payload over IP of `family`; refuses options of other transports.
 pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
     let refuse = |message: &str| Err(Failure::new(Code::Input, message));
-    let is = |transport: Transport| options.transport == transport;
-    if options.timestamps && !is(Transport::Tcp) || options.per_write && !is(Transport::Tcp) {
-        return refuse("--timestamps and --per-write belong to --transport tcp");
+    let transport = options.stack.transport;
+    if options.per_write && transport != Transport::Tcp {
+        return refuse("--per-write is for tcp: leave it out, or name that transport");
     }
-    if options.immediate && !is(Transport::Rc) && !is(Transport::Ud) {
-        return refuse("immediate data belongs to --transport rc or ud");
-    }
-    if options.operation != Operation::Send && !is(Transport::Rc) {
-        return refuse("--operation write and read belong to --transport rc");
-    }
-    if options.payload.is_none() && (is(Transport::Udp) || is(Transport::Ud)) {
+    if options.payload.is_none() && matches!(transport, Transport::Udp | Transport::Ud) {
         return refuse("datagrams have a size: give --payload");
     }
-    let immediate = options.immediate;
-    Ok(match options.transport {
-        Transport::Udp => Stack::Udp { family },
-        Transport::Tcp => {
-            let option_bytes = if options.timestamps { frame::TCP_TIMESTAMPS } else { 0 };
-            Stack::Tcp { family, option_bytes }
-        }
-        Transport::Rc => Stack::Rc { operation: options.operation.into(), immediate, family },
-        Transport::Ud => Stack::Ud { immediate, family },
-    })
+    options.stack.over(family)
 }
 
 /// The transport with what changes its packets.
 pub fn what(options: &Ceiling) -> String {
-    let operation = match options.transport {
-        Transport::Rc => format!(" {}", wire::Operation::from(options.operation).word()),
+    let operation = match options.stack.transport {
+        Transport::Rc => format!(" {}", wire::Operation::from(options.stack.operation).word()),
         _ => String::new(),
     };
-    let mut what = format!("{}{operation}", options.transport.word());
+    let mut what = format!("{}{operation}", options.stack.transport.word());
     for (is_so, words) in [
-        (options.immediate, ", immediate data"),
-        (options.timestamps, ", time stamps"),
+        (options.stack.immediate, ", immediate data"),
+        (options.stack.timestamps, ", time stamps"),
         (options.per_write, ", each write alone"),
     ] {
         if is_so {

@@ -1,0 +1,102 @@
+//! Options of what carries a payload over a link.
+
+use clap::{Args, ValueEnum};
+use fabricmark_wire::{self as wire, Family, Stack, frame};
+
+use crate::exit::{Code, Failure};
+
+/// What carries a payload.
+#[derive(Args, Debug)]
+pub struct StackOptions {
+    /// What carries the payload
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    pub transport: Transport,
+    /// What a message of rc does
+    #[arg(long, value_enum, default_value_t = Operation::Send)]
+    pub operation: Operation,
+    /// Messages of rc or ud carry 4 bytes of immediate data
+    #[arg(long)]
+    pub immediate: bool,
+    /// Each segment of TCP carries time stamps
+    #[arg(long)]
+    pub timestamps: bool,
+}
+
+/// Transports that have a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// Datagrams over IP
+    Udp,
+    /// A stream over IP
+    Tcp,
+    /// Verbs, reliable connection
+    Rc,
+    /// Verbs, unreliable datagrams
+    Ud,
+}
+
+/// Operations of a reliable connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Operation {
+    /// Into a buffer that the receiver posted
+    Send,
+    /// Into the receiver's memory
+    Write,
+    /// Out of the other end's memory
+    Read,
+}
+
+impl StackOptions {
+    /// The stack over IP of `family`; what belongs to another transport is refused rather than ignored.
+    pub fn over(&self, family: Family) -> Result<Stack, Failure> {
+        let &Self { transport, immediate, timestamps, .. } = self;
+        let is_verbs = matches!(transport, Transport::Rc | Transport::Ud);
+        let is_send = self.operation == Operation::Send;
+        for (is_given, is_right, word, right) in [
+            (timestamps, transport == Transport::Tcp, "--timestamps", "tcp"),
+            (immediate, is_verbs, "--immediate", "rc and ud"),
+            (!is_send, transport == Transport::Rc, "--operation", "rc"),
+        ] {
+            if is_given && !is_right {
+                let message =
+                    format!("{word} is for {right}: leave it out, or name that transport");
+                return Err(Failure::new(Code::Input, message));
+            }
+        }
+        let option_bytes = if timestamps { frame::TCP_TIMESTAMPS } else { 0 };
+        Ok(match transport {
+            Transport::Udp => Stack::Udp { family },
+            Transport::Tcp => Stack::Tcp { family, option_bytes },
+            Transport::Rc => Stack::Rc { operation: self.operation.into(), immediate, family },
+            Transport::Ud => Stack::Ud { immediate, family },
+        })
+    }
+}
+
+impl Transport {
+    /// The transport as it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Rc => "rc",
+            Self::Ud => "ud",
+        }
+    }
+}
+
+impl From<Operation> for wire::Operation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Send => Self::Send,
+            Operation::Write => Self::Write,
+            Operation::Read => Self::Read,
+        }
+    }
+}
+
+/// An IP version.
+pub(super) fn family(text: &str) -> Result<Family, String> {
+    let version = text.parse::<u8>().ok().and_then(|version| Family::try_from(version).ok());
+    version.ok_or_else(|| "write 4 or 6".to_owned())
+}
