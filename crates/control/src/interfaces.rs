@@ -27,14 +27,17 @@ pub(crate) fn device_of(address: IpAddr) -> Device {
     Device { name, addresses }
 }
 
-/// What is known of the wire that a device leads to: its rate and MTU, or no wire where it is virtual.
+/// What is known of the wire that a device leads to: its rate and MTU, or no wire where it is virtual or
+/// no Ethernet: an InfiniBand device tells a rounded rate, of which no bound follows.
 pub(crate) fn link_of(device: &str) -> Link {
     let read = |name: &str| fs::read_to_string(format!("/sys/class/net/{device}/{name}")).ok();
     let mtu = read("mtu").and_then(|text| text.trim().parse().ok()).unwrap_or(MTU_DEFAULT);
     // The drivers of virtual devices make rates up.
     let is_real = Path::new(&format!("/sys/class/net/{device}/device")).exists();
     let speed_mbps: Option<u64> = read("speed").and_then(|text| text.trim().parse().ok());
-    match speed_mbps.filter(|&mbps| is_real && mbps > 0) {
+    // ARPHRD_ETHER (linux/if_arp.h).
+    let is_ethernet = read("type").is_some_and(|text| text.trim() == "1");
+    match speed_mbps.filter(|&mbps| is_real && is_ethernet && mbps > 0) {
         Some(mbps) => Link::Ethernet { rate: BitRate(mbps * 1_000_000), mtu, vlan: 0 },
         None if device == "lo" => Link::Loopback,
         None => Link::Veth { mtu },

@@ -45,6 +45,27 @@ fn the_sound_plan_is_sound() {
     assert_ne!(plan.digest(), quick.digest());
 }
 
+#[test]
+fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
+    let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
+    let to_host = |link: &str| plan.clone().to_host("h", Some(link.parse().unwrap()));
+    assert!(to_host("ipoib:4X-FDR,mode=connected").is_ok());
+    for (link, message) in [
+        (
+            "rocev2:25G",
+            "rocev2:25G carries verbs, and no transport of a plan speaks them: use ipoib:WIDTH-SPEED or \
+             ethernet:RATE",
+        ),
+        (
+            "ipoib:4X-FDR,ib-mtu=512",
+            "IPv6 needs an MTU of 1280, and ipoib:4X-FDR,ib-mtu=512 has 508: use ib-mtu=2048, \
+             mode=connected or family 4",
+        ),
+    ] {
+        assert_eq!(to_host(link).unwrap_err().to_string(), message);
+    }
+}
+
 /// What is replaced in the sound plan, by what, the line of the fault (0: no one line), and words
 /// of the message and of its help.
 const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[

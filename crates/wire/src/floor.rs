@@ -42,10 +42,10 @@ pub fn one_way_floor(path: &Path, stack: Stack, payload: u64) -> Result<Floor, I
 /// The least round trip of `request` bytes there and `response` bytes back over a path. The request of a
 /// read has no payload: 0 bytes.
 ///
-/// A bound for UDP, for verbs, and for TCP without options, except for TCP through switches that store
-/// and forward: there a stack that cuts more segments than it must is faster, so the floor is
-/// conditional. So it is where a switch is said to look further than it must. TCP's acknowledgements are
-/// not on the way of a message that fits the window.
+/// A bound for UDP and verbs, whose packets are taken to be as full as the path allows. A bound for TCP
+/// without options, too, except through switches that store and forward: there a stack that cuts more
+/// segments than it must is faster, so the floor is conditional. So it is where a switch is said to look
+/// further than it must. TCP's acknowledgements are not on the way of a message that fits the window.
 pub fn rtt_floor(
     path: &Path,
     stack: Stack,
