@@ -7,6 +7,7 @@ use fabricmark_wire::frame::{
 };
 use fabricmark_wire::header::infiniband::{Bth, Deth, Grh, Lrh};
 use fabricmark_wire::header::ipoib::IpoibHeader;
+use fabricmark_wire::{Ipoib, IpoibMode, Link};
 
 use crate::invalid::{Invalid, some};
 
@@ -37,6 +38,21 @@ impl Framing {
         least_bytes: 0,
         gap_bytes: 0,
     };
+
+    /// That of a link which carries IP packets; `None` where there is no wire, no IP, or a value out
+    /// of range.
+    pub fn of(link: Link) -> Option<Self> {
+        match link {
+            Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Some(Self::ethernet(vlan)),
+            Link::Ipoib(Ipoib { mode: IpoibMode::Datagram, grh, .. }) => {
+                Some(Self::ipoib_datagram(grh))
+            }
+            Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, grh, .. }) => {
+                Self::ipoib_connected(ib_mtu, grh).ok()
+            }
+            Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => None,
+        }
+    }
 
     /// Ethernet with `vlan` 802.1Q tags: preamble to check sequence, padded to 64 bytes, and the gap
     /// before the next frame.

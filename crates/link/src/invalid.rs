@@ -30,6 +30,17 @@ pub enum Invalid {
         /// What was given.
         value: f64,
     },
+    /// A word of a link has no effect without another.
+    #[error("`{word}` does nothing without {needs}: give that too, or {word}=none")]
+    Alone {
+        /// The word that was given.
+        word: &'static str,
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// A link follows a trace whose text it was not given.
+    #[error("the file of `trace=` was not read: hand over its text first")]
+    Unread,
 }
 
 /// `value` where it is a probability.

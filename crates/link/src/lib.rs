@@ -34,6 +34,8 @@
 //! | [`Medium`] | one rate for several ports: a host bus, a hub |
 //! | [`Switch`] | to the port of the destination; stores, or cuts through |
 //!
+//! [`LinkWords`] reads a chain of them from a text: `rtt=400ms rate=10G loss=1e-6`.
+//!
 //! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
 //! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
 //! same again. What an element did is in its [`Counters`].
@@ -65,6 +67,7 @@ mod red;
 mod reorder;
 mod switch;
 mod trace;
+mod words;
 
 pub use coalesce::{Adaptive, Coalesce, Moderation};
 pub use codel::CoDel;
@@ -89,3 +92,4 @@ pub use red::{Red, RedSettings};
 pub use reorder::Reorder;
 pub use switch::{Forwarding, Switch};
 pub use trace::{Trace, TraceError};
+pub use words::{LinkWords, WordsError};

@@ -1,7 +1,7 @@
 //! When a wire of some rate is free again, exactly.
 
 use fabricmark_units::{BitRate, Instant, Nanos};
-use fabricmark_wire::{Bus, Exact, Ipoib, IpoibMode, Link};
+use fabricmark_wire::{Bus, Exact, Link};
 
 use crate::framing::Framing;
 use crate::invalid::{Invalid, some};
@@ -39,17 +39,7 @@ impl Line {
     /// The wire of a link that carries IP packets, with its rate and its framing; `None` where there is
     /// no wire, no IP, or a value out of range.
     pub fn of(link: Link) -> Option<Self> {
-        let framing = match link {
-            Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Framing::ethernet(vlan),
-            Link::Ipoib(Ipoib { mode: IpoibMode::Datagram, grh, .. }) => {
-                Framing::ipoib_datagram(grh)
-            }
-            Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, grh, .. }) => {
-                Framing::ipoib_connected(ib_mtu, grh).ok()?
-            }
-            Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => return None,
-        };
-        Self::exact(link.rate_bps()?, framing)
+        Self::exact(link.rate_bps()?, Framing::of(link)?)
     }
 
     /// A host bus; [`Framing::pieces`] are its transactions, where their size is known. `None` for a bus

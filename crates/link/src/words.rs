@@ -1,0 +1,198 @@
+//! What one direction of a link does, in words: `rtt=400ms rate=10G loss=1e-6`.
+
+mod build;
+mod value;
+mod word;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
+
+use crate::trace::{Trace, TraceError};
+use word::{Key, Word};
+
+/// What one direction of a link does, and what of it is to change while it runs.
+///
+/// The text form has words between spaces, in any order, each once:
+///
+/// | Word | What it says |
+/// |---|---|
+/// | `rtt=400ms` | half of it in each direction, rounded up to a nanosecond |
+/// | `delay=10ms` | in this direction; instead of `rtt` |
+/// | `jitter=1ms` | standard deviation of the delay, whose mean stays |
+/// | `dist=normal`, `dist=pareto` | how the delays lie around their mean; `normal` where not said |
+/// | `order=kept`, `order=free` | whether later packets wait for slow ones or overtake them; `kept` where not said, while tc-netem(8) lets them overtake |
+/// | `link=ethernet:10G,mtu=9000` | rate, framing and MTU of a technology |
+/// | `rate=10G` | bit/s of the wire, the framing included |
+/// | `schedule=62487B/5995us` | so many bytes in each period; instead of `rate` |
+/// | `trace=FILE` | the opportunities of a mahimahi trace; instead of `rate` |
+/// | `framing=none`, `framing=ethernet:10G,vlan=1` | what the wire adds to an IP packet: that of a link, whose rate does not matter here |
+/// | `mtu=9000` | largest IP packet in bytes |
+/// | `queue=1000p`, `queue=1MB`, `queue=50ms` | what may wait for the wire: packets, bytes, time of the wire |
+/// | `discipline=drop-tail`, `codel[:5ms,100ms]`, `red` | who signals congestion before the queue is full; target and interval of CoDel |
+/// | `ecn` | CoDel and RED mark instead of drop, where the packet allows it |
+/// | `pause` | the queue stops the wire before it instead of overflowing |
+/// | `up=10s`, `down=1s` | up for so long, then down for so long, and again |
+/// | `loss=1e-6`, `loss=0.1%` | each packet with this probability |
+/// | `loss=ge:p,r[,h[,k]]` | in bursts: `p`, `r`, `h` and `k` of tc-netem(8), as shares; 0 and 1 where left out |
+/// | `loss=every:1000` | each thousandth |
+/// | `corrupt=1e-6` | a bit flipped in this share of packets |
+/// | `duplicate=0.01` | this share of packets twice |
+/// | `reorder=0.01:5ms[:3]` | this share held back for 5 ms, or until 3 packets have overtaken it |
+/// | `coalesce=64:50us` | delivered when 64 packets wait or 50 us after the first |
+/// | `coalesce=adaptive` | delivered at once or in batches, by the rate of packets |
+///
+/// `KEY=none` says that there is no such thing, to take it away from a link that runs; a framing of
+/// `none` is plain IP packets.
+///
+/// Without `queue` the queue holds one product of rate and round trip in packets of the MTU, so that
+/// one Reno connection keeps the wire busy when it halves its window (Villamizar and Song 1994), and
+/// at least 1000 packets, the queue of a Linux interface; the round trip is `rtt`, or twice `delay`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkWords {
+    words: BTreeMap<Key, Word>,
+    trace: Option<Trace>,
+}
+
+/// Why a text does not say what a link does.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WordsError {
+    /// No word begins like this.
+    #[error("unknown word `{word}`: {remedy}")]
+    Unknown {
+        /// What was written.
+        word: String,
+        /// The nearest word, or all of them.
+        remedy: String,
+    },
+    /// What stands behind the key is not what it takes.
+    #[error("`{key}={value}`: write {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What was written.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// What stands behind `link` or `framing` is no link.
+    #[error("`{key}`: {reason}")]
+    Link {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it.
+        reason: ParseLinkError,
+    },
+    /// Two words speak of the same.
+    #[error("`{first}` and `{second}` speak of the same: give one of them")]
+    Twice {
+        /// The word that came first.
+        first: String,
+        /// The one that came second.
+        second: String,
+    },
+}
+
+impl LinkWords {
+    /// Adds one word, as a key and its value; the value of a flag such as `ecn` is `true` or `none`.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), WordsError> {
+        let word = Word::parse(key, value)?;
+        match self.words.get(&word.key()) {
+            Some(first) => {
+                Err(WordsError::Twice { first: first.to_string(), second: word.to_string() })
+            }
+            None => {
+                self.words.insert(word.key(), word);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets what `change` says hold instead of what was said before.
+    ///
+    /// A new `link` brings its own rate, framing and MTU; those said before go with the old one.
+    pub fn merge(&mut self, change: &Self) {
+        if change.words.contains_key(&Key::Link) {
+            self.words.retain(|key, _| !matches!(key, Key::Pace | Key::Framing | Key::Mtu));
+        }
+        self.words.extend(change.words.iter().map(|(&key, word)| (key, word.clone())));
+        if change.trace.is_some() || self.trace_file().is_none() {
+            self.trace.clone_from(&change.trace);
+        }
+    }
+
+    /// The file of `trace=`, which the caller reads and hands to [`set_trace`](Self::set_trace).
+    pub fn trace_file(&self) -> Option<&str> {
+        match self.words.get(&Key::Pace) {
+            Some(Word::Trace(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// What stands in the file of `trace=`.
+    pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
+        self.trace = Some(Trace::parse(text)?);
+        Ok(())
+    }
+
+    /// The largest IP packet in bytes: of `mtu`, else of `link`, else 1500.
+    pub fn mtu(&self) -> u16 {
+        match self.words.get(&Key::Mtu) {
+            Some(Word::Mtu(bytes)) => *bytes,
+            _ => self.link().map_or(MTU_DEFAULT, Link::mtu),
+        }
+    }
+
+    /// The mean delay in this direction.
+    pub fn delay(&self) -> Nanos {
+        match self.words.get(&Key::Delay) {
+            Some(Word::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
+            Some(Word::Delay(delay)) => *delay,
+            _ => Nanos(0),
+        }
+    }
+
+    /// Whether super-packets must be cut before they come here, for packets to meet what the words
+    /// say of single ones: delays that differ, losses, copies, signals of congestion.
+    ///
+    /// Elsewhere only a full queue cuts a super-packet.
+    pub fn needs_single_packets(&self) -> bool {
+        let singles =
+            [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
+        singles.iter().filter_map(|key| self.words.get(key)).any(Word::acts_on_single_packets)
+    }
+
+    fn link(&self) -> Option<Link> {
+        match self.words.get(&Key::Link) {
+            Some(Word::Link(link)) => Some(*link),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for LinkWords {
+    type Err = WordsError;
+
+    fn from_str(text: &str) -> Result<Self, WordsError> {
+        let mut words = Self::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            words.set(key, value)?;
+        }
+        Ok(words)
+    }
+}
+
+impl fmt::Display for LinkWords {
+    /// The words in a fixed order; the parser reads them back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, word) in self.words.values().enumerate() {
+            let gap = if place > 0 { " " } else { "" };
+            write!(f, "{gap}{word}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! The elements that words ask for.
+
+use fabricmark_units::{BitRate, Nanos, Stream};
+
+use super::LinkWords;
+use super::value::{Discipline, Distribution, Room};
+use super::word::{Key, Word};
+use crate::coalesce::{Adaptive, Coalesce, Moderation};
+use crate::codel::CoDel;
+use crate::corrupt::Corrupt;
+use crate::delay::{Delay, Delays, Order};
+use crate::duplicate::Duplicate;
+use crate::element::Element;
+use crate::framing::Framing;
+use crate::invalid::Invalid;
+use crate::line::Line;
+use crate::loss::Loss;
+use crate::opportunities::Opportunities;
+use crate::outage::Outage;
+use crate::pause::Marks;
+use crate::queue::{Limit, Queue};
+use crate::rate::Rate;
+use crate::red::{Red, RedSettings};
+use crate::reorder::Reorder;
+
+/// The queue of a Linux interface in packets (`txqueuelen`, and the limit of tc-netem(8)).
+const QUEUE_PACKETS_LEAST: u64 = 1000;
+
+/// What the mlx4 driver of Linux begins with (`MLX4_EN_RX_*` in mlx4_en.h), whose statistics are read
+/// each 250 ms. It goes from low to high by steps; here one value stands between.
+const ADAPTIVE: Adaptive = Adaptive {
+    rate_low: 400_000,
+    rate_high: 450_000,
+    sample: Nanos::from_millis(250),
+    low: Moderation { time: Nanos(0), frames: 44 },
+    normal: Moderation { time: Nanos(16_000), frames: 44 },
+    high: Moderation { time: Nanos(128_000), frames: 44 },
+};
+
+/// Bits in a byte times nanoseconds in a second.
+const BIT_NS: u128 = 8_000_000_000;
+
+/// An element of a chain.
+type Part<T> = Box<dyn Element<T> + Send>;
+
+/// A rate of `bits / seconds`.
+type Ratio = (u64, u64);
+
+impl LinkWords {
+    /// The elements in the order in which a packet meets them, with chance from streams of `seed` that
+    /// are named after `name`: wire with its queue, outage, loss, corruption, copies, delay,
+    /// overtaking, coalescing. None where packets pass at once.
+    ///
+    /// Losses come after the queue: what a medium loses has taken its time on the wire (tc-netem(8)
+    /// loses it before). Coalescing comes last, since it is the receiver's card that waits. With
+    /// `pause`, port 1 of the first element asks for pauses.
+    pub fn build<T: Clone + Send + 'static>(
+        &self,
+        seed: u64,
+        name: &str,
+    ) -> Result<Vec<Part<T>>, Invalid> {
+        self.check()?;
+        let stream = |what: &str| Stream::new(seed, &format!("{name} {what}"));
+        let mut parts: Vec<Part<T>> = Vec::new();
+        parts.extend(self.wire(stream("red"))?);
+        if let (Some(Word::Up(up)), Some(Word::Down(down))) =
+            (self.get(Key::Up), self.get(Key::Down))
+        {
+            parts.push(Box::new(Outage::new(*up, *down, Nanos(0))?));
+        }
+        if let Some(Word::Loss(loss)) = self.get(Key::Loss) {
+            parts.push(Box::new(Loss::new(loss.losses(), stream("loss"))?));
+        }
+        if let Some(Word::Corrupt(share)) = self.get(Key::Corrupt) {
+            parts.push(Box::new(Corrupt::new(share.0, stream("corrupt"))?));
+        }
+        if let Some(Word::Duplicate(share)) = self.get(Key::Duplicate) {
+            parts.push(Box::new(Duplicate::new(share.0, stream("duplicate"))?));
+        }
+        if let Some(delay) = self.delaying(stream("delay"))? {
+            parts.push(Box::new(delay));
+        }
+        if let Some(Word::Reorder { share, longest, gap }) = self.get(Key::Reorder) {
+            let gap = gap.unwrap_or(u32::MAX);
+            parts.push(Box::new(Reorder::new(share.0, gap, *longest, stream("reorder"))?));
+        }
+        match self.get(Key::Coalesce) {
+            Some(Word::Coalesce(Some(moderation))) => {
+                parts.push(Box::new(Coalesce::fixed(*moderation)));
+            }
+            Some(Word::Coalesce(None)) => parts.push(Box::new(Coalesce::adaptive(ADAPTIVE)?)),
+            _ => {}
+        }
+        Ok(parts)
+    }
+
+    /// What is said of a key, unless it is said to be absent.
+    fn get(&self, key: Key) -> Option<&Word> {
+        self.words.get(&key).filter(|word| !matches!(word, Word::Absent(_)))
+    }
+
+    /// No word may be without effect.
+    fn check(&self) -> Result<(), Invalid> {
+        let wired = self.ratio().is_some();
+        let paced = wired || self.get(Key::Pace).is_some();
+        let managed = !matches!(
+            self.get(Key::Discipline),
+            None | Some(Word::Discipline(Discipline::DropTail))
+        );
+        let jitters = self.get(Key::Jitter).is_some();
+        let needs = [
+            (Key::Jitter, "delay", self.get(Key::Delay).is_some()),
+            (Key::Distribution, "jitter", jitters),
+            (Key::Order, "jitter", jitters),
+            (Key::Queue, "rate, schedule, trace or link", paced),
+            (Key::Discipline, "rate, schedule, trace or link", paced),
+            (Key::Ecn, "discipline=codel or discipline=red", managed),
+            (Key::Framing, "rate or link", wired),
+            (Key::Pause, "rate or link", wired),
+            (Key::Up, "down", self.get(Key::Down).is_some()),
+            (Key::Down, "up", self.get(Key::Up).is_some()),
+        ];
+        for (key, needs, has) in needs {
+            if self.get(key).is_some() && !has {
+                return Err(Invalid::Alone { word: key.name(), needs });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rate of the wire; `None` where there is none or something else says when packets leave.
+    fn ratio(&self) -> Option<Ratio> {
+        match self.words.get(&Key::Pace) {
+            Some(Word::Rate(rate)) => Some((rate.0, 1)),
+            Some(_) => None,
+            None => {
+                let exact = self.link()?.rate_bps()?;
+                Some((exact.numerator().try_into().ok()?, exact.denominator().try_into().ok()?))
+            }
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        let link = match self.get(Key::Framing) {
+            Some(Word::Framing(link)) => *link,
+            _ => self.link(),
+        };
+        link.and_then(Framing::of).unwrap_or(Framing::NONE)
+    }
+
+    /// What says when packets leave, with its queue.
+    fn wire<T: Clone + Send + 'static>(&self, stream: Stream) -> Result<Option<Part<T>>, Invalid> {
+        if let Some((bits, seconds)) = self.ratio() {
+            let line = Line::ratio(bits, seconds, self.framing())?;
+            let bytes = self.queue_bytes(bits, seconds);
+            let rate = Rate::new(line, self.queue((bits, seconds), stream)?);
+            let Some(Word::Pause) = self.get(Key::Pause) else { return Ok(Some(Box::new(rate))) };
+            // Half of the queue is room for what comes before the request is heard.
+            let time = Marks::longest_pause(BitRate(bits / seconds));
+            let marks = Marks::new(bytes / 2, bytes / 4, time)?;
+            return Ok(Some(Box::new(rate.with_marks(marks))));
+        }
+        let opportunities = match self.get(Key::Pace) {
+            Some(Word::Schedule { bytes, period }) => {
+                let bits = bytes.0.saturating_mul(8_000_000_000);
+                let queue = self.queue((bits, period.0), stream)?;
+                Opportunities::schedule(bytes.0, *period, queue)?
+            }
+            Some(Word::Trace(_)) => {
+                let trace = self.trace.clone().ok_or(Invalid::Unread)?;
+                let queue = self.queue((trace.mean_rate_bps() as u64, 1), stream)?;
+                Opportunities::trace(trace, queue)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Box::new(opportunities)))
+    }
+
+    fn queue<T: Clone>(&self, (bits, seconds): Ratio, stream: Stream) -> Result<Queue<T>, Invalid> {
+        let bytes = self.queue_bytes(bits, seconds);
+        let limit = match self.get(Key::Queue) {
+            Some(Word::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
+            Some(Word::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
+            _ => Limit::Packets(bytes / u64::from(self.mtu())),
+        };
+        let marks = self.get(Key::Ecn).is_some();
+        Ok(match self.get(Key::Discipline) {
+            Some(Word::Discipline(Discipline::CoDel { target, interval })) => {
+                Queue::codel(limit, CoDel::new(*target, *interval, marks)?)
+            }
+            Some(Word::Discipline(Discipline::Red)) => {
+                let settings = RedSettings {
+                    // A quarter and a twelfth of the limit, as tc-red(8) sets them.
+                    min_bytes: bytes / 12,
+                    max_bytes: bytes / 4,
+                    probability: 0.1,
+                    weight: 0.002,
+                    packet_time: Nanos(saturated(
+                        u128::from(self.mtu()) * BIT_NS * u128::from(seconds)
+                            / u128::from(bits.max(1)),
+                    )),
+                    marks,
+                };
+                Queue::red(limit, Red::new(settings, stream)?)
+            }
+            _ => Queue::drop_tail(limit),
+        })
+    }
+
+    /// Bytes that may wait, where they wait in packets of the MTU.
+    fn queue_bytes(&self, bits: u64, seconds: u64) -> u64 {
+        let mtu = u64::from(self.mtu());
+        let sent_in = |time: u128| {
+            saturated(u128::from(bits).saturating_mul(time) / (BIT_NS * u128::from(seconds)))
+        };
+        match self.get(Key::Queue) {
+            Some(Word::Queue(Room::Packets(packets))) => packets.saturating_mul(mtu),
+            Some(Word::Queue(Room::Bytes(bytes))) => bytes.0,
+            Some(Word::Queue(Room::Time(time))) => sent_in(time.0.into()),
+            _ => {
+                let product = sent_in(2 * u128::from(self.delay().0));
+                product.div_ceil(mtu).max(QUEUE_PACKETS_LEAST).saturating_mul(mtu)
+            }
+        }
+    }
+
+    fn delaying<T>(&self, stream: Stream) -> Result<Option<Delay<T>>, Invalid> {
+        let mean = self.delay();
+        let order = match self.get(Key::Order) {
+            Some(Word::Order(order)) => *order,
+            _ => Order::Kept,
+        };
+        let distribution = match self.get(Key::Distribution) {
+            Some(Word::Distribution(distribution)) => *distribution,
+            _ => Distribution::default(),
+        };
+        let delays = match (self.get(Key::Jitter), distribution) {
+            (Some(Word::Jitter(deviation)), Distribution::Normal) => {
+                Delays::Normal { mean, deviation: *deviation }
+            }
+            (Some(Word::Jitter(deviation)), Distribution::Pareto) if deviation.0 > 0 => {
+                pareto(mean, *deviation)?
+            }
+            _ => return Ok((mean.0 > 0).then(|| Delay::fixed(mean))),
+        };
+        Delay::new(delays, order, stream).map(Some)
+    }
+}
+
+/// The Pareto distribution of a mean and a standard deviation: of shape `a` and least `l` they are
+/// `l * a / (a - 1)` and that by `1 / sqrt(a * (a - 2))`.
+fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
+    crate::invalid::some("the delay around which it varies", mean.0)?;
+    let shape = 1.0 + (1.0 + (mean.0 as f64 / deviation.0 as f64).powi(2)).sqrt();
+    let least = Nanos((mean.0 as f64 * (shape - 1.0) / shape).round() as u64);
+    Ok(Delays::Pareto { least, shape })
+}
+
+fn saturated(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
