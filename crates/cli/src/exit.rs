@@ -111,8 +111,11 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Refused { .. } | LabError::Missing(_) => Code::Missing,
-            LabError::TooManyLinks { .. } | LabError::NotEmulated { .. } => Code::Input,
+            LabError::TooManyLinks { .. } | LabError::NotEmulated { .. } | LabError::Invalid(_) => {
+                Code::Input
+            }
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
+            LabError::Stopped => Code::Internal,
         };
         Self::new(code, error.to_string())
     }

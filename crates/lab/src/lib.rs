@@ -5,16 +5,25 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
+mod emulator;
 mod namespace;
 mod network;
+mod offload;
+mod path;
+mod pool;
 mod privilege;
+mod segment;
 mod shaper;
-#[expect(unsafe_code, reason = "entering namespaces is a raw system call")]
+#[expect(unsafe_code, reason = "namespaces and TUN devices are made by raw system calls")]
 mod sys;
 mod tool;
+mod tun;
 
+pub use emulator::Emulator;
 pub use namespace::Namespace;
 pub use network::{Attachment, End, Lab};
+pub use path::{Direction, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use shaper::Shaper;
 pub use tool::LabError;
+pub use tun::Tun;

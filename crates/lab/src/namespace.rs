@@ -1,9 +1,12 @@
 //! A network namespace, held by a descriptor.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::privilege;
 use crate::sys;
@@ -29,6 +32,18 @@ impl Namespace {
         Ok(Self { descriptor: file.into() })
     }
 
+    /// Does something in this namespace, on a thread of its own that ends with it: what is opened
+    /// there belongs to the namespace for ever.
+    pub fn within<T: Send>(&self, action: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let entered = || {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(self.descriptor.as_fd(), kind)?;
+            action()
+        };
+        thread::scope(|scope| scope.spawn(entered).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
     /// Lets a command run in this namespace.
     pub fn enter(&self, command: &mut Command) {
         sys::enter_on_exec(command, self.descriptor.as_fd());
@@ -37,5 +52,11 @@ impl Namespace {
     /// A path by which other programs find the namespace while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.descriptor.as_raw_fd())
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }

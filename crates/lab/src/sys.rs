@@ -1,5 +1,6 @@
-//! Namespaces are entered here and nowhere else.
+//! Namespaces are entered and TUN devices made here and nowhere else.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -35,4 +36,33 @@ pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
             Ok(())
         });
     }
+}
+
+/// Makes a TUN device of this name in the namespace of the calling thread: IP packets without a
+/// header of their own but `struct virtio_net_hdr`. It lives as long as the file.
+pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
+    // SAFETY: all zeros are a valid `ifreq`: a name of no letters, a union of integers and addresses.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0, for the name is a C string.
+    let room = request.ifr_name.len() - 1;
+    if name.len() > room {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes an `ifreq`, which is alive and of the kernel's layout.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Says what whoever reads a TUN device leaves undone in packets: TUN_F_* of `linux/if_tun.h`.
+pub(crate) fn set_tun_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes a number, no pointer.
+    let done = unsafe {
+        libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads))
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -50,6 +50,12 @@ pub enum LabError {
         /// What it is made of.
         technology: &'static str,
     },
+    /// A link cannot be made of what it was said to be.
+    #[error(transparent)]
+    Invalid(#[from] fabricmark_link::Invalid),
+    /// The emulator has ended, which it only does by a defect.
+    #[error("the thread of the emulator has stopped: `lab down` and `lab up` start it again")]
+    Stopped,
     /// A system call failed.
     #[error("cannot {doing}: {source}")]
     System {

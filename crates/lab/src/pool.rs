@@ -1,0 +1,129 @@
+//! Memory for packets on their way: no allocation a packet, and none larger than it needs.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::tun::PACKET_MAX;
+
+/// Chunks into which packets are read one after another. A chunk is used again when the last of its
+/// packets is gone, so it fits links that hold packets about equally long.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    idle: Idle,
+    current: Option<Arc<Chunk>>,
+    /// Bytes of the current chunk that are taken.
+    used: usize,
+}
+
+/// Memory of chunks that hold no packet.
+type Idle = Arc<Mutex<Vec<Box<[u8]>>>>;
+
+/// Thirty of the longest packets.
+const CHUNK_BYTES: usize = 2 << 20;
+
+/// Idle chunks that are kept: 64 MiB. More than that goes back to the system.
+const IDLE_MAX: usize = 32;
+
+#[derive(Debug)]
+struct Chunk {
+    memory: Mutex<Box<[u8]>>,
+    home: Idle,
+}
+
+/// The bytes of one packet.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    chunk: Arc<Chunk>,
+    start: u32,
+    length: u32,
+}
+
+impl Pool {
+    /// Lets `read` fill memory for one packet; `None` where it has nothing.
+    pub(crate) fn fill(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> io::Result<Option<usize>>,
+    ) -> io::Result<Option<Slice>> {
+        let chunk = match self.current.take() {
+            Some(chunk) if Arc::strong_count(&chunk) == 1 => {
+                self.used = 0;
+                chunk
+            }
+            Some(chunk) if self.used + PACKET_MAX <= CHUNK_BYTES => chunk,
+            _ => {
+                self.used = 0;
+                let idle = locked(&self.idle).pop();
+                let memory = idle.unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice());
+                Arc::new(Chunk { memory: Mutex::new(memory), home: Arc::clone(&self.idle) })
+            }
+        };
+        let start = self.used;
+        let length = read(&mut locked(&chunk.memory)[start..start + PACKET_MAX]);
+        let chunk = self.current.insert(chunk);
+        let Some(length) = length? else { return Ok(None) };
+        self.used += length.min(PACKET_MAX);
+        let (start, length) = (start as u32, length.min(PACKET_MAX) as u32);
+        Ok(Some(Slice { chunk: Arc::clone(chunk), start, length }))
+    }
+}
+
+impl Slice {
+    /// Shows the bytes to `use_them`, which must not touch another packet meanwhile.
+    pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[u8]) -> R) -> R {
+        let start = self.start as usize;
+        use_them(&locked(&self.chunk.memory)[start..start + self.length as usize])
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let mut home = locked(&self.home);
+        if home.len() < IDLE_MAX {
+            home.push(std::mem::take(&mut *locked(&self.memory)));
+        }
+    }
+}
+
+/// One thread has all packets of a pool, so nobody waits here; elements want what could be sent to
+/// another.
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pool: &mut Pool, length: usize, byte: u8) -> Slice {
+        let fill = |bytes: &mut [u8]| {
+            bytes[..length].fill(byte);
+            Ok(Some(length))
+        };
+        pool.fill(fill).unwrap().unwrap()
+    }
+
+    #[test]
+    fn packets_stand_one_behind_another_until_they_are_gone() {
+        let mut pool = Pool::default();
+        let (one, two) = (read(&mut pool, 60_000, 1), read(&mut pool, 52, 2));
+        assert!(pool.fill(|_| Ok(None)).unwrap().is_none());
+        let three = read(&mut pool, 52, 3);
+        assert_eq!((one.start, two.start, three.start), (0, 60_000, 60_052));
+        assert_eq!(two.with(<[u8]>::to_vec), [2; 52]);
+        drop((one, two, three));
+        assert_eq!(read(&mut pool, 52, 4).start, 0);
+    }
+
+    #[test]
+    fn chunks_are_used_again() {
+        let mut pool = Pool::default();
+        let held: Vec<_> = (0..100).map(|_| read(&mut pool, 60_000, 0)).collect();
+        let chunks = |pool: &Pool| locked(&pool.idle).len();
+        assert_eq!(chunks(&pool), 0);
+        drop(held);
+        // 34 packets to a chunk; the current one is not idle.
+        assert_eq!(chunks(&pool), 2);
+        let _held: Vec<_> = (0..68).map(|_| read(&mut pool, 60_000, 0)).collect();
+        assert_eq!(chunks(&pool), 1);
+    }
+}

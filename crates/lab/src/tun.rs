@@ -1,0 +1,77 @@
+//! TUN devices: what a namespace sends into one comes out of a file here, and back.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::OFlags;
+
+use crate::namespace::Namespace;
+use crate::offload::Offload;
+use crate::privilege;
+use crate::sys;
+use crate::tool::LabError;
+
+/// A network device of a namespace whose other end is this value. It is gone when this is.
+///
+/// It carries IP packets behind an [`Offload`] header: super-packets of up to 64 KiB whose segments
+/// and checksums nobody has made yet.
+#[derive(Debug)]
+pub struct Tun {
+    name: String,
+    file: File,
+}
+
+/// Room for any packet: 64 KiB of IP, for IPv6 without its own header, and the [`Offload`] header.
+pub(crate) const PACKET_MAX: usize = Offload::BYTES + 65_536 + 40;
+
+impl Tun {
+    /// Makes a device, with a name of at most 15 bytes; it is down and has no address.
+    pub fn new(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
+        let make = || {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+            let file = options.open("/dev/net/tun")?;
+            sys::make_tun(&file, name)?;
+            let segments = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+            let datagrams = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+            // Segmentation of datagrams came with Linux 6.2.
+            sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments | datagrams)
+                .or_else(|_| sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments))?;
+            Ok(file)
+        };
+        let file = namespace
+            .within(make)
+            .map_err(|error| privilege::refused("make a TUN device", &error))?;
+        Ok(Self { name: name.to_owned(), file })
+    }
+
+    /// Its name in the namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes the next packet that the namespace sent; `None` while there is none. `bytes` must have
+    /// room for [`PACKET_MAX`].
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::io::read(&self.file, bytes) {
+            Ok(length) => Ok(Some(length)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets a packet arrive in the namespace: `headers`, then `payload`.
+    pub(crate) fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+        let parts = [io::IoSlice::new(headers), io::IoSlice::new(payload)];
+        rustix::io::writev(&self.file, &parts)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,225 @@
+//! Real packets of the kernel through the emulator: two namespaces, a TUN device in each.
+//!
+//! Where namespaces cannot be made each test is counted as skipped, with the reason.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fabricmark_lab::{Direction, Emulator, Namespace, Tun};
+
+/// One lab at a time: two would share the processors.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+
+struct Pair {
+    namespaces: [Namespace; 2],
+    emulator: Emulator,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Two hosts and a link that does the same in both directions.
+fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
+    both_ways(test, [words, words], mtu)
+}
+
+fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
+    let probe = Command::new("unshare").args(["--net", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {test}: network namespaces need root");
+        if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
+            let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+            writeln!(file, "{test}: network namespaces need root").unwrap();
+        }
+        return None;
+    }
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = [Namespace::new().unwrap(), Namespace::new().unwrap()];
+    let devices = [LEFT, RIGHT].map(|end| {
+        let tun = Tun::new(&namespaces[end], "wan").unwrap();
+        let (v4, v6) = (address(end, 4), address(end, 6));
+        let commands = format!(
+            "link set wan mtu {mtu} txqueuelen 10000\naddr add {v4}/24 dev wan\n\
+             addr add {v6}/64 dev wan nodad\nlink set wan up\n"
+        );
+        let mut ip = Command::new("ip");
+        ip.args(["-batch", "-"]).stdin(Stdio::piped());
+        namespaces[end].enter(&mut ip);
+        let mut child = ip.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        tun
+    });
+    let direction = |from: usize, to| Direction {
+        name: format!("wan:{from}"),
+        from,
+        to,
+        words: words[from].parse().unwrap(),
+    };
+    let directions = vec![direction(LEFT, RIGHT), direction(RIGHT, LEFT)];
+    let emulator = Emulator::start(devices.into(), directions, 1).unwrap();
+    Some(Pair { namespaces, emulator, _alone: alone })
+}
+
+fn address(end: usize, family: u8) -> IpAddr {
+    let host = end as u8 + 1;
+    if family == 4 {
+        [10, 71, 0, host].into()
+    } else {
+        [0xfd71, 0, 0, 0, 0, 0, 0, u16::from(host)].into()
+    }
+}
+
+impl Pair {
+    /// Waits for at most five seconds for anything.
+    fn udp(&self, end: usize, family: u8) -> UdpSocket {
+        let local = SocketAddr::new(address(end, family), 7000);
+        let socket = self.namespaces[end].within(|| UdpSocket::bind(local)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    }
+
+    /// The ends of a TCP connection.
+    fn tcp(&self, family: u8) -> (TcpStream, TcpStream) {
+        let server = SocketAddr::new(address(RIGHT, family), 7000);
+        let listener = self.namespaces[RIGHT].within(|| TcpListener::bind(server)).unwrap();
+        let client = self.namespaces[LEFT].within(|| TcpStream::connect(server)).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    /// Sends `bytes` from left to right; gives bit/s after a quarter of them, when the connection knows
+    /// the way.
+    fn stream(&self, family: u8, bytes: usize) -> f64 {
+        let (mut client, mut server) = self.tcp(family);
+        thread::scope(|scope| {
+            let send = move || {
+                let block: Vec<u8> = (0..1 << 18).map(|i| (i % 251) as u8).collect();
+                let mut left = bytes;
+                while left > 0 {
+                    let part = left.min(block.len());
+                    client.write_all(&block[..part]).unwrap();
+                    left -= part;
+                }
+            };
+            scope.spawn(send);
+            let (mut block, mut got, mut begin) = (vec![0; 1 << 18], 0, None);
+            while got < bytes {
+                let length = server.read(&mut block).unwrap();
+                assert!(length > 0, "it ended after {got} bytes");
+                for (i, &byte) in block[..length].iter().enumerate().step_by(509) {
+                    assert_eq!(byte, ((got + i) % (1 << 18) % 251) as u8);
+                }
+                got += length;
+                if got > bytes / 4 {
+                    begin.get_or_insert_with(|| (Instant::now(), got));
+                }
+            }
+            let (begin, first) = begin.unwrap();
+            8.0 * (bytes - first) as f64 / begin.elapsed().as_secs_f64()
+        })
+    }
+
+    /// What went in came out, but for what was dropped.
+    fn assert_conservation(&self) {
+        for way in self.emulator.traffic().unwrap() {
+            let dropped: u64 = way.dropped.iter().map(|count| count.packets).sum();
+            let out = way.departed.packets + way.refused.packets + dropped + way.held.packets;
+            assert_eq!(way.arrived.packets + way.duplicated.packets, out, "{way:?}");
+        }
+    }
+}
+
+fn round_trip(left: &UdpSocket, right: &UdpSocket) -> Duration {
+    let begin = Instant::now();
+    left.send_to(b"ping", right.local_addr().unwrap()).unwrap();
+    let mut bytes = [0; 16];
+    let (length, from) = right.recv_from(&mut bytes).unwrap();
+    right.send_to(&bytes[..length], from).unwrap();
+    left.recv_from(&mut bytes).unwrap();
+    begin.elapsed()
+}
+
+#[test]
+fn a_round_trip_takes_as_long_as_was_asked_for() {
+    let Some(pair) = pair("a round trip", "rtt=20ms", 1500) else { return };
+    for family in [4, 6] {
+        let (left, right) = (pair.udp(LEFT, family), pair.udp(RIGHT, family));
+        let times: Vec<_> = (0..10).map(|_| round_trip(&left, &right)).collect();
+        assert!(times.iter().all(|&time| time >= Duration::from_millis(20)), "{times:?}");
+        // Of ten, the fastest: others may have waited for a processor.
+        assert!(*times.iter().min().unwrap() < Duration::from_millis(22), "{times:?}");
+    }
+    pair.assert_conservation();
+}
+
+#[test]
+fn super_packets_pass_whole_and_are_counted() {
+    let Some(pair) = pair("super-packets", "", 1500) else { return };
+    for family in [4, 6] {
+        pair.stream(family, 8 << 20);
+    }
+    let way = &pair.emulator.traffic().unwrap()[0];
+    // 16 MiB in packets of 1500 bytes would be more than 11,000; with trains of up to 64 KiB few.
+    assert!(way.arrived.packets > 11_000 && way.trains > 0, "{way:?}");
+    assert_eq!((way.pieces, way.refused.packets), (0, 0));
+    pair.assert_conservation();
+}
+
+#[test]
+fn a_rate_is_that_of_the_wire() {
+    // Room for what TCP sends before it knows better: a lost packet would let the receiver wait.
+    let words = "link=ethernet:100M queue=10000p";
+    let Some(pair) = both_ways("a rate", [words, ""], 1500) else { return };
+    for (family, payload) in [(4, 1448.0), (6, 1428.0)] {
+        // Packets of 1500 bytes take 1538 on the wire.
+        let ceiling = 1e8 * payload / 1538.0;
+        let ratios: Vec<_> = (0..3).map(|_| pair.stream(family, 6_000_000) / ceiling).collect();
+        assert!(ratios.iter().all(|&ratio| ratio < 1.01), "IPv{family}: {ratios:?}");
+        // Of three, the fastest, and with room: receivers may have waited for a processor.
+        assert!(ratios.iter().any(|&ratio| ratio > 0.8), "IPv{family}: {ratios:?}");
+    }
+    pair.assert_conservation();
+}
+
+#[test]
+fn a_loss_cuts_super_packets_and_the_stream_survives_it() {
+    let Some(pair) = pair("a loss", "rtt=1ms loss=every:97", 1500) else { return };
+    for family in [4, 6] {
+        pair.stream(family, 4 << 20);
+    }
+    pair.assert_conservation();
+    let way = &pair.emulator.traffic().unwrap()[0];
+    assert!(way.pieces > 0 && way.elements[0].arrived.packets / 97 >= 50, "{way:?}");
+    let lost: u64 = way.dropped.iter().map(|count| count.packets).sum();
+    assert_eq!(lost, way.arrived.packets / 97);
+}
+
+#[test]
+fn a_wrong_bit_is_found_by_the_receiver() {
+    let Some(pair) = pair("a wrong bit", "rtt=1ms corrupt=0.01", 1500) else { return };
+    for family in [4, 6] {
+        pair.stream(family, 1 << 20);
+    }
+    assert!(pair.emulator.traffic().unwrap()[0].corrupted.packets > 0);
+    pair.assert_conservation();
+}
+
+#[test]
+fn a_link_changes_while_it_is_used() {
+    let Some(pair) = pair("a change", "rtt=2ms", 1500) else { return };
+    let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
+    assert!(round_trip(&left, &right) >= Duration::from_millis(2));
+    pair.emulator.change(LEFT, "rtt=60ms".parse().unwrap()).unwrap();
+    assert!(round_trip(&left, &right) >= Duration::from_millis(31));
+    // Besides them, IPv6 of the kernel speaks unasked.
+    assert!(pair.emulator.traffic().unwrap()[0].departed.packets >= 2);
+    pair.assert_conservation();
+}
