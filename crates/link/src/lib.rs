@@ -36,6 +36,8 @@
 //!
 //! [`LinkWords`] reads a chain of them from a text: `rtt=400ms rate=10G loss=1e-6`.
 //!
+//! [`tcp`] lets one connection send over such a link in virtual time.
+//!
 //! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
 //! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
 //! same again. What an element did is in its [`Counters`].
@@ -66,6 +68,7 @@ mod rate;
 mod red;
 mod reorder;
 mod switch;
+pub mod tcp;
 mod trace;
 mod words;
 

@@ -1,0 +1,153 @@
+//! The end to which data goes.
+
+use std::collections::BTreeMap;
+
+use fabricmark_units::{Instant, Nanos};
+use fabricmark_wire::lfn::Acks;
+
+use super::path::Segment;
+
+/// How long one segment waits for a second (Linux, `TCP_DELACK_MIN`).
+const ACK_DELAY: Nanos = Nanos::from_millis(40);
+
+/// Puts segments in order and answers them.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    acks: Acks,
+    /// All segments before this one have arrived.
+    expected: u64,
+    /// Beyond a hole: first segment of a stretch to the one after its last.
+    beyond: BTreeMap<u64, u64>,
+    /// Arrived, copies and segments that were sent twice included.
+    received: u64,
+    waiting: Option<Waiting>,
+}
+
+/// One segment that is not answered yet.
+#[derive(Debug)]
+struct Waiting {
+    transmission: u64,
+    due: Instant,
+}
+
+/// Segments that arrive together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub transmission: u64,
+    pub first: u64,
+    pub count: u64,
+    pub congested: bool,
+}
+
+impl Receiver {
+    pub fn new(acks: Acks) -> Self {
+        Self { acks, expected: 0, beyond: BTreeMap::new(), received: 0, waiting: None }
+    }
+
+    /// Segments that are delivered in order.
+    pub fn delivered(&self) -> u64 {
+        self.expected
+    }
+
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub fn due(&self) -> Option<Instant> {
+        self.waiting.as_ref().map(|waiting| waiting.due)
+    }
+
+    /// Takes segments in; the acknowledgement, unless they wait for others.
+    pub fn receive(&mut self, now: Instant, arrival: Arrival) -> Option<Segment> {
+        let Arrival { transmission, first, count, congested } = arrival;
+        self.received += count;
+        let in_order = first == self.expected && self.beyond.is_empty();
+        self.take_in(first, first + count);
+        let before = self.waiting.take().filter(|before| before.transmission + 1 == transmission);
+        // What is out of order or fills a hole is answered at once (RFC 5681, section 4.2).
+        if self.acks == Acks::Delayed && in_order && !congested && count == 1 && before.is_none() {
+            self.waiting = Some(Waiting { transmission, due: now + ACK_DELAY });
+            return None;
+        }
+        let from = before.map_or(transmission, |before| before.transmission);
+        Some(self.answer(from, transmission + count, congested))
+    }
+
+    /// The acknowledgement of a segment that has waited for long enough.
+    pub fn wake(&mut self, now: Instant) -> Option<Segment> {
+        let waiting = self.waiting.take_if(|waiting| waiting.due <= now)?;
+        Some(self.answer(waiting.transmission, waiting.transmission + 1, false))
+    }
+
+    fn answer(&self, from: u64, until: u64, congested: bool) -> Segment {
+        Segment::Ack { from, until, expected: self.expected, congested }
+    }
+
+    fn take_in(&mut self, first: u64, end: u64) {
+        if first > self.expected {
+            self.remember(first, end);
+            return;
+        }
+        self.expected = self.expected.max(end);
+        while let Some(stretch) = self.beyond.first_entry() {
+            if *stretch.key() > self.expected {
+                break;
+            }
+            self.expected = self.expected.max(stretch.remove());
+        }
+    }
+
+    /// Joins a stretch beyond a hole with those that it touches.
+    fn remember(&mut self, mut first: u64, mut end: u64) {
+        while let Some((&before, &until)) = self.beyond.range(..=end).next_back() {
+            if until < first {
+                break;
+            }
+            (first, end) = (first.min(before), end.max(until));
+            self.beyond.remove(&before);
+        }
+        self.beyond.insert(first, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(from: u64, until: u64, expected: u64) -> Option<Segment> {
+        Some(Segment::Ack { from, until, expected, congested: false })
+    }
+
+    fn arrival(transmission: u64, first: u64, count: u64) -> Arrival {
+        Arrival { transmission, first, count, congested: false }
+    }
+
+    #[test]
+    fn holes_are_filled_in_any_order() {
+        let mut receiver = Receiver::new(Acks::Each);
+        let now = Instant(0);
+        assert_eq!(receiver.receive(now, arrival(0, 0, 2)), ack(0, 2, 2));
+        assert_eq!(receiver.receive(now, arrival(5, 5, 2)), ack(5, 7, 2));
+        assert_eq!(receiver.receive(now, arrival(9, 9, 1)), ack(9, 10, 2));
+        assert_eq!(receiver.receive(now, arrival(7, 7, 2)), ack(7, 9, 2));
+        assert_eq!(receiver.beyond, BTreeMap::from([(5, 10)]));
+        assert_eq!(receiver.receive(now, arrival(10, 2, 3)), ack(10, 13, 10));
+        // What came before comes again.
+        assert_eq!(receiver.receive(now, arrival(13, 4, 1)), ack(13, 14, 10));
+        assert_eq!((receiver.delivered(), receiver.received()), (10, 11));
+    }
+
+    #[test]
+    fn two_segments_are_answered_together_and_one_after_a_while() {
+        let mut receiver = Receiver::new(Acks::Delayed);
+        assert_eq!(receiver.receive(Instant(0), arrival(0, 0, 1)), None);
+        assert_eq!(receiver.receive(Instant(1), arrival(1, 1, 1)), ack(0, 2, 2));
+        assert_eq!(receiver.receive(Instant(2), arrival(2, 2, 1)), None);
+        assert_eq!(receiver.due(), Some(Instant(40_000_002)));
+        assert_eq!(receiver.wake(Instant(40_000_001)), None);
+        assert_eq!(receiver.wake(Instant(40_000_002)), ack(2, 3, 3));
+        // A train holds enough to be answered, and so does a hole.
+        assert_eq!(receiver.receive(Instant(3), arrival(3, 3, 5)), ack(3, 8, 8));
+        assert_eq!(receiver.receive(Instant(4), arrival(9, 9, 1)), ack(9, 10, 8));
+    }
+}

@@ -1,0 +1,236 @@
+//! What was sent and what became of it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fabricmark_units::Instant;
+
+/// So many later segments must have arrived before one counts as lost (RFC 6675, `DupThresh`).
+const REORDERING: u64 = 3;
+
+/// Segments that are unanswered or lost.
+///
+/// They are followed by the numbers of their transmissions, so that one that is lost again is found
+/// as the first time: what was sent three segments or more before the latest that was answered is
+/// lost.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    /// In the order of transmission.
+    unanswered: VecDeque<Stretch>,
+    /// Segments in them.
+    in_flight: u64,
+    /// To be sent again: first segments and how many.
+    lost: BTreeMap<u64, u64>,
+    next_transmission: u64,
+    /// All segments before this one have arrived.
+    expected: u64,
+    /// The transmission after the latest that was answered.
+    answered: u64,
+}
+
+/// Segments that were sent together and are unanswered.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    transmission: u64,
+    first: u64,
+    count: u64,
+    at: Instant,
+}
+
+/// What an acknowledgement answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    pub segments: u64,
+    /// When the last of the transmissions that it names was sent, where it was unanswered.
+    pub sent_at: Option<Instant>,
+}
+
+impl Scoreboard {
+    /// Unanswered segments that are not known to be lost.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Pieces in which they are.
+    pub fn stretches(&self) -> usize {
+        self.unanswered.len()
+    }
+
+    pub fn next_transmission(&self) -> u64 {
+        self.next_transmission
+    }
+
+    /// All segments before this one have arrived.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Segments are sent; the number of the first transmission.
+    pub fn send(&mut self, at: Instant, first: u64, count: u64) -> u64 {
+        let transmission = self.next_transmission;
+        self.unanswered.push_back(Stretch { transmission, first, count, at });
+        self.next_transmission += count;
+        self.in_flight += count;
+        transmission
+    }
+
+    /// Transmissions arrived, and all segments before `expected`.
+    pub fn answer(&mut self, from: u64, until: u64, expected: u64) -> Answered {
+        let before = self.in_flight;
+        self.expected = self.expected.max(expected);
+        self.answered = self.answered.max(until);
+        let sent_at = self.take_answered(from, until);
+        self.take_expected();
+        Answered { segments: before - self.in_flight, sent_at }
+    }
+
+    /// Nothing that was sent will be answered.
+    pub fn lose_all(&mut self) {
+        self.lost.extend(self.unanswered.drain(..).map(|stretch| (stretch.first, stretch.count)));
+        self.in_flight = 0;
+    }
+
+    /// The first lost segments, `most` at most, to be sent again.
+    pub fn take_lost(&mut self, most: u64) -> Option<(u64, u64)> {
+        while let Some((first, count)) = self.lost.pop_first() {
+            // What was taken for lost may have arrived all the same.
+            let known = self.expected.saturating_sub(first).min(count);
+            let (first, count) = (first + known, count - known);
+            let taken = count.min(most);
+            if taken < count {
+                self.lost.insert(first + taken, count - taken);
+            }
+            if taken > 0 {
+                return Some((first, taken));
+            }
+        }
+        None
+    }
+
+    /// Takes out the transmissions that were answered; says when the last of them was sent.
+    fn take_answered(&mut self, from: u64, until: u64) -> Option<Instant> {
+        let mut place = self.unanswered.partition_point(|s| s.transmission + s.count <= from);
+        let mut sent_at = None;
+        while let Some(stretch) = self.unanswered.get(place).copied() {
+            let end = stretch.transmission + stretch.count;
+            let (cut, stop) = (from.max(stretch.transmission), until.min(end));
+            if cut >= stop {
+                break;
+            }
+            sent_at = Some(stretch.at);
+            self.in_flight -= stop - cut;
+            self.unanswered.remove(place);
+            for (transmission, end) in [(stop, end), (stretch.transmission, cut)] {
+                if transmission < end {
+                    let first = stretch.first + (transmission - stretch.transmission);
+                    let count = end - transmission;
+                    let rest = Stretch { transmission, first, count, ..stretch };
+                    self.unanswered.insert(place, rest);
+                }
+            }
+            place += usize::from(stretch.transmission < cut);
+        }
+        sent_at
+    }
+
+    /// Takes out what must have arrived, in case its acknowledgement was lost.
+    fn take_expected(&mut self) {
+        while let Some(stretch) = self.unanswered.front_mut() {
+            let known = self.expected.saturating_sub(stretch.first).min(stretch.count);
+            self.in_flight -= known;
+            if known < stretch.count {
+                stretch.transmission += known;
+                stretch.first += known;
+                stretch.count -= known;
+                break;
+            }
+            self.unanswered.pop_front();
+        }
+    }
+
+    /// Moves what is lost to what is to be sent again; says whether there is any.
+    pub fn find_lost(&mut self) -> bool {
+        let before = self.answered.saturating_sub(REORDERING);
+        let mut found = false;
+        while let Some(stretch) = self.unanswered.front_mut() {
+            let count = before.saturating_sub(stretch.transmission).min(stretch.count);
+            if count == 0 {
+                break;
+            }
+            self.lost.insert(stretch.first, count);
+            self.in_flight -= count;
+            found = true;
+            stretch.transmission += count;
+            stretch.first += count;
+            stretch.count -= count;
+            if stretch.count == 0 {
+                self.unanswered.pop_front();
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(counts: &[u64]) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        let mut first = 0;
+        for (&count, at) in counts.iter().zip(0..) {
+            board.send(Instant(at), first, count);
+            first += count;
+        }
+        board
+    }
+
+    fn answered(segments: u64, sent_at: Option<u64>) -> Answered {
+        Answered { segments, sent_at: sent_at.map(Instant) }
+    }
+
+    #[test]
+    fn a_segment_is_lost_when_three_later_ones_have_arrived() {
+        let mut board = sent(&[1, 1, 1, 1, 1]);
+        assert_eq!(board.answer(1, 2, 0), answered(1, Some(1)));
+        assert!(!board.find_lost());
+        assert_eq!(board.answer(2, 3, 0), answered(1, Some(2)));
+        assert!(!board.find_lost());
+        assert_eq!(board.answer(3, 4, 0), answered(1, Some(3)));
+        assert!(board.find_lost());
+        assert_eq!((board.in_flight(), board.take_lost(9)), (1, Some((0, 1))));
+        // Sent again as transmission 5, it is lost again when three after it have arrived.
+        board.send(Instant(9), 0, 1);
+        board.send(Instant(9), 5, 3);
+        assert_eq!(board.answer(4, 5, 0), answered(1, Some(4)));
+        assert_eq!(board.answer(6, 9, 0), answered(3, Some(9)));
+        assert!(board.find_lost());
+        assert_eq!(
+            (board.in_flight(), board.take_lost(9), board.take_lost(9)),
+            (0, Some((0, 1)), None)
+        );
+    }
+
+    #[test]
+    fn holes_in_a_train_are_lost_and_the_rest_is_not() {
+        let mut board = sent(&[10, 10]);
+        assert_eq!(board.answer(0, 4, 4), answered(4, Some(0)));
+        assert_eq!(board.answer(5, 8, 4), answered(3, Some(0)));
+        assert!(board.find_lost());
+        assert_eq!((board.in_flight(), board.stretches()), (12, 2));
+        assert_eq!(board.answer(9, 12, 4), answered(3, Some(1)));
+        assert!(board.find_lost());
+        assert_eq!((board.take_lost(9), board.take_lost(9)), (Some((4, 1)), Some((8, 1))));
+        assert_eq!(board.in_flight(), 8);
+    }
+
+    #[test]
+    fn what_the_receiver_no_longer_expects_needs_no_answer_of_its_own() {
+        let mut board = sent(&[4, 4, 4]);
+        // The acknowledgement of the first train was lost.
+        assert_eq!(board.answer(4, 8, 8), answered(8, Some(1)));
+        assert!(!board.find_lost());
+        board.lose_all();
+        assert_eq!(board.answer(9, 9, 10), answered(0, None));
+        assert_eq!((board.take_lost(1), board.take_lost(9)), (Some((10, 1)), Some((11, 1))));
+    }
+}

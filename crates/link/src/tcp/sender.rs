@@ -1,0 +1,203 @@
+//! The end from which data comes.
+
+use fabricmark_units::{Instant, Nanos};
+
+use super::Settings;
+use super::path::Segment;
+use super::recovery::Recovery;
+use super::scoreboard::{Answered, Scoreboard};
+use super::timeout::Timeout;
+use super::usage::Usage;
+use super::window::{Growth, Window};
+use crate::packet::{Ecn, Length, Packet};
+
+/// Bits in a byte times nanoseconds in a second.
+const BIT_NS: u128 = 8_000_000_000;
+
+/// Sends without end, as the window allows.
+#[derive(Debug)]
+pub(super) struct Sender {
+    settings: Settings,
+    window: Window,
+    timeout: Timeout,
+    board: Scoreboard,
+    next_segment: u64,
+    /// The window was reduced and stays until what was lost is repaired.
+    recovery: Option<Recovery>,
+    usage: Usage,
+    /// Nothing is sent before, where it is paced.
+    paced_until: Instant,
+    pub tally: Tally,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub retransmitted: u64,
+    pub reductions: u64,
+    pub timeouts: u64,
+    /// When slow start first ended.
+    pub open: Option<Instant>,
+}
+
+/// What an acknowledgement says; see [`Segment::Ack`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ack {
+    pub from: u64,
+    pub until: u64,
+    pub expected: u64,
+    pub congested: bool,
+}
+
+impl Sender {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            settings: *settings,
+            window: Window::new(settings),
+            timeout: Timeout::new(settings.timeout_least),
+            board: Scoreboard::default(),
+            next_segment: 0,
+            recovery: None,
+            usage: Usage::new(),
+            paced_until: Instant(0),
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn cwnd_segments(&self) -> f64 {
+        self.window.segments()
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.board.in_flight()
+    }
+
+    pub fn sent(&self) -> u64 {
+        self.board.next_transmission()
+    }
+
+    pub fn round_trip(&self) -> Nanos {
+        self.timeout.round_trip()
+    }
+
+    /// When it has something to do although nothing arrives.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let pace = (self.paced_until > now).then_some(self.paced_until);
+        [self.timeout.due(), pace].into_iter().flatten().min()
+    }
+
+    /// Takes an acknowledgement in.
+    pub fn acknowledge(&mut self, now: Instant, ack: Ack) {
+        let advances = ack.expected > self.board.expected();
+        let Answered { segments: acked, sent_at } =
+            self.board.answer(ack.from, ack.until, ack.expected);
+        if let Some(sent_at) = sent_at {
+            self.timeout.sample(now - sent_at);
+        }
+        if acked > 0 {
+            self.timeout.restart(now, self.in_flight() > 0);
+        }
+        let finds_loss = self.board.find_lost();
+        self.recovery = self.recovery.filter(|recovery| self.board.expected() < recovery.end);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.acknowledge(acked, self.board.in_flight(), advances && !finds_loss);
+        } else if finds_loss || ack.congested {
+            let before = self.window.segments();
+            self.window.reduce();
+            let after = self.window.segments();
+            self.recovery = Some(Recovery::new(self.next_segment, before, after));
+            self.tally.reductions += 1;
+        } else if let (Some(sent_at), true) = (sent_at, self.uses_window()) {
+            self.window.grow(Growth {
+                now,
+                acked,
+                rtt: now - sent_at,
+                smooth: self.timeout.round_trip(),
+                answered: ack.until,
+                next: self.sent(),
+            });
+        }
+        self.usage.acknowledge(ack.until, self.sent());
+        self.note_open(now);
+    }
+
+    /// Does what is due although nothing arrived.
+    pub fn wake(&mut self, now: Instant) {
+        if self.timeout.due().is_none_or(|due| due > now) {
+            return;
+        }
+        self.timeout.expire();
+        self.window.collapse();
+        self.recovery = None;
+        self.tally.timeouts += 1;
+        self.board.lose_all();
+        self.note_open(now);
+    }
+
+    /// The next train to send now, if there is one.
+    pub fn send(&mut self, now: Instant) -> Option<Packet<Segment>> {
+        let room = self.room();
+        self.usage.note(self.in_flight(), room == 0);
+        if room == 0 || self.paced_until > now {
+            return None;
+        }
+        let (first, count) = self.next_stretch(room.min(self.train()))?;
+        let transmission = self.board.send(now, first, count);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.send(count);
+        }
+        self.timeout.start(now);
+        let Settings { mss_bytes, header_bytes, ecn, .. } = self.settings;
+        // A train is short enough for its bytes, by `train`.
+        let payload_bytes = u32::try_from(count * u64::from(mss_bytes)).unwrap_or(u32::MAX);
+        let length = Length::train(header_bytes, payload_bytes, mss_bytes);
+        if let Some(rate) = self.settings.pacing {
+            let time = u128::from(length.bytes()) * BIT_NS / u128::from(rate.0);
+            self.paced_until = now + Nanos(u64::try_from(time).unwrap_or(u64::MAX));
+        }
+        let mut packet = Packet::new(Segment::Data { transmission, first }, length);
+        packet.ecn = if ecn { Ecn::Capable0 } else { Ecn::NotCapable };
+        Some(packet)
+    }
+
+    fn uses_window(&self) -> bool {
+        self.usage.allows_growth(self.window.segments(), self.window.is_slow_start())
+    }
+
+    /// Segments that may be sent now.
+    fn room(&self) -> u64 {
+        let room = match &self.recovery {
+            Some(recovery) => recovery.allowed(),
+            None => (self.window.segments() as u64).saturating_sub(self.in_flight()),
+        };
+        // Where losses have cut trains to pieces, room is left to gather until it holds a train.
+        let many = self.board.stretches() as u64 >= 2 * self.settings.trains;
+        if many && room < self.train() { 0 } else { room }
+    }
+
+    /// Segments of a train.
+    fn train(&self) -> u64 {
+        let longest = u64::from(u32::MAX) / u64::from(self.settings.mss_bytes);
+        (self.window.segments() as u64).div_ceil(self.settings.trains).clamp(1, longest)
+    }
+
+    /// What was lost comes first, in order. `None` where the receiver's window has no room for more.
+    fn next_stretch(&mut self, most: u64) -> Option<(u64, u64)> {
+        if let Some((first, count)) = self.board.take_lost(most) {
+            self.tally.retransmitted += count;
+            return Some((first, count));
+        }
+        let first = self.next_segment;
+        let offered =
+            (self.board.expected() + self.settings.window_segments()).saturating_sub(first);
+        let count = offered.min(most);
+        self.next_segment += count;
+        (count > 0).then_some((first, count))
+    }
+
+    fn note_open(&mut self, now: Instant) {
+        if self.tally.open.is_none() && self.window.is_open() {
+            self.tally.open = Some(now);
+        }
+    }
+}

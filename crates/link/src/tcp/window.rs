@@ -1,0 +1,122 @@
+//! The congestion window: how much may be unanswered.
+
+use fabricmark_units::{Instant, Nanos};
+
+use super::cubic::{self, Cubic};
+use super::hystart::{Advice, GROWTH_DIVISOR, HyStart};
+use super::{Congestion, Settings};
+
+/// The least threshold of slow start in segments (RFC 5681, equation 4).
+const THRESHOLD_LEAST: f64 = 2.0;
+
+/// The congestion window in segments.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    segments: f64,
+    /// Below it slow start holds.
+    threshold: f64,
+    /// The receiver's: it grows no further.
+    most: f64,
+    segments_per_ack: f64,
+    /// `None` for Reno.
+    cubic: Option<Cubic>,
+    /// Taken away when slow start has ended for the first time (RFC 9406, section 4.3).
+    hystart: Option<HyStart>,
+}
+
+/// An answer that lets the window grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    pub now: Instant,
+    /// Segments that it answers.
+    pub acked: u64,
+    /// Round trip of the last of them.
+    pub rtt: Nanos,
+    /// The smoothed round trip.
+    pub smooth: Nanos,
+    /// The transmission after the last that it answers.
+    pub answered: u64,
+    /// The number of the next transmission.
+    pub next: u64,
+}
+
+impl Window {
+    pub fn new(settings: &Settings) -> Self {
+        let (cubic, hystart) = match settings.congestion {
+            Congestion::Reno => (None, false),
+            Congestion::Cubic { hystart, fast_convergence } => {
+                (Some(Cubic::new(fast_convergence)), hystart)
+            }
+        };
+        let most = settings.window_segments() as f64;
+        Self {
+            segments: (settings.initial_segments as f64).min(most),
+            threshold: f64::INFINITY,
+            most,
+            segments_per_ack: settings.acks.segments().into(),
+            cubic,
+            hystart: hystart.then(HyStart::new),
+        }
+    }
+
+    pub fn segments(&self) -> f64 {
+        self.segments
+    }
+
+    pub fn is_slow_start(&self) -> bool {
+        self.segments < self.threshold
+    }
+
+    /// Whether the first slow start is over: by a loss, by HyStart++, or at the receiver's window.
+    pub fn is_open(&self) -> bool {
+        self.segments >= self.threshold.min(self.most) || self.threshold.is_finite()
+    }
+
+    pub fn grow(&mut self, growth: Growth) {
+        let Growth { now, acked, rtt, smooth, answered, next } = growth;
+        let acks = acked as f64 / self.segments_per_ack;
+        let grown = if self.is_slow_start() {
+            let advice = self.hystart.as_mut().map(|h| h.advise(rtt, answered, next));
+            let by = match advice {
+                Some(Advice::Leave) => {
+                    self.threshold = self.segments;
+                    self.hystart = None;
+                    0.0
+                }
+                Some(Advice::Conservative) => acks / GROWTH_DIVISOR,
+                Some(Advice::Slow) | None => acks,
+            };
+            (self.segments + by).min(self.threshold)
+        } else if let Some(cubic) = &mut self.cubic {
+            // CUBIC grows with time and counts bytes (RFC 9438, section 4.3).
+            cubic.grow(self.segments, now, acked as f64, smooth)
+        } else {
+            self.segments + acks / self.segments
+        };
+        self.segments = grown.min(self.most);
+    }
+
+    /// A loss or a mark.
+    pub fn reduce(&mut self) {
+        let left = match &mut self.cubic {
+            Some(cubic) => {
+                cubic.reduce(self.segments);
+                cubic::BETA
+            }
+            None => 0.5,
+        };
+        self.threshold = (left * self.segments).max(THRESHOLD_LEAST);
+        self.segments = self.threshold;
+        self.hystart = None;
+    }
+
+    /// A time-out.
+    pub fn collapse(&mut self) {
+        let before = self.segments;
+        self.reduce();
+        if let Some(cubic) = &mut self.cubic {
+            cubic.collapse(before);
+        }
+        self.segments = 1.0;
+    }
+}
