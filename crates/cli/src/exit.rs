@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use fabricmark_control::{AgentError, PlanError, TraceFileError};
 use fabricmark_lab::LabError;
+use fabricmark_lab::held::HeldError;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
 
@@ -111,11 +112,30 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Refused { .. } | LabError::Missing(_) => Code::Missing,
-            LabError::TooManyLinks { .. } | LabError::NotEmulated { .. } | LabError::Invalid(_) => {
-                Code::Input
-            }
+            LabError::TooManyLinks { .. }
+            | LabError::NotEmulated { .. }
+            | LabError::Invalid(_)
+            | LabError::OtherMtu { .. }
+            | LabError::Sysctl { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<HeldError> for Failure {
+    fn from(error: HeldError) -> Self {
+        let code = match error {
+            HeldError::Lab(error) => return error.into(),
+            HeldError::NoPlace | HeldError::Folder { .. } => Code::Missing,
+            HeldError::Lost(_) => Code::RunFailed,
+            HeldError::Name(_)
+            | HeldError::IsUp(_)
+            | HeldError::NoSuchLab { .. }
+            | HeldError::NoLab
+            | HeldError::Several(_)
+            | HeldError::Refused(_) => Code::Input,
         };
         Self::new(code, error.to_string())
     }

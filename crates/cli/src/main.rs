@@ -8,6 +8,7 @@ mod command {
     pub mod compare;
     pub mod doctor;
     pub mod export;
+    pub mod lab;
     pub mod measure;
     pub mod pair;
     pub mod papers;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => command::doctor::doctor(&doctor),
         Command::Agent(agent) => command::agent::agent(&agent),
         Command::Pair(pair) => command::pair::pair(&pair),
+        Command::Lab(lab) => command::lab::lab(&lab),
         Command::Rtt(rtt) => command::rtt::rtt(&rtt),
         Command::Ceiling(ceiling) => command::ceiling::ceiling(&ceiling),
         Command::Wire(wire) => command::wire::wire(&wire),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| Failure::output("standard output", &error)),
         Command::Worker => worker(),
+        Command::LabHolder => command::lab::holder(),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

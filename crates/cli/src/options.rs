@@ -2,6 +2,7 @@
 //! completions.
 
 pub mod ceiling;
+pub mod lab;
 pub mod lfn;
 pub mod stack;
 pub mod wire;
@@ -47,6 +48,9 @@ pub enum Command {
     /// Let two hosts know each other's keys: alone it waits and prints a code, with a host and that code
     /// it calls
     Pair(Pair),
+    /// Networks of any shape on this machine that stay up between commands
+    #[command(subcommand)]
+    Lab(lab::Lab),
     /// Measure round trips to a reflector of STAMP or TWAMP-Light
     Rtt(Rtt),
     /// Say what the wire allows: ceilings of rates and floors of latencies, without any traffic
@@ -66,6 +70,9 @@ pub enum Command {
     /// Serve a coordinator (started by `run` and `agent`, not by people)
     #[command(hide = true)]
     Worker,
+    /// Hold a lab (started by `lab up`, not by people)
+    #[command(hide = true)]
+    LabHolder,
 }
 
 /// Where records are and reports go.

@@ -74,6 +74,10 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     let mut count = 0;
     for plan in fs::read_dir(plans).unwrap() {
         let plan = plan.unwrap().path();
+        // Folders hold topologies of labs.
+        if plan.is_dir() {
+            continue;
+        }
         let path = plan.to_str().unwrap();
         expect(Path::new(ROOT), &["run", path, "--check"], 0, &["points in", "digest"]);
         count += 1;

@@ -11,7 +11,7 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
-use crate::path::{Direction, Path, Traffic};
+use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::Pool;
 use crate::tool::LabError;
 use crate::tun::Tun;
@@ -23,8 +23,10 @@ const SPIN: Nanos = Nanos(20_000);
 /// take about 50 us, so that nothing is later than that behind a busy device.
 const TURN: usize = 4;
 
-/// Devices joined by directions, and the thread that does it. The thread ends with this value; the
-/// devices are then gone.
+/// Links between devices, and the thread that carries packets over them. The thread ends with this
+/// value; the devices are then gone.
+///
+/// Directions are numbered: that from end E of link L is 2 L + E.
 #[derive(Debug)]
 pub struct Emulator {
     orders: Sender<Order>,
@@ -40,17 +42,13 @@ enum Order {
 
 impl Emulator {
     /// Starts to carry. Chance is drawn from `seed`.
-    pub fn start(
-        devices: Vec<Tun>,
-        directions: Vec<Direction>,
-        seed: u64,
-    ) -> Result<Self, LabError> {
+    pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(system("make an eventfd"))?;
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
-        let work = move || match Worker::new(devices, directions, seed, heard, inbox) {
+        let work = move || match Worker::new(links, seed, heard, inbox) {
             Ok(mut worker) => {
                 let _ = started.send(Ok(()));
                 worker.run();
@@ -65,7 +63,7 @@ impl Emulator {
         Ok(Self { orders, bell, thread })
     }
 
-    /// Changes what a direction does, by its place; words that are not named stay as they are.
+    /// Changes what a direction does; words that are not named stay as they are.
     pub fn change(&self, direction: usize, words: LinkWords) -> Result<(), LabError> {
         let (to, answer) = mpsc::channel();
         self.order(Order::Change(direction, words, to))?;
@@ -106,6 +104,7 @@ const TIMER: u64 = u64::MAX - 1;
 
 struct Worker {
     devices: Vec<Device>,
+    /// Each from the device of its number.
     paths: Vec<Path>,
     ready: OwnedFd,
     bell: OwnedFd,
@@ -116,14 +115,11 @@ struct Worker {
 struct Device {
     tun: Tun,
     pool: Pool,
-    /// The direction that carries its packets.
-    path: Option<usize>,
 }
 
 impl Worker {
     fn new(
-        tuns: Vec<Tun>,
-        directions: Vec<Direction>,
+        links: Vec<[LinkEnd; 2]>,
         seed: u64,
         bell: OwnedFd,
         orders: Receiver<Order>,
@@ -142,16 +138,12 @@ impl Worker {
         };
         watch(&bell, BELL)?;
         watch(&timer, TIMER)?;
-        for (number, tun) in tuns.iter().enumerate() {
-            watch(tun, number as u64)?;
+        let (mut devices, mut paths) = (Vec::new(), Vec::new());
+        for LinkEnd { tun, name, words } in links.into_iter().flatten() {
+            watch(&tun, devices.len() as u64)?;
+            devices.push(Device { tun, pool: Pool::default() });
+            paths.push(Path::new(name, words, seed)?);
         }
-        let carries = |number| directions.iter().position(|direction| direction.from == number);
-        let devices = tuns.into_iter().enumerate();
-        let devices = devices
-            .map(|(number, tun)| Device { tun, pool: Pool::default(), path: carries(number) })
-            .collect();
-        let paths = directions.into_iter().map(|direction| Path::new(direction, seed));
-        let paths = paths.collect::<Result<_, _>>()?;
         Ok(Self { devices, paths, ready, bell, timer, orders })
     }
 
@@ -174,9 +166,10 @@ impl Worker {
     /// Writes out what is due.
     fn deliver(&mut self) {
         let now = clock();
-        for path in &mut self.paths {
+        for (number, path) in self.paths.iter_mut().enumerate() {
             if path.deadline().is_some_and(|due| due <= now) {
-                path.deliver(now, &self.devices[path.direction.to].tun);
+                // The other end of the same link.
+                path.deliver(now, &self.devices[number ^ 1].tun);
             }
         }
     }
@@ -209,14 +202,10 @@ impl Worker {
 
     /// Lets in what a device has.
     fn take(&mut self, number: usize) {
-        let Device { tun, pool, path } = &mut self.devices[number];
+        let Device { tun, pool } = &mut self.devices[number];
         for _ in 0..TURN {
             match pool.fill(|bytes| tun.read(bytes)) {
-                Ok(Some(slice)) => {
-                    if let Some(path) = path {
-                        self.paths[*path].arrive(clock(), slice);
-                    }
-                }
+                Ok(Some(slice)) => self.paths[number].arrive(clock(), slice),
                 // A device that is down has nothing (EBADFD, EIO).
                 Ok(None) | Err(_) => return,
             }

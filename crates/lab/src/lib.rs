@@ -6,24 +6,30 @@
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
 mod emulator;
+mod fabric;
+pub mod held;
 mod namespace;
 mod network;
 mod offload;
 mod path;
 mod pool;
 mod privilege;
+mod route;
 mod segment;
 mod shaper;
 #[expect(unsafe_code, reason = "namespaces and TUN devices are made by raw system calls")]
 mod sys;
 mod tool;
+mod topology;
 mod tun;
 
 pub use emulator::Emulator;
+pub use fabric::Fabric;
 pub use namespace::Namespace;
 pub use network::{Attachment, End, Lab};
-pub use path::{Direction, Traffic};
+pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use shaper::Shaper;
 pub use tool::LabError;
+pub use topology::{Node, Topology, TopologyError, Wire};
 pub use tun::Tun;

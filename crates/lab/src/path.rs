@@ -9,17 +9,15 @@ use crate::pool::Slice;
 use crate::segment;
 use crate::tun::Tun;
 
-/// A direction that is wanted.
-#[derive(Clone, Debug)]
-pub struct Direction {
-    /// A name that says where it leads, such as `wan:client>server`; chance is drawn from streams
-    /// named after it.
+/// One end of a link that is wanted.
+#[derive(Debug)]
+pub struct LinkEnd {
+    /// The device at this end.
+    pub tun: Tun,
+    /// A name for the direction from here to the other end, such as `wan:client>server`; chance is
+    /// drawn from streams named after it.
     pub name: String,
-    /// The place of the device whose packets it carries.
-    pub from: usize,
-    /// The place of the device to which it carries them.
-    pub to: usize,
-    /// What it does with them.
+    /// What the link does with the packets that the device sends.
     pub words: LinkWords,
 }
 
@@ -56,7 +54,8 @@ pub struct Traffic {
 
 /// A direction at work.
 pub(crate) struct Path {
-    pub(crate) direction: Direction,
+    name: String,
+    words: LinkWords,
     seed: u64,
     way: Way,
     /// Ways from before a change, until what they hold has come out.
@@ -73,18 +72,18 @@ struct Way {
 }
 
 impl Path {
-    pub(crate) fn new(direction: Direction, seed: u64) -> Result<Self, Invalid> {
-        let way = Way::build(&direction, seed)?;
-        let traffic = Traffic { name: direction.name.clone(), ..Traffic::default() };
-        Ok(Self { direction, seed, way, before: Vec::new(), traffic, scratch: Vec::new() })
+    pub(crate) fn new(name: String, words: LinkWords, seed: u64) -> Result<Self, Invalid> {
+        let way = Way::build(&words, seed, &name)?;
+        let traffic = Traffic { name: name.clone(), ..Traffic::default() };
+        Ok(Self { name, words, seed, way, before: Vec::new(), traffic, scratch: Vec::new() })
     }
 
     /// Lets what comes from now on go another way; what is on the way is not touched by that.
-    pub(crate) fn change(&mut self, words: &LinkWords) -> Result<(), Invalid> {
-        let mut direction = self.direction.clone();
-        direction.words.merge(words);
-        let way = Way::build(&direction, self.seed)?;
-        self.direction = direction;
+    pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
+        let mut words = self.words.clone();
+        words.merge(change);
+        let way = Way::build(&words, self.seed, &self.name)?;
+        self.words = words;
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
     }
@@ -135,9 +134,8 @@ impl Path {
 }
 
 impl Way {
-    fn build(direction: &Direction, seed: u64) -> Result<Self, Invalid> {
-        let mut elements: Vec<Box<dyn Element<Slice> + Send>> =
-            direction.words.build(seed, &direction.name)?;
+    fn build(words: &LinkWords, seed: u64, name: &str) -> Result<Self, Invalid> {
+        let mut elements: Vec<Box<dyn Element<Slice> + Send>> = words.build(seed, name)?;
         if elements.is_empty() {
             elements.push(Box::new(Delay::fixed(Nanos(0))));
         }

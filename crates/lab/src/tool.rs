@@ -53,6 +53,24 @@ pub enum LabError {
     /// A link cannot be made of what it was said to be.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
+    /// Devices keep their MTU while they are up.
+    #[error(
+        "link `{link}`: the MTU of a link that is up stays: say it in the file, `lab down`, `lab up`"
+    )]
+    OtherMtu {
+        /// The link.
+        link: String,
+    },
+    /// The kernel does not take a setting.
+    #[error("cannot set {key} to `{value}`: {source}")]
+    Sysctl {
+        /// Its name.
+        key: String,
+        /// What it was to be.
+        value: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// The emulator has ended, which it only does by a defect.
     #[error("the thread of the emulator has stopped: `lab down` and `lab up` start it again")]
     Stopped,

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Direction, Emulator, Namespace, Tun};
+use fabricmark_lab::{Emulator, LinkEnd, Namespace, Tun};
 
 /// One lab at a time: two would share the processors.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -43,7 +43,7 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let namespaces = [Namespace::new().unwrap(), Namespace::new().unwrap()];
-    let devices = [LEFT, RIGHT].map(|end| {
+    let ends = [LEFT, RIGHT].map(|end| {
         let tun = Tun::new(&namespaces[end], "wan").unwrap();
         let (v4, v6) = (address(end, 4), address(end, 6));
         let commands = format!(
@@ -56,16 +56,9 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
         let mut child = ip.spawn().unwrap();
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
-        tun
+        LinkEnd { tun, name: format!("wan:{end}"), words: words[end].parse().unwrap() }
     });
-    let direction = |from: usize, to| Direction {
-        name: format!("wan:{from}"),
-        from,
-        to,
-        words: words[from].parse().unwrap(),
-    };
-    let directions = vec![direction(LEFT, RIGHT), direction(RIGHT, LEFT)];
-    let emulator = Emulator::start(devices.into(), directions, 1).unwrap();
+    let emulator = Emulator::start(vec![ends], 1).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
 }
 

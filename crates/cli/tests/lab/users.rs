@@ -9,11 +9,11 @@ use std::process::Command;
 use crate::support::{Bench, PLAN, bench, expect, program, skip};
 
 /// A user id that no package uses.
-const USER: u32 = 54_321;
+pub const USER: u32 = 54_321;
 
 impl Bench {
     /// The program where every user may read it; build folders are often private.
-    fn public_program(&self) -> PathBuf {
+    pub fn public_program(&self) -> PathBuf {
         let path = self.folder.path().join("fabricmark");
         fs::copy(program(), &path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
@@ -29,7 +29,7 @@ impl Bench {
 }
 
 /// Whether an ordinary user may make user namespaces here.
-fn users_may_have_namespaces(test: &str) -> bool {
+pub fn users_may_have_namespaces(test: &str) -> bool {
     let mut probe = Command::new("unshare");
     probe.args(["--user", "--map-root-user", "--net", "true"]).uid(USER).gid(USER);
     let may = probe.output().is_ok_and(|output| output.status.success());

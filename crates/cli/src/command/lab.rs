@@ -1,0 +1,209 @@
+//! `fabricmark lab`: networks on this machine that stay up between commands.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use fabricmark_lab::Topology;
+use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report};
+use serde_json::json;
+
+use crate::exit::{Code, Failure};
+use crate::options::lab::{Exec, Lab as Options, Link, Show, Up, Which};
+use crate::output;
+
+/// Does one of them.
+pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
+    match options {
+        Options::Up(options) => up(options),
+        Options::Exec(options) => Err(exec(options)),
+        Options::Link(options) => link(options),
+        Options::Show(options) => show(options),
+        Options::List(options) => list(options.json),
+        Options::Down(options) => {
+            find(&options.which)?.down()?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Holds a lab for whoever started this process with a socket as its standard input.
+pub fn holder() -> Result<ExitCode, Failure> {
+    let parent = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Failure::internal(format!("no socket to `lab up`: {error}")))?;
+    held::hold(&parent.into())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find(which: &Which) -> Result<Lab, Failure> {
+    Ok(Lab::find(&Place::find()?, which.lab.as_deref())?)
+}
+
+fn up(options: &Up) -> Result<ExitCode, Failure> {
+    let file = &options.file;
+    let text = fs::read_to_string(file).map_err(|error| Failure::input(file, &error))?;
+    // Refused before anything is started, and with the name of the file.
+    Topology::parse(&text)
+        .map_err(|error| Failure::new(Code::Input, format!("{}: {error}", file.display())))?;
+    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = options.name.clone().or_else(stem).unwrap_or_default();
+    let place = Place::find()?;
+    held::ask_to_hold(&place, &name, text, options.seed, start)?;
+    eprintln!("lab {name} is up: fabricmark lab show --lab {name}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the process that holds a lab. It belongs to nobody then, and nobody hears it.
+fn start(socket: UnixStream) -> io::Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("lab-holder").stdin(Stdio::from(OwnedFd::from(socket)));
+    // A folder that it stands in could not be unmounted.
+    command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    command.spawn().map(|_| ())
+}
+
+/// Becomes the command; what comes back is why not.
+fn exec(options: &Exec) -> Failure {
+    let Some((program, arguments)) = options.command.split_first() else {
+        return Failure::new(Code::Input, "no command");
+    };
+    let entered = find(&options.which).and_then(|lab| Ok(lab.enter(&options.node)?));
+    let (variable, value) = match entered {
+        Ok(mark) => mark,
+        Err(failure) => return failure,
+    };
+    let error = Command::new(program).args(arguments).env(variable, value).exec();
+    Failure::new(Code::Missing, format!("cannot run {}: {error}", program.display()))
+}
+
+fn link(options: &Link) -> Result<ExitCode, Failure> {
+    let Link { which, from, link, words } = options;
+    find(which)?.change(link, from.as_deref(), &words.join(" "))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(options: &Show) -> Result<ExitCode, Failure> {
+    let report = find(&options.which)?.report()?;
+    let text = if options.json { output::pretty(&json!(report)) } else { text(&report) };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(is_json: bool) -> Result<ExitCode, Failure> {
+    let labs = Lab::all(&Place::find()?)?;
+    let names: Vec<_> = labs.iter().map(Lab::name).collect();
+    let lines = || names.iter().map(|name| format!("{name}\n")).collect();
+    output::print(&if is_json { output::pretty(&json!(names)) } else { lines() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A report for people.
+fn text(report: &Report) -> String {
+    let title = report.title.as_deref().map(|title| format!(": {title}")).unwrap_or_default();
+    let head = format!("lab {} (emulated){title}\n\n", report.name);
+    let nodes = [["node", "", "addresses"].map(str::to_owned)];
+    let nodes = nodes.into_iter().chain(report.nodes.iter().map(node_row)).collect::<Vec<_>>();
+    let head_row = ["link", "from", "to", "in", "out", "held", "dropped", "super-packets", "does"];
+    let rows = [head_row.map(str::to_owned)].into_iter().chain(report.paths.iter().map(path_row));
+    let lost: u64 = report.paths.iter().map(|path| path.device_drops + path.refused).sum();
+    let note = if lost > 0 {
+        format!(
+            "\n{lost} packets were lost that no link was asked to lose: a device was full or down; \
+             fabricmark lab show --json says where (device_drops, refused)\n"
+        )
+    } else {
+        String::new()
+    };
+    format!("{head}{}\n{}{note}", aligned(&nodes), aligned(&rows.collect::<Vec<_>>()))
+}
+
+fn node_row(NodeReport { name, is_router, addresses }: &NodeReport) -> [String; 3] {
+    let kind = if *is_router { "router" } else { "host" };
+    let addresses: Vec<_> = addresses.iter().flatten().map(ToString::to_string).collect();
+    [name.clone(), kind.to_owned(), addresses.join(" ")]
+}
+
+fn path_row(path: &PathReport) -> [String; 9] {
+    let count = |packets: u64| packets.to_string();
+    [
+        path.link.clone(),
+        path.from.clone(),
+        path.to.clone(),
+        count(path.arrived),
+        count(path.departed),
+        count(path.held),
+        count(path.dropped),
+        count(path.trains),
+        path.words.clone(),
+    ]
+}
+
+/// Rows in columns as wide as their widest cell; those of numbers end together.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let is_number = |column: usize| {
+        rows.iter().skip(1).all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let numbers: [bool; N] = std::array::from_fn(is_number);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).zip(numbers).map(|((cell, width), is_number)| {
+            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let cells: Vec<_> = cells.collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_is_shown_with_what_was_lost_against_the_will_of_its_links() {
+        let path = PathReport {
+            link: "wan".to_owned(),
+            from: "client".to_owned(),
+            to: "server".to_owned(),
+            words: "rtt=400ms".to_owned(),
+            arrived: 1000,
+            arrived_bytes: 0,
+            departed: 990,
+            departed_bytes: 0,
+            held: 7,
+            duplicated: 0,
+            dropped: 3,
+            refused: 0,
+            device_drops: 2,
+            trains: 12,
+        };
+        let node = NodeReport {
+            name: "client".to_owned(),
+            is_router: false,
+            addresses: vec![[[10, 71, 0, 1].into(), [0xfd71, 0, 0, 0, 0, 0, 0, 1].into()]],
+        };
+        let report = Report {
+            name: "lfn".to_owned(),
+            title: Some("long fat network".to_owned()),
+            holder_pid: 1,
+            nodes: vec![node],
+            paths: vec![path],
+        };
+        assert_eq!(
+            text(&report),
+            "lab lfn (emulated): long fat network\n\n\
+             node          addresses\n\
+             client  host  10.71.0.1 fd71::1\n\n\
+             link  from    to        in  out  held  dropped  super-packets  does\n\
+             wan   client  server  1000  990     7        3             12  rtt=400ms\n\n\
+             2 packets were lost that no link was asked to lose: a device was full or down; \
+             fabricmark lab show --json says where (device_drops, refused)\n"
+        );
+    }
+}

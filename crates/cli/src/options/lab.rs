@@ -1,0 +1,100 @@
+//! Options of `lab`: networks on this machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// What `lab` does.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Build the lab that a topology file describes; it stays until `lab down`
+    Up(Up),
+    /// Run a command in the network of a node: its sockets are the node's
+    Exec(Exec),
+    /// Change a link while it is used: `lab link wan rtt=400ms loss=1e-6`
+    Link(Link),
+    /// Show nodes, addresses, and what each direction of each link did so far
+    Show(Show),
+    /// List the labs that are up
+    List(List),
+    /// End a lab and the commands that run in it
+    Down(Down),
+}
+
+/// Options of `lab up`.
+#[derive(Args, Debug)]
+pub struct Up {
+    /// Topology file, such as plans/labs/dumbbell.toml
+    pub file: PathBuf,
+    /// Name of the lab [default: that of the file]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// What chance is drawn from: equal seeds lose equal packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Which lab.
+#[derive(Args, Debug)]
+pub struct Which {
+    /// Name of the lab [default: the one that is up]
+    #[arg(long, value_name = "NAME")]
+    pub lab: Option<String>,
+}
+
+/// Options of `lab exec`.
+#[derive(Args, Debug)]
+pub struct Exec {
+    /// Which lab
+    #[command(flatten)]
+    pub which: Which,
+    /// Host or router
+    pub node: String,
+    /// Command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `lab link`.
+#[derive(Args, Debug)]
+pub struct Link {
+    /// Which lab
+    #[command(flatten)]
+    pub which: Which,
+    /// Only what comes from this end [default: both]
+    #[arg(long, value_name = "NODE")]
+    pub from: Option<String>,
+    /// Name of the link
+    pub link: String,
+    /// What it does from now on, such as rtt=400ms loss=1e-6; what is not named stays
+    #[arg(required = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// Options of `lab show`.
+#[derive(Args, Debug)]
+pub struct Show {
+    /// Which lab
+    #[command(flatten)]
+    pub which: Which,
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `lab list`.
+#[derive(Args, Debug)]
+pub struct List {
+    /// Print the names as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `lab down`.
+#[derive(Args, Debug)]
+pub struct Down {
+    /// Which lab
+    #[command(flatten)]
+    pub which: Which,
+}

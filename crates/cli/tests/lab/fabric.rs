@@ -1,0 +1,276 @@
+//! Labs that stay up between commands: `fabricmark lab`.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::support::{Bench, bench, expect, program, signal, stderr, stdout, wait_until};
+use crate::users::{USER, users_may_have_namespaces};
+
+const TWO: &str = "[hosts.client]\n[hosts.server]\n[links.wan]\nbetween = ['client', 'server']\n";
+
+/// A host, a router and a host; far is link 0 and near is link 1, by their names.
+const CHAIN: &str = "[hosts.client]\n[hosts.server]\n[routers.middle]\n\
+    [links.near]\nbetween = ['client', 'middle']\nwords = 'rtt=10ms'\n\
+    [links.far]\nbetween = ['middle', 'server']\nwords = 'rtt=10ms mtu=9000'\n";
+
+impl Bench {
+    fn topology(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("two.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path().join("fabricmark"));
+        entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// A command whose sockets of labs are this bench's own.
+    fn lab_command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.arg("lab").args(words);
+        command.env("XDG_RUNTIME_DIR", self.folder.path()).current_dir(self.folder.path());
+        command
+    }
+
+    fn lab(&self, words: &[&str]) -> Output {
+        self.lab_command(words).output().unwrap()
+    }
+
+    fn up(&self, topology: &str) {
+        self.topology(topology);
+        expect(&self.lab(&["up", "two.toml"]), 0, &["lab two is up"]);
+    }
+
+    fn report(&self) -> serde_json::Value {
+        serde_json::from_str(&stdout(&self.lab(&["show", "--json"]))).unwrap()
+    }
+
+    fn holder(&self) -> u32 {
+        u32::try_from(self.report()["holder_pid"].as_u64().unwrap()).unwrap()
+    }
+
+    /// A command that runs in a node until its input ends.
+    fn resident(&self, node: &str) -> Resident {
+        let mut command = self.lab_command(&["exec", node, "--", "cat"]);
+        Resident::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+    }
+
+    /// A socket of a node.
+    fn udp(&self, node: &str, local: IpAddr) -> UdpSocket {
+        let network = File::open(self.resident(node).network()).unwrap();
+        let open = move || {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            UdpSocket::bind(SocketAddr::new(local, 0)).unwrap()
+        };
+        let socket = thread::spawn(open).join().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    }
+}
+
+struct Resident(Child);
+
+impl Resident {
+    /// Gives back when the command runs.
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "here\n");
+        Self(child)
+    }
+
+    fn network(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.0.id()).into()
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+fn has_ended(pid: u32) -> bool {
+    // Where nobody reaps, what is left of a process is its state.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
+/// Whether a process is in a namespace, or holds it by a descriptor.
+fn is_held(namespace: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    processes.filter(|path| path.join("ns").exists()).any(|process| {
+        let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        descriptors
+            .map(|entry| entry.path())
+            .chain([process.join("ns/net")])
+            .filter_map(|path| fs::read_link(path).ok())
+            .any(|target| target.to_str() == Some(namespace))
+    })
+}
+
+/// The fastest and the slowest of ten.
+fn round_trips(one: &UdpSocket, other: &UdpSocket) -> (Duration, Duration) {
+    let once = |_| {
+        let begin = Instant::now();
+        one.send_to(b"ping", other.local_addr().unwrap()).unwrap();
+        let mut bytes = [0; 8];
+        let (length, from) = other.recv_from(&mut bytes).unwrap();
+        other.send_to(&bytes[..length], from).unwrap();
+        one.recv_from(&mut bytes).unwrap();
+        begin.elapsed()
+    };
+    let times: Vec<_> = (0..10).map(once).collect();
+    (*times.iter().min().unwrap(), *times.iter().max().unwrap())
+}
+
+#[test]
+fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() {
+    let Some(bench) = bench("a lab with a router") else { return };
+    bench.up(CHAIN);
+    let addresses: [(IpAddr, IpAddr); 2] = [
+        ([10, 71, 1, 1].into(), [10, 71, 0, 2].into()),
+        ([0xfd71, 1, 0, 0, 0, 0, 0, 1].into(), [0xfd71, 0, 0, 0, 0, 0, 0, 2].into()),
+    ];
+    let sockets = addresses
+        .map(|(client, server)| (bench.udp("client", client), bench.udp("server", server)));
+    for (client, server) in &sockets {
+        let (fastest, _) = round_trips(client, server);
+        assert!(fastest >= Duration::from_millis(20), "{fastest:?}");
+        assert!(fastest < Duration::from_millis(22), "{fastest:?}");
+    }
+    expect(&bench.lab(&["link", "near", "rtt=30ms"]), 0, &[]);
+    expect(&bench.lab(&["link", "--from", "middle", "far", "delay=25ms", "rtt=none"]), 64, &[]);
+    let (fastest, _) = round_trips(&sockets[0].0, &sockets[0].1);
+    assert!((40..42).contains(&fastest.as_millis()), "{fastest:?}");
+    let report = bench.report();
+    for path in report["paths"].as_array().unwrap() {
+        let count = |key: &str| path[key].as_u64().unwrap();
+        assert_eq!(count("arrived"), count("departed") + count("held"), "{path}");
+        assert!(count("departed") >= 30 && count("device_drops") == 0, "{path}");
+    }
+    assert_eq!(report["paths"][2]["words"], "rtt=30ms");
+    let text = stdout(&bench.lab(&["show"]));
+    assert!(text.contains("middle  router  10.71.0.1 fd71::1 10.71.1.2 fd71:1::2"), "{text}");
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn a_command_in_a_lab_is_the_users_own() {
+    let Some(bench) = bench("lab exec") else { return };
+    bench.up(TWO);
+    assert_eq!(bench.lab(&["exec", "client", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    let output = bench.lab(&["exec", "server", "--", "ip", "-br", "-4", "addr", "show", "wan"]);
+    assert!(stdout(&output).contains("10.71.0.2/24"), "{}", stdout(&output));
+    let output = bench.lab(&["exec", "client", "--", "no-such-program"]);
+    expect(&output, 66, &["cannot run no-such-program"]);
+    expect(
+        &bench.lab(&["exec", "sever", "--", "true"]),
+        64,
+        &["no node `sever`: there are client, server"],
+    );
+    expect(&bench.lab(&["link", "lan", "rtt=1ms"]), 64, &["no link `lan`: there are wan"]);
+    expect(&bench.lab(&["link", "wan", "mtu=9000"]), 64, &["the MTU of a link that is up stays"]);
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn labs_are_told_apart_by_name() {
+    let Some(bench) = bench("several labs") else { return };
+    expect(&bench.lab(&["show"]), 64, &["no lab is up: `fabricmark lab up FILE` makes one"]);
+    bench.up(TWO);
+    expect(&bench.lab(&["up", "two.toml"]), 64, &["a lab `two` is up", "--name"]);
+    expect(&bench.lab(&["up", "two.toml", "--name", "other"]), 0, &[]);
+    assert_eq!(stdout(&bench.lab(&["list"])), "other\ntwo\n");
+    expect(
+        &bench.lab(&["down"]),
+        64,
+        &["several labs are up (other, two): say which with --lab NAME"],
+    );
+    expect(
+        &bench.lab(&["down", "--lab", "third"]),
+        64,
+        &["no lab `third` is up; there are other, two"],
+    );
+    expect(&bench.lab(&["down", "--lab", "other"]), 0, &[]);
+    expect(&bench.lab(&["down"]), 0, &[]);
+    bench.topology(&TWO.replace("'server']", "'sever']"));
+    expect(
+        &bench.lab(&["up", "two.toml"]),
+        64,
+        &["two.toml: link `wan` ends at `sever`", "`server`?"],
+    );
+    assert!(bench.sockets().is_empty());
+}
+
+#[test]
+fn twenty_labs_leave_no_namespace_device_process_or_file() {
+    let Some(bench) = bench("twenty labs") else { return };
+    let devices = || fs::read_to_string("/proc/net/dev").unwrap().lines().count();
+    let before = devices();
+    for _ in 0..20 {
+        bench.up(TWO);
+        let holder = bench.holder();
+        let resident = bench.resident("client");
+        let network = fs::read_link(resident.network()).unwrap();
+        let pid = resident.0.id();
+        expect(&bench.lab(&["down"]), 0, &[]);
+        wait_until(|| has_ended(holder) && has_ended(pid));
+        assert!(!is_held(network.to_str().unwrap()));
+        assert!(bench.sockets().is_empty());
+    }
+    assert_eq!(devices(), before);
+}
+
+#[test]
+fn a_killed_holder_leaves_what_the_next_call_ends() {
+    let Some(bench) = bench("a killed holder") else { return };
+    bench.up(TWO);
+    let (holder, resident) = (bench.holder(), bench.resident("client"));
+    let network = fs::read_link(resident.network()).unwrap();
+    signal(holder, "KILL");
+    wait_until(|| has_ended(holder));
+    assert_eq!(bench.sockets().len(), 1);
+    assert_eq!(stdout(&bench.lab(&["list"])), "");
+    wait_until(|| has_ended(resident.0.id()));
+    assert!(!is_held(network.to_str().unwrap()));
+    assert!(bench.sockets().is_empty());
+    bench.up(TWO);
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn an_ordinary_user_has_labs_of_his_own() {
+    let Some(bench) = bench("a lab of an ordinary user") else { return };
+    if !users_may_have_namespaces("a lab of an ordinary user") {
+        return;
+    }
+    bench.topology(TWO);
+    let own = bench.folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::chown(&own, Some(USER), Some(USER)).unwrap();
+    let public = bench.public_program();
+    let lab = |words: &[&str]| {
+        let mut command = Command::new(&public);
+        command.arg("lab").args(words).uid(USER).gid(USER);
+        command.env("XDG_RUNTIME_DIR", &own).current_dir(bench.folder.path()).output().unwrap()
+    };
+    expect(&lab(&["up", "two.toml"]), 0, &["is up"]);
+    let output = lab(&["exec", "server", "--", "ip", "-br", "-6", "addr", "show", "wan"]);
+    assert!(stdout(&output).contains("fd71::2/64"), "{} {}", stdout(&output), stderr(&output));
+    expect(&lab(&["down"]), 0, &[]);
+    assert_eq!(fs::read_dir(own.join("fabricmark")).unwrap().count(), 0);
+}

@@ -1,0 +1,213 @@
+//! A lab of any shape: namespaces for its nodes, TUN devices for the ends of its links, and the
+//! emulator between them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use fabricmark_link::LinkWords;
+use fabricmark_wire::Family;
+
+use crate::emulator::Emulator;
+use crate::namespace::Namespace;
+use crate::path::{LinkEnd, Traffic};
+use crate::route;
+use crate::tool::{self, LabError};
+use crate::topology::{Node, Topology};
+use crate::tun::Tun;
+
+/// A lab that is up. It is gone when this value is, but for processes that run in it.
+#[derive(Debug)]
+pub struct Fabric {
+    topology: Topology,
+    nodes: BTreeMap<String, Namespace>,
+    emulator: Emulator,
+}
+
+/// Packets that may wait for the emulator in a device. Linux has 500 for TUN and drops what does not
+/// fit; this is room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have under way.
+const DEVICE_QUEUE: usize = 20_000;
+
+impl Fabric {
+    /// Builds a lab. Needs the right to make networks (see [`crate::acquire`]). Chance is drawn from
+    /// `seed`.
+    pub fn build(topology: Topology, seed: u64) -> Result<Self, LabError> {
+        let mut nodes = BTreeMap::new();
+        for (name, node) in &topology.nodes {
+            let namespace = Namespace::new()?;
+            configure(&namespace, node)?;
+            nodes.insert(name.clone(), namespace);
+        }
+        let mut links = Vec::new();
+        for link in &topology.links {
+            let end = |end: usize| -> Result<LinkEnd, LabError> {
+                let [node, other] = [&link.between[end], &link.between[1 - end]];
+                Ok(LinkEnd {
+                    tun: Tun::new(&nodes[node], &link.name)?,
+                    name: format!("{}:{node}>{other}", link.name),
+                    words: link.words[end].clone(),
+                })
+            };
+            links.push([end(0)?, end(1)?]);
+        }
+        for (name, namespace) in &nodes {
+            tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
+        }
+        let emulator = Emulator::start(links, seed)?;
+        Ok(Self { topology, nodes, emulator })
+    }
+
+    /// What it was built from, with the words as they are now.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The namespace of a node.
+    pub fn namespace(&self, node: &str) -> Option<&Namespace> {
+        self.nodes.get(node)
+    }
+
+    /// Changes a link that is up, by its place: what comes from one end, or from both.
+    pub fn change(
+        &mut self,
+        link: usize,
+        from: Option<usize>,
+        change: &LinkWords,
+    ) -> Result<(), LabError> {
+        let wire = &mut self.topology.links[link];
+        let mut words = wire.words.clone();
+        let ends = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
+        for &end in ends {
+            words[end].merge(change);
+            if words[end].mtu() != wire.words[end].mtu() {
+                return Err(LabError::OtherMtu { link: wire.name.clone() });
+            }
+        }
+        for &end in ends {
+            self.emulator.change(2 * link + end, change.clone())?;
+        }
+        wire.words = words;
+        Ok(())
+    }
+
+    /// What happened in each direction: two for each link, from its first end and from its second.
+    pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
+        self.emulator.traffic()
+    }
+
+    /// Packets that devices dropped since the emulator did not take them in time, in the order of
+    /// [`traffic`](Self::traffic).
+    pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
+        let mut texts = BTreeMap::new();
+        for (name, namespace) in &self.nodes {
+            let text = namespace.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
+            texts.insert(name, text.map_err(LabError::system("read the counters of devices"))?);
+        }
+        let ends = self.topology.links.iter().flat_map(|link| {
+            link.between.each_ref().map(|node| sent_drops(&texts[node], &link.name))
+        });
+        Ok(ends.collect())
+    }
+}
+
+/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
+fn sent_drops(text: &str, device: &str) -> u64 {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
+    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
+    drops.sum()
+}
+
+/// Sets what holds for the whole network of a node, before it has devices.
+fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
+    let forwarding = if node.is_router { "1" } else { "0" };
+    let ours = [
+        ("net.ipv4.ip_forward", forwarding),
+        ("net.ipv6.conf.all.forwarding", forwarding),
+        // Ways there and back may differ; strict filters of the machine would be inherited.
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+    ];
+    let theirs = node.sysctl.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    for (key, value) in ours.into_iter().chain(theirs) {
+        let path = format!("/proc/sys/{}", key.replace('.', "/"));
+        namespace.within(|| fs::write(path, value)).map_err(|source: io::Error| {
+            LabError::Sysctl { key: key.to_owned(), value: value.to_owned(), source }
+        })?;
+    }
+    Ok(())
+}
+
+/// Devices, addresses and routes of a node, as words for `ip -batch`.
+fn set_up(topology: &Topology, node: &str) -> String {
+    let families = [(Family::V4, 24, ""), (Family::V6, 64, " nodad")];
+    let mut text = String::from("link set lo up\n");
+    for (link, end) in topology.ends(node) {
+        let wire = &topology.links[link];
+        let (name, mtu) = (&wire.name, wire.words[end].mtu());
+        // Without an address that the kernel makes, it asks for no routers either.
+        text += &format!("link set {name} mtu {mtu} txqueuelen {DEVICE_QUEUE} addrgenmode none\n");
+        if wire.single {
+            text += &format!("link set {name} gso_max_segs 1\n");
+        }
+        for (family, bits, nodad) in families {
+            // A lab has no other node, so there is no duplicate address to wait for.
+            let address = Topology::address(link, end, family);
+            text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
+        }
+        text += &format!("link set {name} up\n");
+    }
+    for step in route::routes(topology, node) {
+        let device = &topology.links[step.by].name;
+        for (family, bits, _) in families {
+            let to = Topology::address(step.target, 0, family);
+            let via = Topology::address(step.by, step.end, family);
+            let net = network(to);
+            text += &format!("route add {net}/{bits} via {via} dev {device}\n");
+        }
+    }
+    text
+}
+
+/// The address of the network of an address that ends in 1.
+fn network(address: std::net::IpAddr) -> std::net::IpAddr {
+    match address {
+        std::net::IpAddr::V4(address) => (u32::from(address) & !0xff).to_be_bytes().into(),
+        std::net::IpAddr::V6(address) => (u128::from(address) & !0xff).to_be_bytes().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_knows_the_way_over_its_router() {
+        let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n\
+                    [links.l0]\nbetween = ['a', 'r']\nwords = 'mtu=9000'\nsingle = true\n\
+                    [links.l1]\nbetween = ['r', 'b']\n";
+        let topology = Topology::parse(text).unwrap();
+        assert_eq!(
+            set_up(&topology, "a"),
+            "link set lo up\n\
+             link set l0 mtu 9000 txqueuelen 20000 addrgenmode none\n\
+             link set l0 gso_max_segs 1\n\
+             addr add 10.71.0.1/24 dev l0\n\
+             addr add fd71::1/64 dev l0 nodad\n\
+             link set l0 up\n\
+             route add 10.71.1.0/24 via 10.71.0.2 dev l0\n\
+             route add fd71:1::/64 via fd71::2 dev l0\n"
+        );
+    }
+
+    #[test]
+    fn drops_are_those_of_the_device_on_its_way_out() {
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
+                    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
+                    wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
+        assert_eq!(
+            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
+            (7, 0, 0)
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Labs that are up, seen by a command.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::message::{self, Order, Reply, Report, Request};
+use super::place::{Named, Place};
+use super::{HeldError, VARIABLE};
+
+/// Time for a holder to answer: it gives others their time first, and processes a second to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A lab that is up.
+#[derive(Debug)]
+pub struct Lab {
+    named: Named,
+    stream: UnixStream,
+}
+
+/// Lets a new process hold a lab: `start` starts one that calls [`super::hold`] with its end of a
+/// socket. `topology` is what stands in the file. Gives back when the lab is up.
+pub fn ask_to_hold(
+    place: &Place,
+    name: &str,
+    topology: String,
+    seed: u64,
+    start: impl FnOnce(UnixStream) -> io::Result<()>,
+) -> Result<(), HeldError> {
+    // Two commands at once would both find that there is none of that name.
+    let folder = File::open(place.folder()).map_err(HeldError::Lost)?;
+    flock(&folder, FlockOperation::LockExclusive).map_err(|error| HeldError::Lost(error.into()))?;
+    let Named { name, id } = Named::new(name)?;
+    if place.labs()?.iter().any(|(lab, _)| lab.name == name) {
+        return Err(HeldError::IsUp(name));
+    }
+    let (ours, theirs) = UnixStream::pair().map_err(HeldError::Lost)?;
+    start(theirs).map_err(HeldError::Lost)?;
+    let folder = place.folder().to_owned();
+    message::write(&ours, &Order { name, id, folder, topology, seed }).map_err(HeldError::Lost)?;
+    match message::read(&ours).map_err(HeldError::Lost)? {
+        Reply::Failed(why) => Err(HeldError::Refused(why)),
+        Reply::Done | Reply::Report(_) => Ok(()),
+    }
+}
+
+impl Lab {
+    /// All labs that are up, by name.
+    pub fn all(place: &Place) -> Result<Vec<Self>, HeldError> {
+        let labs = place.labs()?.into_iter();
+        Ok(labs.map(|(named, stream)| Self { named, stream }).collect())
+    }
+
+    /// The lab of this name; the only one where no name is given.
+    pub fn find(place: &Place, name: Option<&str>) -> Result<Self, HeldError> {
+        let mut labs = Self::all(place)?;
+        let names = || {
+            let names: Vec<_> = labs.iter().map(|lab| lab.named.name.as_str()).collect();
+            names.join(", ")
+        };
+        match name {
+            None if labs.len() > 1 => Err(HeldError::Several(names())),
+            None => labs.pop().ok_or(HeldError::NoLab),
+            Some(name) => {
+                let others = match names() {
+                    all if all.is_empty() => String::new(),
+                    all => format!("; there are {all}"),
+                };
+                let lab = labs.into_iter().find(|lab| lab.named.name == name);
+                lab.ok_or_else(|| HeldError::NoSuchLab { name: name.to_owned(), others })
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.named.name
+    }
+
+    /// What it is made of and what happened in it.
+    pub fn report(&self) -> Result<Report, HeldError> {
+        match self.ask(&Request::Show)? {
+            Reply::Report(report) => Ok(report),
+            Reply::Done | Reply::Failed(_) => {
+                Err(HeldError::Lost(io::ErrorKind::InvalidData.into()))
+            }
+        }
+    }
+
+    /// Changes what a link does with what comes from one of its ends, or from both.
+    pub fn change(&self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
+        let (link, words) = (link.to_owned(), words.to_owned());
+        self.ask(&Request::Change { link, from: from.map(str::to_owned), words }).map(|_| ())
+    }
+
+    /// Ends it, with what runs in it. When this comes back, its devices are gone.
+    pub fn down(self) -> Result<(), HeldError> {
+        self.ask(&Request::Down).map(|_| ())
+    }
+
+    /// Moves this process into the network of a node. It must have one thread only. Gives the variable
+    /// that must stand in the environment of what runs there, and its value.
+    pub fn enter(&self, node: &str) -> Result<(&'static str, String), HeldError> {
+        self.ask(&Request::Enter { node: node.to_owned() })?;
+        let [user, network] =
+            message::receive_descriptors(&self.stream).map_err(HeldError::Lost)?;
+        let go = |namespace: BorrowedFd<'_>, kind| {
+            move_into_link_name_space(namespace, Some(kind))
+                .map_err(|error| HeldError::Lost(error.into()))
+        };
+        // Nobody may enter the user namespace in which he is.
+        if !is_same(user.as_fd(), Path::new("/proc/self/ns/user")).map_err(HeldError::Lost)? {
+            go(user.as_fd(), LinkNameSpaceType::User)?;
+        }
+        go(network.as_fd(), LinkNameSpaceType::Network)?;
+        Ok((VARIABLE, self.named.to_string()))
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, HeldError> {
+        self.stream.set_read_timeout(Some(PATIENCE)).map_err(HeldError::Lost)?;
+        message::write(&self.stream, request).map_err(HeldError::Lost)?;
+        match message::read(&self.stream).map_err(HeldError::Lost)? {
+            Reply::Failed(why) => Err(HeldError::Refused(why)),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn is_same(namespace: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
+    let (one, other) = (fstat(namespace)?, fstat(File::open(path)?)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}

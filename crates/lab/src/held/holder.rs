@@ -1,0 +1,176 @@
+//! The process that holds a lab.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use fabricmark_link::LinkWords;
+use fabricmark_wire::Family;
+
+use super::HeldError;
+use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request};
+use super::place::{Named, Place};
+use super::remnant;
+use crate::fabric::Fabric;
+use crate::privilege;
+use crate::tool::LabError;
+use crate::topology::{Topology, check_words};
+
+/// Time for who asks to say what; others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Holds a lab until somebody asks for its end: reads from `parent` what to build, builds it, tells
+/// `parent` that it is up or why not, and answers at its socket from then on.
+///
+/// Must be called while the process has one thread.
+pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
+    let order: Order = message::read(parent).map_err(HeldError::Lost)?;
+    let lab = Named { name: order.name.clone(), id: order.id.clone() };
+    let built = build(&order, &lab);
+    let reply = match &built {
+        Ok(_) => Reply::Done,
+        Err(error) => Reply::Failed(error.to_string()),
+    };
+    message::write(parent, &reply).map_err(HeldError::Lost)?;
+    let (place, listener, fabric) = built?;
+    // Nothing is to be heard from the terminal any more.
+    parent.shutdown(std::net::Shutdown::Both).map_err(HeldError::Lost)?;
+    Holder { lab, place, fabric }.serve(&listener)
+}
+
+fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), HeldError> {
+    // The signals of the terminal from which it was started are not for it.
+    let _ = rustix::process::setsid();
+    let topology =
+        Topology::parse(&order.topology).map_err(|error| HeldError::Refused(error.to_string()))?;
+    privilege::acquire()?;
+    let fabric = Fabric::build(topology, order.seed)?;
+    let place = Place::in_folder(order.folder.clone())?;
+    let path = place.socket(lab);
+    let listener =
+        UnixListener::bind(&path).map_err(|source| HeldError::Folder { path, source })?;
+    Ok((place, listener, fabric))
+}
+
+struct Holder {
+    lab: Named,
+    place: Place,
+    fabric: Fabric,
+}
+
+impl Holder {
+    fn serve(mut self, listener: &UnixListener) -> Result<(), HeldError> {
+        loop {
+            let (stream, _) = listener.accept().map_err(HeldError::Lost)?;
+            let _ = stream.set_read_timeout(Some(PATIENCE));
+            let _ = stream.set_write_timeout(Some(PATIENCE));
+            // Who has gone needs no answer; whoever only looks whether somebody is here asks nothing.
+            let Ok(request) = message::read::<Request>(&stream) else { continue };
+            if matches!(request, Request::Down) {
+                remnant::end(&self.lab);
+                let path = self.place.socket(&self.lab);
+                drop(self.fabric);
+                let _ = fs::remove_file(path);
+                let _ = message::write(&stream, &Reply::Done);
+                return Ok(());
+            }
+            self.answer(&stream, request);
+        }
+    }
+
+    fn answer(&mut self, stream: &UnixStream, request: Request) {
+        let reply = match request {
+            Request::Show => self.report().map(Reply::Report),
+            Request::Enter { node } => return self.enter(stream, &node),
+            Request::Change { link, from, words } => {
+                self.change(&link, from.as_deref(), &words).map(|()| Reply::Done)
+            }
+            Request::Down => return,
+        };
+        let reply = reply.unwrap_or_else(|error| Reply::Failed(error.to_string()));
+        let _ = message::write(stream, &reply);
+    }
+
+    fn enter(&self, stream: &UnixStream, node: &str) {
+        let user = File::open("/proc/self/ns/user");
+        let _ = match (self.fabric.namespace(node), user) {
+            (Some(namespace), Ok(user)) => message::write(stream, &Reply::Done).and_then(|()| {
+                message::send_descriptors(stream, [user.as_fd(), namespace.as_fd()])
+            }),
+            (None, _) => {
+                let names = self.fabric.topology().nodes.keys().map(String::as_str);
+                message::write(stream, &Reply::Failed(unknown("node", node, names)))
+            }
+            (_, Err(error)) => message::write(stream, &Reply::Failed(error.to_string())),
+        };
+    }
+
+    fn change(&mut self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
+        let links = &self.fabric.topology().links;
+        let refused = |text: String| HeldError::Refused(text);
+        let place = links.iter().position(|wire| wire.name == link).ok_or_else(|| {
+            refused(unknown("link", link, links.iter().map(|wire| wire.name.as_str())))
+        })?;
+        let ends = &links[place].between;
+        let end = from
+            .map(|node| {
+                ends.iter().position(|end| end == node).ok_or_else(|| {
+                    refused(unknown("end of the link", node, ends.iter().map(String::as_str)))
+                })
+            })
+            .transpose()?;
+        let words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
+        check_words(&words).map_err(refused)?;
+        Ok(self.fabric.change(place, end, &words)?)
+    }
+
+    fn report(&self) -> Result<Report, HeldError> {
+        let topology = self.fabric.topology();
+        let nodes = topology.nodes.iter().map(|(name, node)| NodeReport {
+            name: name.clone(),
+            is_router: node.is_router,
+            addresses: topology
+                .ends(name)
+                .map(|(link, end)| {
+                    [Family::V4, Family::V6].map(|family| Topology::address(link, end, family))
+                })
+                .collect(),
+        });
+        let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
+        let counted = self.fabric.traffic()?.into_iter().zip(self.fabric.device_drops()?);
+        let paths = ends.zip(counted).map(|((wire, end), (traffic, device_drops))| PathReport {
+            link: wire.name.clone(),
+            from: wire.between[end].clone(),
+            to: wire.between[1 - end].clone(),
+            words: wire.words[end].to_string(),
+            arrived: traffic.arrived.packets,
+            arrived_bytes: traffic.arrived.bytes,
+            departed: traffic.departed.packets,
+            departed_bytes: traffic.departed.bytes,
+            held: traffic.held.packets,
+            duplicated: traffic.duplicated.packets,
+            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
+            refused: traffic.refused.packets,
+            device_drops,
+            trains: traffic.trains,
+        });
+        Ok(Report {
+            name: self.lab.name.clone(),
+            title: topology.title.clone(),
+            holder_pid: std::process::id(),
+            nodes: nodes.collect(),
+            paths: paths.collect(),
+        })
+    }
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!("no {what} `{name}`: there are {}", known.collect::<Vec<_>>().join(", "))
+}
+
+impl From<fabricmark_link::Invalid> for HeldError {
+    fn from(error: fabricmark_link::Invalid) -> Self {
+        Self::Lab(LabError::Invalid(error))
+    }
+}

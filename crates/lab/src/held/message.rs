@@ -1,0 +1,162 @@
+//! What is asked of a holder and what it answers: one line of JSON each, and descriptors beside it.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The lab that a new process is to hold.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) folder: std::path::PathBuf,
+    /// What stands in the topology file.
+    pub(crate) topology: String,
+    pub(crate) seed: u64,
+}
+
+/// What is asked of a holder.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// A report.
+    Show,
+    /// Descriptors of a node's network namespace and of the user namespace that owns it.
+    Enter { node: String },
+    /// A link is to do something else.
+    Change {
+        link: String,
+        /// Only what comes from this node.
+        from: Option<String>,
+        words: String,
+    },
+    /// The end.
+    Down,
+}
+
+/// What a holder answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Report(Report),
+    /// Done; descriptors follow if any were asked for.
+    Done,
+    /// Why not.
+    Failed(String),
+}
+
+/// A lab that is up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// What it is, if its file says so.
+    pub title: Option<String>,
+    /// The process that holds it.
+    pub holder_pid: u32,
+    /// Hosts and routers.
+    pub nodes: Vec<NodeReport>,
+    /// Two for each link.
+    pub paths: Vec<PathReport>,
+}
+
+/// A host or a router.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it forwards packets of others.
+    pub is_router: bool,
+    /// Its addresses, link by link: of IPv4 and of IPv6.
+    pub addresses: Vec<[std::net::IpAddr; 2]>,
+}
+
+/// One direction of a link. Packets are those of IP; each segment of a super-packet is one:
+/// `arrived + duplicated = departed + refused + dropped + held`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PathReport {
+    /// The link.
+    pub link: String,
+    /// The node whose packets it carries.
+    pub from: String,
+    /// The node to which it carries them.
+    pub to: String,
+    /// What it does.
+    pub words: String,
+    /// Packets that came from `from`.
+    pub arrived: u64,
+    /// Bytes of IP in them.
+    pub arrived_bytes: u64,
+    /// Packets that were handed to `to`.
+    pub departed: u64,
+    /// Bytes of IP in them.
+    pub departed_bytes: u64,
+    /// Packets on their way.
+    pub held: u64,
+    /// Copies made on the way.
+    pub duplicated: u64,
+    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
+    pub dropped: u64,
+    /// Packets that the device of `to` did not take.
+    pub refused: u64,
+    /// Packets that never came in since the device of `from` was full: a super-packet is one here.
+    pub device_drops: u64,
+    /// Super-packets that came from `from`.
+    pub trains: u64,
+}
+
+/// Longest line that is read: a topology file of 256 links is below 100 KiB.
+const LINE_MAX: usize = 1 << 20;
+
+pub(crate) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// Reads a line, byte by byte: what is read beyond it would take descriptors along.
+pub(crate) fn read<T: DeserializeOwned>(mut from: &UnixStream) -> io::Result<T> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    loop {
+        from.read_exact(&mut byte)?;
+        if byte == *b"\n" || line.len() == LINE_MAX {
+            return Ok(serde_json::from_slice(&line)?);
+        }
+        line.extend(byte);
+    }
+}
+
+/// Hands descriptors over, with one byte that carries them.
+pub(crate) fn send_descriptors(
+    to: &UnixStream,
+    descriptors: [BorrowedFd<'_>; 2],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+pub(crate) fn receive_descriptors(from: &UnixStream) -> io::Result<[OwnedFd; 2]> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptors: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    descriptors.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
+}

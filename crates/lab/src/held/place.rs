@@ -1,0 +1,115 @@
+//! The folder of the sockets, and what its file names say: `NAME.ID.sock`.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use super::HeldError;
+use super::remnant;
+
+/// Where the sockets of a user's labs are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    folder: PathBuf,
+}
+
+/// A lab by its file name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Named {
+    /// The name that people gave it.
+    pub(crate) name: String,
+    /// What no other lab ever had: 16 hexadecimal digits.
+    pub(crate) id: String,
+}
+
+impl Place {
+    /// `fabricmark` in XDG_RUNTIME_DIR, or in /run for root; made where there is none, for this user
+    /// alone.
+    pub fn find() -> Result<Self, HeldError> {
+        let runtime = match env::var_os("XDG_RUNTIME_DIR") {
+            Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+            _ if rustix::process::geteuid().is_root() => PathBuf::from("/run"),
+            _ => return Err(HeldError::NoPlace),
+        };
+        Self::in_folder(runtime.join("fabricmark"))
+    }
+
+    /// A folder of the caller's choice.
+    pub(crate) fn in_folder(folder: PathBuf) -> Result<Self, HeldError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|source| HeldError::Folder { path: folder.clone(), source })?;
+        Ok(Self { folder })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn socket(&self, lab: &Named) -> PathBuf {
+        self.folder.join(format!("{lab}.sock"))
+    }
+
+    /// The labs that are up, by name. What is left of others is ended.
+    pub(crate) fn labs(&self) -> Result<Vec<(Named, UnixStream)>, HeldError> {
+        let unusable = |source| HeldError::Folder { path: self.folder.clone(), source };
+        let mut labs = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(unusable)? {
+            let file = entry.map_err(unusable)?.file_name();
+            let Some(lab) = file.to_str().and_then(Named::of_file) else { continue };
+            let path = self.socket(&lab);
+            if let Ok(stream) = UnixStream::connect(&path) {
+                labs.push((lab, stream));
+            } else {
+                remnant::end(&lab);
+                // Another call may have been faster.
+                let _ = fs::remove_file(path);
+            }
+        }
+        labs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(labs)
+    }
+}
+
+impl Named {
+    /// A lab of this name with a new id.
+    pub(crate) fn new(name: &str) -> Result<Self, HeldError> {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        // With the folder and the id, a socket's path has 107 bytes at most (unix(7)).
+        if !(1..=40).contains(&name.len()) || !name.chars().all(is_good) {
+            return Err(HeldError::Name(name.to_owned()));
+        }
+        let mut id = [0; 8];
+        rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| HeldError::Lost(error.into()))?;
+        Ok(Self { name: name.to_owned(), id: format!("{:016x}", u64::from_ne_bytes(id)) })
+    }
+
+    fn of_file(file: &str) -> Option<Self> {
+        let (name, id) = file.strip_suffix(".sock")?.split_once('.')?;
+        let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (!name.is_empty() && is_id).then(|| Self { name: name.to_owned(), id: id.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.name, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_name_says_the_lab_and_its_id() {
+        let lab = Named::new("wan-2").unwrap();
+        assert_eq!(Named::of_file(&format!("{lab}.sock")), Some(lab));
+        for file in ["wan.sock", "wan.12.sock", ".0123456789abcdef.sock", "wan.0123456789abcdef"] {
+            assert_eq!(Named::of_file(file), None, "{file}");
+        }
+        assert!(matches!(Named::new("a/b"), Err(HeldError::Name(_))));
+    }
+}

@@ -1,0 +1,53 @@
+//! Processes that run in a lab, and their end.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::VARIABLE;
+use super::place::Named;
+
+/// Time for processes to end before they are ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Ends the processes that were started in a lab, and theirs: those that have its name and id in their
+/// environment.
+pub(crate) fn end(lab: &Named) {
+    let mark = format!("{VARIABLE}={lab}").into_bytes();
+    send(&mark, Signal::TERM);
+    let until = Instant::now() + GRACE;
+    while count(&mark) > 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(10));
+    }
+    send(&mark, Signal::KILL);
+}
+
+fn send(mark: &[u8], signal: Signal) {
+    for pid in all() {
+        // The descriptor is one of this process even if its number is given to another meanwhile.
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if has(pid, mark) {
+            // One that has ended needs no signal.
+            let _ = pidfd_send_signal(&process, signal);
+        }
+    }
+}
+
+fn count(mark: &[u8]) -> usize {
+    all().filter(|&pid| has(pid, mark)).count()
+}
+
+fn all() -> impl Iterator<Item = Pid> {
+    let own = rustix::process::getpid();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .filter(move |&pid| pid != own)
+}
+
+fn has(pid: Pid, mark: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    environment.is_ok_and(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark))
+}
