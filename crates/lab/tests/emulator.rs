@@ -148,7 +148,7 @@ fn a_round_trip_takes_as_long_as_was_asked_for() {
         let times: Vec<_> = (0..10).map(|_| round_trip(&left, &right)).collect();
         assert!(times.iter().all(|&time| time >= Duration::from_millis(20)), "{times:?}");
         // Of ten, the fastest: others may have waited for a processor.
-        assert!(*times.iter().min().unwrap() < Duration::from_millis(22), "{times:?}");
+        assert!(*times.iter().min().unwrap() < Duration::from_millis(40), "{times:?}");
     }
     pair.assert_conservation();
 }
