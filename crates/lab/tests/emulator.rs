@@ -148,7 +148,7 @@ fn a_round_trip_takes_as_long_as_was_asked_for() {
         let times: Vec<_> = (0..10).map(|_| round_trip(&left, &right)).collect();
         assert!(times.iter().all(|&time| time >= Duration::from_millis(20)), "{times:?}");
         // Of ten, the fastest: others may have waited for a processor.
-        assert!(*times.iter().min().unwrap() < Duration::from_millis(40), "{times:?}");
+        assert!(*times.iter().min().unwrap() < Duration::from_millis(22), "{times:?}");
     }
     pair.assert_conservation();
 }
@@ -174,10 +174,17 @@ fn a_rate_is_that_of_the_wire() {
     for (family, payload) in [(4, 1448.0), (6, 1428.0)] {
         // Packets of 1500 bytes take 1538 on the wire.
         let ceiling = 1e8 * payload / 1538.0;
-        let ratios: Vec<_> = (0..3).map(|_| pair.stream(family, 6_000_000) / ceiling).collect();
-        assert!(ratios.iter().all(|&ratio| ratio < 1.01), "IPv{family}: {ratios:?}");
-        // Of three, the fastest, and with room: receivers may have waited for a processor.
-        assert!(ratios.iter().any(|&ratio| ratio > 0.8), "IPv{family}: {ratios:?}");
+        // The fastest of ten, or as many as it takes: others may have waited for a processor.
+        let mut fastest = 0.0f64;
+        for _ in 0..10 {
+            let ratio = pair.stream(family, 6_000_000) / ceiling;
+            assert!(ratio < 1.01, "IPv{family}: {ratio}");
+            fastest = fastest.max(ratio);
+            if fastest > 0.99 {
+                break;
+            }
+        }
+        assert!(fastest > 0.99, "IPv{family}: {fastest}");
     }
     pair.assert_conservation();
 }
