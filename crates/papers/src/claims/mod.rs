@@ -66,6 +66,26 @@ impl Claim {
     }
 }
 
+/// A claim that is judged on the figures of networks, printed or measured.
+const fn of_networks(
+    id: &'static str,
+    statement: &'static str,
+    predicate: &'static str,
+    judge: fn(&Figures) -> Outcome,
+) -> Claim {
+    Claim { id, statement, predicate, judge: Judge::Networks(judge) }
+}
+
+/// A claim about numbers that the paper prints; the judge has no answer where one is not in the data.
+const fn of_print(
+    id: &'static str,
+    statement: &'static str,
+    predicate: &'static str,
+    judge: fn() -> Option<Outcome>,
+) -> Claim {
+    Claim { id, statement, predicate, judge: Judge::Print(judge) }
+}
+
 /// All claims, in the order of the papers.
 pub fn claims() -> impl Iterator<Item = &'static Claim> {
     [p1::CLAIMS, p2::CLAIMS, p3::CLAIMS, p4::CLAIMS, p5::CLAIMS].into_iter().flatten()

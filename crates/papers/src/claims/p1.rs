@@ -5,16 +5,7 @@ mod order;
 mod shape;
 mod tables;
 
-use super::{Claim, Figures, Judge, Outcome};
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn(&Figures) -> Outcome,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Networks(judge) }
-}
+use super::{Claim, of_networks as claim, of_print};
 
 /// The claims of P1; 18 and 19 are implied by its tables and text.
 pub static CLAIMS: &[Claim] = &[
@@ -111,18 +102,18 @@ pub static CLAIMS: &[Claim] = &[
         "goodput(IPv6) >= 0.95 goodput(IPv4) at every payload (tables IV and VI)",
         shape::differences_are_small,
     ),
-    Claim {
-        id: "P1-14",
-        statement: "Tables II and IV show the same throughput of IPoIB in datagram mode.",
-        predicate: "each datagram cell of table II = the same cell of table IV",
-        judge: Judge::Print(tables::table_ii_is_table_iv),
-    },
-    Claim {
-        id: "P1-15",
-        statement: "Tables III and V show the same latency of IPoIB in datagram mode.",
-        predicate: "each datagram cell of table III = the same cell of table V",
-        judge: Judge::Print(tables::table_iii_is_table_v),
-    },
+    of_print(
+        "P1-14",
+        "Tables II and IV show the same throughput of IPoIB in datagram mode.",
+        "each datagram cell of table II = the same cell of table IV",
+        tables::table_ii_is_table_iv,
+    ),
+    of_print(
+        "P1-15",
+        "Tables III and V show the same latency of IPoIB in datagram mode.",
+        "each datagram cell of table III = the same cell of table V",
+        tables::table_iii_is_table_v,
+    ),
     claim(
         "P1-16",
         "No throughput is beyond what the wire carries.",
@@ -147,12 +138,12 @@ pub static CLAIMS: &[Claim] = &[
         "goodput rises from each payload to the next (tables IV and VI)",
         shape::goodput_rises,
     ),
-    Claim {
-        id: "P1-20",
-        statement: "Table I lists the data rates of InfiniBand.",
-        predicate: "data rate = signal rate * coding (8/10, or 64/66 from FDR on), rounded to 2 decimals",
-        judge: Judge::Print(tables::data_rates_follow_from_signal_rates),
-    },
+    of_print(
+        "P1-20",
+        "Table I lists the data rates of InfiniBand.",
+        "data rate = signal rate * coding (8/10, or 64/66 from FDR on), rounded to 2 decimals",
+        tables::data_rates_follow_from_signal_rates,
+    ),
 ];
 
 /// A cell in words: `UDP 10GbE IPv4, 1,024 B`.

@@ -6,17 +6,8 @@ use super::limit::{send_mbps, tcp_stream_mbps, write_floor_us};
 use super::outcome::{Missing, Outcome};
 use super::tally::Tally;
 use super::value::rounds_to;
-use super::{Claim, Judge};
+use super::{Claim, of_print as claim};
 use crate::cell::value;
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn() -> Option<Outcome>,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Print(judge) }
-}
 
 /// The claims of P2; 01, 11 and 12 are checks of its numbers against the wire.
 pub static CLAIMS: &[Claim] = &[

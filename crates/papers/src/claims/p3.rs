@@ -10,17 +10,8 @@ use super::limit::tcp_stream_mbps;
 use super::outcome::Outcome;
 use super::tally::Tally;
 use super::value::rounds_to;
-use super::{Claim, Judge};
+use super::{Claim, of_print as claim};
 use crate::cell::value;
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn() -> Option<Outcome>,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Print(judge) }
-}
 
 /// The claims of P3; 02b, 04 and 08 are checks of its numbers against physics and the wire.
 pub static CLAIMS: &[Claim] = &[

@@ -10,17 +10,8 @@ use super::limit::{send_mbps, tcp_stream_mbps};
 use super::outcome::{Missing, Outcome};
 use super::tally::{Relation, Tally};
 use super::value::Value;
-use super::{Claim, Judge};
+use super::{Claim, of_networks as claim};
 use Quantity::{GoodputMbps, LatencyUs};
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn(&Figures) -> Outcome,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Networks(judge) }
-}
 
 /// The claims of P4: s is Soft RoCE, e Ethernet, X the bytes of a message.
 pub static CLAIMS: &[Claim] = &[

@@ -6,17 +6,8 @@ use super::limit::tcp_stream_mbps;
 use super::outcome::{Missing, Outcome};
 use super::tally::Tally;
 use super::value::{between, truncates_to};
-use super::{Claim, Judge};
+use super::{Claim, of_print as claim};
 use crate::cell::{cells, value};
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn() -> Option<Outcome>,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Print(judge) }
-}
 
 /// The claims of P5; 09 and 10 are checks of its numbers against the medium, a hub of 100 Mb/s.
 pub static CLAIMS: &[Claim] = &[
