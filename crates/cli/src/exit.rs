@@ -115,7 +115,6 @@ impl From<LabError> for Failure {
             LabError::TooManyLinks { .. }
             | LabError::NotEmulated { .. }
             | LabError::Invalid(_)
-            | LabError::OtherMtu { .. }
             | LabError::Sysctl { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,

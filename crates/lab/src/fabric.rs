@@ -8,6 +8,7 @@ use std::io;
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
+use crate::device;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
 use crate::path::{LinkEnd, Traffic};
@@ -23,10 +24,6 @@ pub struct Fabric {
     nodes: BTreeMap<String, Namespace>,
     emulator: Emulator,
 }
-
-/// Packets that may wait for the emulator in a device. Linux has 500 for TUN and drops what does not
-/// fit; this is room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have under way.
-const DEVICE_QUEUE: usize = 20_000;
 
 impl Fabric {
     /// Builds a lab. Needs the right to make networks (see [`crate::acquire`]). Chance is drawn from
@@ -67,26 +64,29 @@ impl Fabric {
         self.nodes.get(node)
     }
 
-    /// Changes a link that is up, by its place: what comes from one end, or from both.
+    /// Changes a link that is up, by its place: what comes from one end, or from both. Devices get the
+    /// settings that the words ask for, the MTU among them.
     pub fn change(
         &mut self,
         link: usize,
         from: Option<usize>,
         change: &LinkWords,
     ) -> Result<(), LabError> {
-        let wire = &mut self.topology.links[link];
-        let mut words = wire.words.clone();
+        let mut topology = self.topology.clone();
         let ends = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
         for &end in ends {
-            words[end].merge(change);
-            if words[end].mtu() != wire.words[end].mtu() {
-                return Err(LabError::OtherMtu { link: wire.name.clone() });
-            }
+            let words = &mut topology.links[link].words[end];
+            words.merge(change);
+            // Refused before anything is changed.
+            words.build::<()>(0, "")?;
+        }
+        for (node, commands) in device::changes(&self.topology, &topology) {
+            tool::run(&self.nodes[node], "ip", &["-batch", "-"], &commands)?;
         }
         for &end in ends {
             self.emulator.change(2 * link + end, change.clone())?;
         }
-        wire.words = words;
+        self.topology = topology;
         Ok(())
     }
 
@@ -143,13 +143,9 @@ fn set_up(topology: &Topology, node: &str) -> String {
     let families = [(Family::V4, 24, ""), (Family::V6, 64, " nodad")];
     let mut text = String::from("link set lo up\n");
     for (link, end) in topology.ends(node) {
-        let wire = &topology.links[link];
-        let (name, mtu) = (&wire.name, wire.words[end].mtu());
+        let name = &topology.links[link].name;
         // Without an address that the kernel makes, it asks for no routers either.
-        text += &format!("link set {name} mtu {mtu} txqueuelen {DEVICE_QUEUE} addrgenmode none\n");
-        if wire.single {
-            text += &format!("link set {name} gso_max_segs 1\n");
-        }
+        text += &format!("link set {name} addrgenmode none\n{}", device::set(topology, link, end));
         for (family, bits, nodad) in families {
             // A lab has no other node, so there is no duplicate address to wait for.
             let address = Topology::address(link, end, family);
@@ -190,8 +186,8 @@ mod tests {
         assert_eq!(
             set_up(&topology, "a"),
             "link set lo up\n\
-             link set l0 mtu 9000 txqueuelen 20000 addrgenmode none\n\
-             link set l0 gso_max_segs 1\n\
+             link set l0 addrgenmode none\n\
+             link set l0 mtu 9000 txqueuelen 20000 gso_max_segs 1\n\
              addr add 10.71.0.1/24 dev l0\n\
              addr add fd71::1/64 dev l0 nodad\n\
              link set l0 up\n\

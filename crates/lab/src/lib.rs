@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
+mod device;
 mod emulator;
 mod fabric;
 pub mod held;

@@ -53,14 +53,6 @@ pub enum LabError {
     /// A link cannot be made of what it was said to be.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
-    /// Devices keep their MTU while they are up.
-    #[error(
-        "link `{link}`: the MTU of a link that is up stays: say it in the file, `lab down`, `lab up`"
-    )]
-    OtherMtu {
-        /// The link.
-        link: String,
-    },
     /// The kernel does not take a setting.
     #[error("cannot set {key} to `{value}`: {source}")]
     Sysctl {

@@ -40,8 +40,9 @@ pub struct Wire {
     pub between: [String; 2],
     /// What it does with what comes from each end.
     pub words: [LinkWords; 2],
-    /// Whether senders hand over single packets, not super-packets of up to 64 KiB.
-    pub single: bool,
+    /// Whether senders hand over single packets, not super-packets of up to 64 KiB; where nothing is
+    /// said, it follows from the words.
+    pub single: Option<bool>,
 }
 
 /// Why a text describes no lab.
@@ -134,8 +135,7 @@ struct FileLink {
     /// From the second to the first.
     #[serde(default)]
     back: String,
-    #[serde(default)]
-    single: bool,
+    single: Option<bool>,
 }
 
 impl Topology {
@@ -168,6 +168,13 @@ impl Topology {
             Family::V4 => IpAddr::from([10, 71, link as u8, host]),
             Family::V6 => IpAddr::from([0xfd71, link as u16, 0, 0, 0, 0, 0, u16::from(host)]),
         }
+    }
+
+    /// Whether the device at one end of a link hands over single packets: as was said, else where what it
+    /// sends meets words that speak of single ones.
+    pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
+        let wire = &self.links[link];
+        wire.single.unwrap_or_else(|| wire.words[end].needs_single_packets())
     }
 
     /// Where a node is attached: links, and which of their ends.

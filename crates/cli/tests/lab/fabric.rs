@@ -183,7 +183,26 @@ fn a_command_in_a_lab_is_the_users_own() {
         &["no node `sever`: there are client, server"],
     );
     expect(&bench.lab(&["link", "lan", "rtt=1ms"]), 64, &["no link `lan`: there are wan"]);
-    expect(&bench.lab(&["link", "wan", "mtu=9000"]), 64, &["the MTU of a link that is up stays"]);
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn devices_follow_the_words_of_a_link_that_changes() {
+    let Some(bench) = bench("devices that follow words") else { return };
+    bench.up(&format!("{TWO}words = 'rate=1G'\nback = 'loss=0.1%'"));
+    let device = |node: &str| {
+        let output = bench.lab(&["exec", node, "--", "ip", "-j", "-d", "link", "show", "wan"]);
+        let devices: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        [devices[0]["mtu"].as_u64().unwrap(), devices[0]["gso_max_segs"].as_u64().unwrap()]
+    };
+    // What comes from the server is lost one by one.
+    assert_eq!([device("client"), device("server")], [[1500, 65_535], [1500, 1]]);
+    expect(&bench.lab(&["link", "wan", "mtu=9000", "loss=none"]), 0, &[]);
+    assert_eq!([device("client"), device("server")], [[9000, 65_535]; 2]);
+    expect(&bench.lab(&["link", "wan", "--from", "client", "discipline=codel"]), 0, &[]);
+    assert_eq!([device("client"), device("server")], [[9000, 1], [9000, 65_535]]);
+    expect(&bench.lab(&["link", "wan", "mtu=1500", "jitter=1ms"]), 64, &["`jitter`"]);
+    assert_eq!(device("server"), [9000, 65_535]);
     expect(&bench.lab(&["down"]), 0, &[]);
 }
 

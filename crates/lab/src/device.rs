@@ -1,0 +1,30 @@
+//! What is set on the device at one end of a link, and what of it changes with the words of links.
+
+use crate::topology::Topology;
+
+/// Packets that may wait for the emulator in a device. Linux has 500 for TUN and drops what does not
+/// fit; this is room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have under way.
+const QUEUE: usize = 20_000;
+
+/// Segments of a super-packet where they are not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
+const SEGMENTS_MAX: u16 = u16::MAX;
+
+/// The settings of the device at one end of a link, as a line for `ip -batch`.
+pub(crate) fn set(topology: &Topology, link: usize, end: usize) -> String {
+    let wire = &topology.links[link];
+    let (name, mtu) = (&wire.name, wire.words[end].mtu());
+    let segments = if topology.is_single(link, end) { 1 } else { SEGMENTS_MAX };
+    format!("link set {name} mtu {mtu} txqueuelen {QUEUE} gso_max_segs {segments}\n")
+}
+
+/// What must be set anew where links have changed: for each node, lines for `ip -batch`.
+pub(crate) fn changes<'a>(before: &Topology, after: &'a Topology) -> Vec<(&'a str, String)> {
+    let nodes = after.nodes.keys().map(|node| {
+        let lines = after.ends(node).map(|(link, end)| {
+            let line = set(after, link, end);
+            if line == set(before, link, end) { String::new() } else { line }
+        });
+        (node.as_str(), lines.collect::<String>())
+    });
+    nodes.filter(|(_, lines)| !lines.is_empty()).collect()
+}
