@@ -134,6 +134,7 @@ impl From<HeldError> for Failure {
             | HeldError::NoSuchLab { .. }
             | HeldError::NoLab
             | HeldError::Several(_)
+            | HeldError::Long { .. }
             | HeldError::Refused(_) => Code::Input,
         };
         Self::new(code, error.to_string())

@@ -64,6 +64,15 @@ pub enum HeldError {
     /// More than one.
     #[error("several labs are up ({0}): say which with --lab NAME")]
     Several(String),
+    /// More than a holder reads.
+    #[error(
+        "{bytes} bytes of topology and traces are more than the 1048576 that a lab takes at once: cut \
+         the traces, they repeat"
+    )]
+    Long {
+        /// So much it would be.
+        bytes: usize,
+    },
     /// The holder says no.
     #[error("{0}")]
     Refused(String),

@@ -32,5 +32,5 @@ pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use shaper::Shaper;
 pub use tool::LabError;
-pub use topology::{Node, Topology, TopologyError, Wire};
+pub use topology::{Node, Source, Topology, TopologyError, Wire};
 pub use tun::Tun;

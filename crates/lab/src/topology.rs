@@ -1,5 +1,10 @@
 //! What a lab is made of, as its file says it: hosts, routers, links between two of them.
 
+mod source;
+
+pub use source::Source;
+pub(crate) use source::fill_trace;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -139,8 +144,17 @@ struct FileLink {
 }
 
 impl Topology {
-    /// Reads a topology file.
+    /// Reads what stands in a topology file that names no other files.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
+        Self::parse_with(text, &mut |_| Err("no files are read here".to_owned()))
+    }
+
+    /// Reads what stands in a topology file; `read` gives the text of a file that a `trace` names, or
+    /// why there is none.
+    pub fn parse_with(
+        text: &str,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<Self, TopologyError> {
         let file: File = toml::from_str(text)?;
         let mut nodes = BTreeMap::new();
         let routers = file.routers.into_iter().map(|(name, node)| (name, node, true));
@@ -157,7 +171,7 @@ impl Topology {
         if file.links.len() > LINKS_MAX {
             return Err(TopologyError::TooManyLinks(file.links.len()));
         }
-        let links = file.links.into_iter().map(|(name, link)| link.check(name, &nodes));
+        let links = file.links.into_iter().map(|(name, link)| link.check(name, &nodes, read));
         Ok(Self { title: file.title, links: links.collect::<Result<_, _>>()?, nodes })
     }
 
@@ -189,7 +203,12 @@ impl Topology {
 }
 
 impl FileLink {
-    fn check(self, name: String, nodes: &BTreeMap<String, Node>) -> Result<Wire, TopologyError> {
+    fn check(
+        self,
+        name: String,
+        nodes: &BTreeMap<String, Node>,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<Wire, TopologyError> {
         let Self { between, words, there, back, single } = self;
         check_name("link", &name)?;
         // Every namespace has a loopback device of this name.
@@ -206,17 +225,16 @@ impl FileLink {
         if between[0] == between[1] {
             return Err(TopologyError::Loop(name));
         }
-        let read = |text: &str| {
-            text.parse::<LinkWords>().map_err(|error| TopologyError::Words {
-                link: name.clone(),
-                error: error.to_string(),
-            })
+        let unable = |error| TopologyError::Words { link: name.clone(), error };
+        let mut parse = |text: &str| {
+            let mut words: LinkWords = text.parse().map_err(|error| unable(format!("{error}")))?;
+            fill_trace(&mut words, &mut *read).map_err(unable)?;
+            Ok::<_, TopologyError>(words)
         };
-        let both = read(&words)?;
-        let direction = |text: &str| {
+        let both = parse(&words)?;
+        let mut direction = |text: &str| {
             let mut words = both.clone();
-            words.merge(&read(text)?);
-            let unable = |error| TopologyError::Words { link: name.clone(), error };
+            words.merge(&parse(text)?);
             check_words(&words).map_err(unable)?;
             words.build::<()>(0, "").map_err(|error| unable(error.to_string()))?;
             Ok::<_, TopologyError>(words)
@@ -228,9 +246,6 @@ impl FileLink {
 
 /// Refuses words that would have no effect in a lab.
 pub(crate) fn check_words(words: &LinkWords) -> Result<(), String> {
-    if words.trace_file().is_some() {
-        return Err("a lab reads no traces yet: leave `trace` out".to_owned());
-    }
     if words.to_string().split(' ').any(|word| word == "pause") {
         return Err("`pause` would stop nobody, for there is no wire before a link: leave it out"
             .to_owned());

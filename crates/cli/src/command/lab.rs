@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use fabricmark_lab::Topology;
+use fabricmark_lab::Source;
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report};
 use serde_json::json;
 
@@ -48,12 +49,13 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
     let file = &options.file;
     let text = fs::read_to_string(file).map_err(|error| Failure::input(file, &error))?;
     // Refused before anything is started, and with the name of the file.
-    Topology::parse(&text)
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let source = Source::read(text, folder)
         .map_err(|error| Failure::new(Code::Input, format!("{}: {error}", file.display())))?;
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = options.name.clone().or_else(stem).unwrap_or_default();
     let place = Place::find()?;
-    held::ask_to_hold(&place, &name, text, options.seed, start)?;
+    held::ask_to_hold(&place, &name, source, options.seed, start)?;
     eprintln!("lab {name} is up: fabricmark lab show --lab {name}");
     Ok(ExitCode::SUCCESS)
 }

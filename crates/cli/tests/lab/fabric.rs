@@ -207,6 +207,38 @@ fn devices_follow_the_words_of_a_link_that_changes() {
 }
 
 #[test]
+fn a_trace_is_read_beside_the_topology_file_and_for_a_live_link_where_one_stands() {
+    let Some(bench) = bench("a lab with a trace") else { return };
+    let file = |name: &str, text: &str| fs::write(bench.folder.path().join(name), text).unwrap();
+    let plans = bench.folder.path().join("plans");
+    fs::create_dir(&plans).unwrap();
+    file("plans/two.toml", &format!("{TWO}words = 'trace=slow.trace'"));
+    expect(
+        &bench.lab(&["up", "plans/two.toml"]),
+        64,
+        &["plans/two.toml: link `wan`: cannot read the trace slow.trace: No such file"],
+    );
+    file("plans/slow.trace", "10\n");
+    file("fast.trace", "1\n");
+    expect(&bench.lab(&["up", "plans/two.toml"]), 0, &[]);
+    let server = [10, 71, 0, 2].into();
+    let (client, server) =
+        (bench.udp("client", [10, 71, 0, 1].into()), bench.udp("server", server));
+    // Each opportunity serves one way; the next comes 10 ms after the one that was used.
+    let (_, slowest) = round_trips(&client, &server);
+    assert!(slowest >= Duration::from_millis(10), "{slowest:?}");
+    expect(&bench.lab(&["link", "wan", "trace=fast.trace"]), 0, &[]);
+    round_trips(&client, &server);
+    assert_eq!(bench.report()["paths"][0]["words"], "trace=fast.trace");
+    expect(&bench.lab(&["link", "wan", "trace=no.trace"]), 64, &["cannot read the trace no.trace"]);
+    file("bad.trace", "2\n1\n");
+    expect(&bench.lab(&["link", "wan", "trace=bad.trace"]), 64, &["bad.trace: line 2: 1 ms comes"]);
+    file("long.trace", &"1\n".repeat(600_000));
+    expect(&bench.lab(&["link", "wan", "trace=long.trace"]), 64, &["more than the 1048576"]);
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
 fn labs_are_told_apart_by_name() {
     let Some(bench) = bench("several labs") else { return };
     expect(&bench.lab(&["show"]), 64, &["no lab is up: `fabricmark lab up FILE` makes one"]);

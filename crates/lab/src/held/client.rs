@@ -1,18 +1,20 @@
 //! Labs that are up, seen by a command.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use fabricmark_link::LinkWords;
 use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::message::{self, Order, Reply, Report, Request};
 use super::place::{Named, Place};
 use super::{HeldError, VARIABLE};
+use crate::topology::Source;
 
 /// Time for a holder to answer: it gives others their time first, and processes a second to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,11 +27,11 @@ pub struct Lab {
 }
 
 /// Lets a new process hold a lab: `start` starts one that calls [`super::hold`] with its end of a
-/// socket. `topology` is what stands in the file. Gives back when the lab is up.
+/// socket. Gives back when the lab is up.
 pub fn ask_to_hold(
     place: &Place,
     name: &str,
-    topology: String,
+    topology: Source,
     seed: u64,
     start: impl FnOnce(UnixStream) -> io::Result<()>,
 ) -> Result<(), HeldError> {
@@ -40,10 +42,11 @@ pub fn ask_to_hold(
     if place.labs()?.iter().any(|(lab, _)| lab.name == name) {
         return Err(HeldError::IsUp(name));
     }
+    let order = Order { name, id, folder: place.folder().to_owned(), topology, seed };
+    message::check_length(&order)?;
     let (ours, theirs) = UnixStream::pair().map_err(HeldError::Lost)?;
     start(theirs).map_err(HeldError::Lost)?;
-    let folder = place.folder().to_owned();
-    message::write(&ours, &Order { name, id, folder, topology, seed }).map_err(HeldError::Lost)?;
+    message::write(&ours, &order).map_err(HeldError::Lost)?;
     match message::read(&ours).map_err(HeldError::Lost)? {
         Reply::Failed(why) => Err(HeldError::Refused(why)),
         Reply::Done | Reply::Report(_) => Ok(()),
@@ -93,10 +96,21 @@ impl Lab {
         }
     }
 
-    /// Changes what a link does with what comes from one of its ends, or from both.
+    /// Changes what a link does with what comes from one of its ends, or from both. The file of a `trace`
+    /// is read here, relative to the folder of this process.
     pub fn change(&self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
-        let (link, words) = (link.to_owned(), words.to_owned());
-        self.ask(&Request::Change { link, from: from.map(str::to_owned), words }).map(|_| ())
+        // Words that cannot be read are refused by the holder.
+        let parsed = words.parse::<LinkWords>().unwrap_or_default();
+        let read = |file: &str| {
+            fs::read_to_string(file).map_err(|error| {
+                HeldError::Refused(format!("cannot read the trace {file}: {error}"))
+            })
+        };
+        let trace = parsed.trace_file().map(read).transpose()?;
+        let (link, from, words) = (link.to_owned(), from.map(str::to_owned), words.to_owned());
+        let request = Request::Change { link, from, words, trace };
+        message::check_length(&request)?;
+        self.ask(&request).map(|_| ())
     }
 
     /// Ends it, with what runs in it. When this comes back, its devices are gone.

@@ -15,7 +15,7 @@ use super::remnant;
 use crate::fabric::Fabric;
 use crate::privilege;
 use crate::tool::LabError;
-use crate::topology::{Topology, check_words};
+use crate::topology::{Topology, check_words, fill_trace};
 
 /// Time for who asks to say what; others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), He
     // The signals of the terminal from which it was started are not for it.
     let _ = rustix::process::setsid();
     let topology =
-        Topology::parse(&order.topology).map_err(|error| HeldError::Refused(error.to_string()))?;
+        order.topology.topology().map_err(|error| HeldError::Refused(error.to_string()))?;
     privilege::acquire()?;
     let fabric = Fabric::build(topology, order.seed)?;
     let place = Place::in_folder(order.folder.clone())?;
@@ -83,8 +83,8 @@ impl Holder {
         let reply = match request {
             Request::Show => self.report().map(Reply::Report),
             Request::Enter { node } => return self.enter(stream, &node),
-            Request::Change { link, from, words } => {
-                self.change(&link, from.as_deref(), &words).map(|()| Reply::Done)
+            Request::Change { link, from, words, trace } => {
+                self.change(&link, from.as_deref(), &words, trace).map(|()| Reply::Done)
             }
             Request::Down => return,
         };
@@ -106,7 +106,13 @@ impl Holder {
         };
     }
 
-    fn change(&mut self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
+    fn change(
+        &mut self,
+        link: &str,
+        from: Option<&str>,
+        words: &str,
+        trace: Option<String>,
+    ) -> Result<(), HeldError> {
         let links = &self.fabric.topology().links;
         let refused = |text: String| HeldError::Refused(text);
         let place = links.iter().position(|wire| wire.name == link).ok_or_else(|| {
@@ -120,7 +126,9 @@ impl Holder {
                 })
             })
             .transpose()?;
-        let words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
+        let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
+        fill_trace(&mut words, |_| trace.ok_or_else(|| "it was not sent".to_owned()))
+            .map_err(refused)?;
         check_words(&words).map_err(refused)?;
         Ok(self.fabric.change(place, end, &words)?)
     }

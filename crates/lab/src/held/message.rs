@@ -13,14 +13,16 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::HeldError;
+use crate::topology::Source;
+
 /// The lab that a new process is to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) folder: std::path::PathBuf,
-    /// What stands in the topology file.
-    pub(crate) topology: String,
+    pub(crate) topology: Source,
     pub(crate) seed: u64,
 }
 
@@ -37,6 +39,8 @@ pub(crate) enum Request {
         /// Only what comes from this node.
         from: Option<String>,
         words: String,
+        /// What stands in the file of their `trace`.
+        trace: Option<String>,
     },
     /// The end.
     Down,
@@ -114,6 +118,12 @@ pub struct PathReport {
 
 /// Longest line that is read: a topology file of 256 links is below 100 KiB.
 const LINE_MAX: usize = 1 << 20;
+
+/// Refuses what whoever reads would cut.
+pub(crate) fn check_length(value: &impl Serialize) -> Result<(), HeldError> {
+    let bytes = serde_json::to_vec(value).map_err(|error| HeldError::Lost(error.into()))?.len();
+    if bytes < LINE_MAX { Ok(()) } else { Err(HeldError::Long { bytes }) }
+}
 
 pub(crate) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
