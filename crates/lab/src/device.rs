@@ -6,6 +6,11 @@ use crate::topology::Topology;
 /// fit; this is room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have under way.
 const QUEUE: usize = 20_000;
 
+/// The same where the emulator takes nothing for a while (`pause`). TCP is then held by its window alone,
+/// since what waits in a TUN device counts as sent; this is room for 1 GiB in packets of 9000 bytes. TUN
+/// has up to 524,288 (`__ptr_ring_init_queue_alloc` in `linux/ptr_ring.h`, 4 MiB of pointers).
+const QUEUE_OF_PAUSED: usize = 200_000;
+
 /// Segments of a super-packet where they are not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
 const SEGMENTS_MAX: u16 = u16::MAX;
 
@@ -14,7 +19,8 @@ pub(crate) fn set(topology: &Topology, link: usize, end: usize) -> String {
     let wire = &topology.links[link];
     let (name, mtu) = (&wire.name, wire.words[end].mtu());
     let segments = if topology.is_single(link, end) { 1 } else { SEGMENTS_MAX };
-    format!("link set {name} mtu {mtu} txqueuelen {QUEUE} gso_max_segs {segments}\n")
+    let queue = if wire.words[end].pauses() { QUEUE_OF_PAUSED } else { QUEUE };
+    format!("link set {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
 }
 
 /// What must be set anew where links have changed: for each node, lines for `ip -batch`.

@@ -110,6 +110,8 @@ struct Worker {
     bell: OwnedFd,
     timer: OwnedFd,
     orders: Receiver<Order>,
+    /// Devices from which nothing is taken while their queue wants nothing.
+    stopped: Vec<usize>,
 }
 
 struct Device {
@@ -144,13 +146,14 @@ impl Worker {
             devices.push(Device { tun, pool: Pool::default() });
             paths.push(Path::new(name, words, seed)?);
         }
-        Ok(Self { devices, paths, ready, bell, timer, orders })
+        Ok(Self { devices, paths, ready, bell, timer, orders, stopped: Vec::new() })
     }
 
     fn run(&mut self) {
         let mut events = Vec::with_capacity(64);
         loop {
             self.deliver();
+            self.restart();
             self.wait(&mut events);
             for event in events.drain(..) {
                 match event {
@@ -209,7 +212,33 @@ impl Worker {
                 // A device that is down has nothing (EBADFD, EIO).
                 Ok(None) | Err(_) => return,
             }
+            if self.paths[number].is_stopped() {
+                return self.stop(number);
+            }
         }
+    }
+
+    /// Takes nothing from a device from now on.
+    fn stop(&mut self, number: usize) {
+        if self.listen(number, epoll::EventFlags::empty()) {
+            self.stopped.push(number);
+        }
+    }
+
+    /// Takes from devices again whose queues have room.
+    fn restart(&mut self) {
+        let Self { stopped, paths, .. } = self;
+        let ready: Vec<_> = stopped.extract_if(.., |number| !paths[*number].is_stopped()).collect();
+        for number in ready {
+            // It fails where it failed to stop.
+            self.listen(number, epoll::EventFlags::IN);
+        }
+    }
+
+    /// Whether it could be done.
+    fn listen(&self, number: usize, events: epoll::EventFlags) -> bool {
+        let data = epoll::EventData::new_u64(number as u64);
+        epoll::modify(&self.ready, &self.devices[number].tun, data, events).is_ok()
     }
 
     /// Does what was ordered; whether that was to stop.
@@ -229,6 +258,8 @@ impl Worker {
                     // What has come out of a net is held by nobody who counts.
                     self.deliver();
                     let _ = to.send(self.paths.iter().map(Path::traffic).collect());
+                    // What was delivered may have made room.
+                    self.restart();
                 }
                 Order::Stop => return true,
             }

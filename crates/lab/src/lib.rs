@@ -13,6 +13,7 @@ mod namespace;
 mod network;
 mod offload;
 mod path;
+mod pause;
 mod pool;
 mod privilege;
 mod route;

@@ -5,6 +5,7 @@ use fabricmark_link::{
 };
 use fabricmark_units::{Instant, Nanos};
 
+use crate::pause::{Pauses, Signal};
 use crate::pool::Slice;
 use crate::segment;
 use crate::tun::Tun;
@@ -48,6 +49,10 @@ pub struct Traffic {
     pub trains: u64,
     /// Pieces whose headers had to be written anew.
     pub pieces: u64,
+    /// How often its queue stopped the device that sends (`pause`).
+    pub pauses: u64,
+    /// For how long altogether.
+    pub paused: Nanos,
     /// The elements of now, in the order of the way.
     pub elements: Vec<Counters>,
 }
@@ -69,6 +74,8 @@ struct Way {
     net: Net<Slice>,
     entrance: Port,
     elements: Vec<fabricmark_link::Id>,
+    /// What its queue asks for, where it does.
+    pauses: Option<Pauses>,
 }
 
 impl Path {
@@ -94,6 +101,11 @@ impl Path {
         self.traffic.trains += u64::from(length.segments() > 1);
         let packet = Packet { ecn, ..Packet::new(slice, length) };
         self.way.net.arrive(now, self.way.entrance, packet);
+    }
+
+    /// Whether the queue wants nothing now.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.way.pauses.as_ref().is_some_and(Pauses::is_stopped)
     }
 
     /// Writes out what is due.
@@ -142,8 +154,13 @@ impl Way {
         let mut net = Net::new();
         let elements: Vec<_> = elements.into_iter().map(|element| net.add(element)).collect();
         net.chain(&elements);
+        let pauses = words.pauses().then(Pauses::default);
+        if let Some(pauses) = &pauses {
+            let signal = net.add(Signal::new(pauses.clone()));
+            net.connect((elements[0], 1), (signal, 0));
+        }
         let entrance = (elements[0], 0);
-        Ok(Self { net, entrance, elements })
+        Ok(Self { net, entrance, elements, pauses })
     }
 
     fn counters(&self) -> impl Iterator<Item = &Counters> {
@@ -151,6 +168,10 @@ impl Way {
     }
 
     fn add_to(&self, traffic: &mut Traffic) {
+        if let Some(pauses) = &self.pauses {
+            traffic.pauses += pauses.count();
+            traffic.paused = Nanos(traffic.paused.0 + pauses.time(self.net.now()).0);
+        }
         for counters in self.counters() {
             traffic.duplicated += counters.duplicated;
             traffic.marked += counters.marked;

@@ -105,6 +105,9 @@ pub enum TopologyError {
     TooManyLinks(usize),
 }
 
+/// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
+const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
+
 /// Longest name of a network device: IFNAMSIZ with its zero byte is 16.
 const NAME_MAX: usize = 15;
 
@@ -188,7 +191,10 @@ impl Topology {
     /// sends meets words that speak of single ones.
     pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
         let wire = &self.links[link];
-        wire.single.unwrap_or_else(|| wire.words[end].needs_single_packets())
+        let words = &wire.words[end];
+        // A super-packet that comes when the queue asks for a pause must have room.
+        let is_narrow = words.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
+        wire.single.unwrap_or_else(|| words.needs_single_packets() || is_narrow)
     }
 
     /// Where a node is attached: links, and which of their ends.
@@ -244,11 +250,14 @@ impl FileLink {
     }
 }
 
-/// Refuses words that would have no effect in a lab.
+/// Refuses words that a lab could not keep.
 pub(crate) fn check_words(words: &LinkWords) -> Result<(), String> {
-    if words.to_string().split(' ').any(|word| word == "pause") {
-        return Err("`pause` would stop nobody, for there is no wire before a link: leave it out"
-            .to_owned());
+    if words.pause_room_bytes().is_some_and(|room| room < words.mtu().into()) {
+        return Err(
+            "half of a queue with `pause` is room for what comes before the sender is stopped: \
+                    give it two packets or more"
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -213,6 +213,24 @@ fn a_wrong_bit_is_found_by_the_receiver() {
 }
 
 #[test]
+fn a_queue_that_pauses_its_sender_loses_nothing() {
+    let words = ["rate=50M queue=100p pause", ""];
+    let Some(pair) = both_ways("a pause", words, 1500) else { return };
+    let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
+    let to = right.local_addr().unwrap();
+    // Six times what may wait, as fast as it goes.
+    for _ in 0..600 {
+        left.send_to(&[0; 1472], to).unwrap();
+    }
+    left.send_to(b"last", to).unwrap();
+    while right.recv(&mut [0; 2000]).unwrap() != 4 {}
+    let way = &pair.emulator.traffic().unwrap()[0];
+    assert!(way.departed.packets > 600 && way.pauses > 0 && way.paused.0 > 0, "{way:?}");
+    assert_eq!(way.dropped.map(|count| count.packets), [0; 5]);
+    pair.assert_conservation();
+}
+
+#[test]
 fn a_link_changes_while_it_is_used() {
     let Some(pair) = pair("a change", "rtt=2ms", 1500) else { return };
     let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));

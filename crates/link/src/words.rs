@@ -34,7 +34,7 @@ use word::{Key, Word};
 /// | `queue=1000p`, `queue=1MB`, `queue=50ms` | what may wait for the wire: packets, bytes, time of the wire |
 /// | `discipline=drop-tail`, `codel[:5ms,100ms]`, `red` | who signals congestion before the queue is full; target and interval of CoDel |
 /// | `ecn` | CoDel and RED mark instead of drop, where the packet allows it |
-/// | `pause` | the queue stops the wire before it instead of overflowing |
+/// | `pause` | the queue stops the wire before it instead of overflowing; its limit is then one of bytes, packets being those of the MTU |
 /// | `up=10s`, `down=1s` | up for so long, then down for so long, and again |
 /// | `loss=1e-6`, `loss=0.1%` | each packet with this probability |
 /// | `loss=ge:p,r[,h[,k]]` | in bursts: `p`, `r`, `h` and `k` of tc-netem(8), as shares; 0 and 1 where left out |
@@ -163,6 +163,11 @@ impl LinkWords {
         let singles =
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
         singles.iter().filter_map(|key| self.words.get(key)).any(Word::acts_on_single_packets)
+    }
+
+    /// Whether the queue stops the wire before it.
+    pub fn pauses(&self) -> bool {
+        matches!(self.words.get(&Key::Pause), Some(Word::Pause))
     }
 
     fn link(&self) -> Option<Link> {

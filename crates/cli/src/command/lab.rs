@@ -183,6 +183,7 @@ mod tests {
             dropped: 3,
             refused: 0,
             device_drops: 2,
+            paused_ns: 0,
             trains: 12,
         };
         let node = NodeReport {

@@ -161,6 +161,7 @@ impl Holder {
             dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
             refused: traffic.refused.packets,
             device_drops,
+            paused_ns: traffic.paused.0,
             trains: traffic.trains,
         });
         Ok(Report {

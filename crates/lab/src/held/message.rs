@@ -112,6 +112,8 @@ pub struct PathReport {
     pub refused: u64,
     /// Packets that never came in since the device of `from` was full: a super-packet is one here.
     pub device_drops: u64,
+    /// Nanoseconds for which the queue stopped the device of `from`, as `pause` asks for.
+    pub paused_ns: u64,
     /// Super-packets that came from `from`.
     pub trains: u64,
 }

@@ -59,6 +59,9 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
     assert!(
         refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown word `rat")
     );
-    assert!(refused(&format!("{TWO}words = 'rate=1G pause'")).contains("would stop nobody"));
+    assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("two packets or"));
+    assert!(
+        refused(&format!("{TWO}words = 'pause'")).contains("does nothing without rate or link")
+    );
     assert!(refused("[host.a]").contains("unknown field `host`"));
 }

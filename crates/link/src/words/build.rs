@@ -155,9 +155,8 @@ impl LinkWords {
             let bytes = self.queue_bytes(bits, seconds);
             let rate = Rate::new(line, self.queue((bits, seconds), stream)?);
             let Some(Word::Pause) = self.get(Key::Pause) else { return Ok(Some(Box::new(rate))) };
-            // Half of the queue is room for what comes before the request is heard.
             let time = Marks::longest_pause(BitRate(bits / seconds));
-            let marks = Marks::new(bytes / 2, bytes / 4, time)?;
+            let marks = Marks::new(high_bytes(bytes), bytes / 4, time)?;
             return Ok(Some(Box::new(rate.with_marks(marks))));
         }
         let opportunities = match self.get(Key::Pace) {
@@ -176,9 +175,18 @@ impl LinkWords {
         Ok(Some(Box::new(opportunities)))
     }
 
+    /// Bytes that have room in the queue when it asks for a pause; `None` where it asks for none.
+    pub fn pause_room_bytes(&self) -> Option<u64> {
+        let (bits, seconds) = self.ratio().filter(|_| self.pauses())?;
+        let bytes = self.queue_bytes(bits, seconds);
+        Some(bytes - high_bytes(bytes))
+    }
+
     fn queue<T: Clone>(&self, (bits, seconds): Ratio, stream: Stream) -> Result<Queue<T>, Invalid> {
         let bytes = self.queue_bytes(bits, seconds);
         let limit = match self.get(Key::Queue) {
+            // What small packets fill, the marks would not see in time.
+            _ if self.pauses() => Limit::Bytes(bytes),
             Some(Word::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
             Some(Word::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
             _ => Limit::Packets(bytes / u64::from(self.mtu())),
@@ -254,6 +262,12 @@ fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
     let shape = 1.0 + (1.0 + (mean.0 as f64 / deviation.0 as f64).powi(2)).sqrt();
     let least = Nanos((mean.0 as f64 * (shape - 1.0) / shape).round() as u64);
     Ok(Delays::Pareto { least, shape })
+}
+
+/// The mark at which a queue asks for a pause. The other half is room for what comes before the request is
+/// heard.
+fn high_bytes(queue_bytes: u64) -> u64 {
+    queue_bytes / 2
 }
 
 fn saturated(value: u128) -> u64 {
