@@ -115,6 +115,7 @@ impl From<LabError> for Failure {
             LabError::TooManyLinks { .. }
             | LabError::NotEmulated { .. }
             | LabError::Invalid(_)
+            | LabError::Words { .. }
             | LabError::Sysctl { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,

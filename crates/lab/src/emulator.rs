@@ -13,6 +13,7 @@ use rustix::time::{
 
 use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::Pool;
+use crate::shared::{Entry, Meeting, Shared};
 use crate::tool::LabError;
 use crate::tun::Tun;
 
@@ -37,18 +38,29 @@ pub struct Emulator {
 enum Order {
     Change(usize, LinkWords, Sender<Result<(), Invalid>>),
     Traffic(Sender<Vec<Traffic>>),
+    SharedTraffic(Sender<Vec<Traffic>>),
     Stop,
 }
 
 impl Emulator {
     /// Starts to carry. Chance is drawn from `seed`.
     pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64) -> Result<Self, LabError> {
+        let entry = |LinkEnd { tun, name, words }| Entry { tun: Some(tun), name, words };
+        Self::start_shared(links.into_iter().flatten().map(entry).collect(), Vec::new(), seed)
+    }
+
+    /// The same with switches and hubs at which links meet. Directions in the order of their numbers.
+    pub(crate) fn start_shared(
+        directions: Vec<Entry>,
+        meetings: Vec<Meeting>,
+        seed: u64,
+    ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(system("make an eventfd"))?;
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
-        let work = move || match Worker::new(links, seed, heard, inbox) {
+        let work = move || match Worker::new(directions, meetings, seed, heard, inbox) {
             Ok(mut worker) => {
                 let _ = started.send(Ok(()));
                 worker.run();
@@ -74,6 +86,13 @@ impl Emulator {
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
         let (to, answer) = mpsc::channel();
         self.order(Order::Traffic(to))?;
+        answer.recv().map_err(|_| LabError::Stopped)
+    }
+
+    /// What happened at each switch and hub until now.
+    pub(crate) fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
+        let (to, answer) = mpsc::channel();
+        self.order(Order::SharedTraffic(to))?;
         answer.recv().map_err(|_| LabError::Stopped)
     }
 
@@ -103,9 +122,11 @@ const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 struct Worker {
-    devices: Vec<Device>,
-    /// Each from the device of its number.
+    /// By the number of the direction that begins there; none at switches and hubs.
+    devices: Vec<Option<Device>>,
     paths: Vec<Path>,
+    /// Where links meet, and which of the paths lead there.
+    shared: Shared,
     ready: OwnedFd,
     bell: OwnedFd,
     timer: OwnedFd,
@@ -114,14 +135,15 @@ struct Worker {
     stopped: Vec<usize>,
 }
 
-struct Device {
-    tun: Tun,
+pub(crate) struct Device {
+    pub(crate) tun: Tun,
     pool: Pool,
 }
 
 impl Worker {
     fn new(
-        links: Vec<[LinkEnd; 2]>,
+        directions: Vec<Entry>,
+        meetings: Vec<Meeting>,
         seed: u64,
         bell: OwnedFd,
         orders: Receiver<Order>,
@@ -141,12 +163,16 @@ impl Worker {
         watch(&bell, BELL)?;
         watch(&timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
-        for LinkEnd { tun, name, words } in links.into_iter().flatten() {
-            watch(&tun, devices.len() as u64)?;
-            devices.push(Device { tun, pool: Pool::default() });
-            paths.push(Path::new(name, words, seed)?);
+        let shared = Shared::new(meetings, directions.len())?;
+        for (number, Entry { tun, name, words }) in directions.into_iter().enumerate() {
+            if let Some(tun) = &tun {
+                watch(tun, number as u64)?;
+            }
+            devices.push(tun.map(|tun| Device { tun, pool: Pool::default() }));
+            paths.push(Path::new(name, words, shared.port(number)?, seed)?);
         }
-        Ok(Self { devices, paths, ready, bell, timer, orders, stopped: Vec::new() })
+        shared.connect(&mut paths)?;
+        Ok(Self { devices, paths, shared, ready, bell, timer, orders, stopped: Vec::new() })
     }
 
     fn run(&mut self) {
@@ -170,16 +196,21 @@ impl Worker {
     fn deliver(&mut self) {
         let now = clock();
         for (number, path) in self.paths.iter_mut().enumerate() {
-            if path.deadline().is_some_and(|due| due <= now) {
-                // The other end of the same link.
-                path.deliver(now, &self.devices[number ^ 1].tun);
+            // The other end of the same link.
+            if path.deadline().is_some_and(|due| due <= now)
+                && let Some(Device { tun, .. }) = &self.devices[number ^ 1]
+                && !self.shared.has(number)
+            {
+                path.deliver(now, tun);
             }
         }
+        self.shared.deliver(now, &mut self.paths, &self.devices);
     }
 
     /// Sleeps until there is something to do, or not at all when it is due soon.
     fn wait(&self, numbers: &mut Vec<u64>) {
-        let due = self.paths.iter().filter_map(Path::deadline).min();
+        let due = self.paths.iter().filter_map(Path::deadline);
+        let due = due.chain(self.shared.deadline()).min();
         let now = clock();
         let is_soon = due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
@@ -205,13 +236,16 @@ impl Worker {
 
     /// Lets in what a device has.
     fn take(&mut self, number: usize) {
-        let Device { tun, pool } = &mut self.devices[number];
         for _ in 0..TURN {
-            match pool.fill(|bytes| tun.read(bytes)) {
-                Ok(Some(slice)) => self.paths[number].arrive(clock(), slice),
-                // A device that is down has nothing (EBADFD, EIO).
-                Ok(None) | Err(_) => return,
+            let Some(Device { tun, pool }) = &mut self.devices[number] else { return };
+            // A device that is down has nothing (EBADFD, EIO).
+            let Ok(Some(slice)) = pool.fill(|bytes| tun.read(bytes)) else { return };
+            let now = clock();
+            if self.shared.has(number) {
+                // Packets of other links may be due before it.
+                self.shared.deliver(now, &mut self.paths, &self.devices);
             }
+            self.paths[number].arrive(now, slice);
             if self.paths[number].is_stopped() {
                 return self.stop(number);
             }
@@ -238,7 +272,8 @@ impl Worker {
     /// Whether it could be done.
     fn listen(&self, number: usize, events: epoll::EventFlags) -> bool {
         let data = epoll::EventData::new_u64(number as u64);
-        epoll::modify(&self.ready, &self.devices[number].tun, data, events).is_ok()
+        let Some(Device { tun, .. }) = &self.devices[number] else { return false };
+        epoll::modify(&self.ready, tun, data, events).is_ok()
     }
 
     /// Does what was ordered; whether that was to stop.
@@ -249,16 +284,22 @@ impl Worker {
             // Who does not wait for the answer any more does not need it.
             match order {
                 Order::Change(direction, words, to) => {
-                    let _ = to.send(match self.paths.get_mut(direction) {
-                        Some(path) => path.change(&words),
-                        None => Ok(()),
-                    });
+                    let changed = self.paths.get_mut(direction).map(|path| path.change(&words));
+                    let changed = changed.unwrap_or(Ok(()));
+                    let _ = to.send(
+                        changed.and_then(|()| self.shared.connect_from(direction, &mut self.paths)),
+                    );
                 }
                 Order::Traffic(to) => {
                     // What has come out of a net is held by nobody who counts.
                     self.deliver();
                     let _ = to.send(self.paths.iter().map(Path::traffic).collect());
                     // What was delivered may have made room.
+                    self.restart();
+                }
+                Order::SharedTraffic(to) => {
+                    self.deliver();
+                    let _ = to.send(self.shared.traffic());
                     self.restart();
                 }
                 Order::Stop => return true,

@@ -11,10 +11,11 @@ use fabricmark_wire::Family;
 use crate::device;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
-use crate::path::{LinkEnd, Traffic};
+use crate::path::Traffic;
 use crate::route;
+use crate::shared::{Entry, Meeting};
 use crate::tool::{self, LabError};
-use crate::topology::{Node, Topology};
+use crate::topology::{self, Node, Topology};
 use crate::tun::Tun;
 
 /// A lab that is up. It is gone when this value is, but for processes that run in it.
@@ -37,20 +38,21 @@ impl Fabric {
         }
         let mut links = Vec::new();
         for link in &topology.links {
-            let end = |end: usize| -> Result<LinkEnd, LabError> {
+            for end in [0, 1] {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
-                Ok(LinkEnd {
-                    tun: Tun::new(&nodes[node], &link.name)?,
+                let namespace = nodes.get(node);
+                links.push(Entry {
+                    tun: namespace.map(|namespace| Tun::new(namespace, &link.name)).transpose()?,
                     name: format!("{}:{node}>{other}", link.name),
                     words: link.words[end].clone(),
-                })
-            };
-            links.push([end(0)?, end(1)?]);
+                });
+            }
         }
         for (name, namespace) in &nodes {
             tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
         }
-        let emulator = Emulator::start(links, seed)?;
+        let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
+        let emulator = Emulator::start_shared(links, meetings.collect(), seed)?;
         Ok(Self { topology, nodes, emulator })
     }
 
@@ -75,11 +77,13 @@ impl Fabric {
         let mut topology = self.topology.clone();
         let ends = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
         for &end in ends {
-            let words = &mut topology.links[link].words[end];
-            words.merge(change);
-            // Refused before anything is changed.
-            words.build::<()>(0, "")?;
+            topology.links[link].words[end].merge(change);
         }
+        // Refused before anything is changed.
+        topology.check_link(link).map_err(|error| {
+            let link = topology.links[link].name.clone();
+            LabError::Words { link, error }
+        })?;
         for (node, commands) in device::changes(&self.topology, &topology) {
             tool::run(&self.nodes[node], "ip", &["-batch", "-"], &commands)?;
         }
@@ -95,6 +99,12 @@ impl Fabric {
         self.emulator.traffic()
     }
 
+    /// What happened at each switch and hub, in the order of their names. What comes of several links is one
+    /// count there; the links count what goes in and comes out of them.
+    pub fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
+        self.emulator.shared_traffic()
+    }
+
     /// Packets that devices dropped since the emulator did not take them in time, in the order of
     /// [`traffic`](Self::traffic).
     pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
@@ -104,7 +114,8 @@ impl Fabric {
             texts.insert(name, text.map_err(LabError::system("read the counters of devices"))?);
         }
         let ends = self.topology.links.iter().flat_map(|link| {
-            link.between.each_ref().map(|node| sent_drops(&texts[node], &link.name))
+            let drops = |node| texts.get(node).map_or(0, |text| sent_drops(text, &link.name));
+            link.between.each_ref().map(drops)
         });
         Ok(ends.collect())
     }
@@ -148,7 +159,7 @@ fn set_up(topology: &Topology, node: &str) -> String {
         text += &format!("link set {name} addrgenmode none\n{}", device::set(topology, link, end));
         for (family, bits, nodad) in families {
             // A lab has no other node, so there is no duplicate address to wait for.
-            let address = Topology::address(link, end, family);
+            let address = topology.address(link, end, family);
             text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
         }
         text += &format!("link set {name} up\n");
@@ -156,21 +167,12 @@ fn set_up(topology: &Topology, node: &str) -> String {
     for step in route::routes(topology, node) {
         let device = &topology.links[step.by].name;
         for (family, bits, _) in families {
-            let to = Topology::address(step.target, 0, family);
-            let via = Topology::address(step.by, step.end, family);
-            let net = network(to);
-            text += &format!("route add {net}/{bits} via {via} dev {device}\n");
+            let to = topology::address(step.target, 0, family);
+            let via = topology.address(step.via.0, step.via.1, family);
+            text += &format!("route add {to}/{bits} via {via} dev {device}\n");
         }
     }
     text
-}
-
-/// The address of the network of an address that ends in 1.
-fn network(address: std::net::IpAddr) -> std::net::IpAddr {
-    match address {
-        std::net::IpAddr::V4(address) => (u32::from(address) & !0xff).to_be_bytes().into(),
-        std::net::IpAddr::V6(address) => (u128::from(address) & !0xff).to_be_bytes().into(),
-    }
 }
 
 #[cfg(test)]

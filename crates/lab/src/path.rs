@@ -1,12 +1,13 @@
 //! One direction of a link: a net between two devices.
 
 use fabricmark_link::{
-    Count, Counters, Delay, Element, Invalid, LinkWords, Net, Packet, Port, Reason,
+    Count, Counters, Delay, Departure, Id, Invalid, Length, LinkWords, Net, Packet, Reason,
 };
 use fabricmark_units::{Instant, Nanos};
 
 use crate::pause::{Pauses, Signal};
 use crate::pool::Slice;
+use crate::port::SwitchPort;
 use crate::segment;
 use crate::tun::Tun;
 
@@ -22,18 +23,18 @@ pub struct LinkEnd {
     pub words: LinkWords,
 }
 
-/// What happened in one direction since it was made.
+/// What happened in one direction, or at a switch or a hub, since it was made.
 ///
 /// In packets of IP: `arrived + duplicated = departed + refused + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Name of the direction.
     pub name: String,
-    /// Came from the device.
+    /// Came from the device, or from the switch or hub where the direction begins.
     pub arrived: Count,
     /// Copies made on the way.
     pub duplicated: Count,
-    /// Written to the other device.
+    /// Written to the other device, or handed to the switch or hub at the end.
     pub departed: Count,
     /// What the other device did not take: it is down, or the packet is none since a bit of it flipped.
     pub refused: Count,
@@ -62,6 +63,8 @@ pub(crate) struct Path {
     name: String,
     words: LinkWords,
     seed: u64,
+    /// Where it begins at a switch.
+    port: Option<SwitchPort>,
     way: Way,
     /// Ways from before a change, until what they hold has come out.
     before: Vec<Way>,
@@ -72,35 +75,78 @@ pub(crate) struct Path {
 
 struct Way {
     net: Net<Slice>,
-    entrance: Port,
-    elements: Vec<fabricmark_link::Id>,
+    elements: Vec<Id>,
     /// What its queue asks for, where it does.
     pauses: Option<Pauses>,
 }
 
 impl Path {
-    pub(crate) fn new(name: String, words: LinkWords, seed: u64) -> Result<Self, Invalid> {
-        let way = Way::build(&words, seed, &name)?;
+    pub(crate) fn new(
+        name: String,
+        words: LinkWords,
+        port: Option<SwitchPort>,
+        seed: u64,
+    ) -> Result<Self, Invalid> {
+        let way = Way::build(&words, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
-        Ok(Self { name, words, seed, way, before: Vec::new(), traffic, scratch: Vec::new() })
+        let (before, scratch) = (Vec::new(), Vec::new());
+        Ok(Self { name, words, seed, port, way, before, traffic, scratch })
     }
 
     /// Lets what comes from now on go another way; what is on the way is not touched by that.
     pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
         let mut words = self.words.clone();
         words.merge(change);
-        let way = Way::build(&words, self.seed, &self.name)?;
         self.words = words;
+        self.rebuild()
+    }
+
+    /// Another wire leads to the switch at which this begins.
+    pub(crate) fn change_wire(&mut self, from: u16, words: &LinkWords) -> Result<(), Invalid> {
+        let Some(port) = &mut self.port else { return Ok(()) };
+        if port.set_wire(from, words)? { self.rebuild() } else { Ok(()) }
+    }
+
+    fn rebuild(&mut self) -> Result<(), Invalid> {
+        let way = Way::build(&self.words, self.port.as_ref(), self.seed, &self.name)?;
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
     }
 
+    pub(crate) fn words(&self) -> &LinkWords {
+        &self.words
+    }
+
+    /// What a device sends.
     pub(crate) fn arrive(&mut self, now: Instant, slice: Slice) {
-        let (length, ecn) = slice.with(|bytes| (segment::length(bytes), segment::ecn(bytes)));
-        self.traffic.arrived += length.into();
-        self.traffic.trains += u64::from(length.segments() > 1);
-        let packet = Packet { ecn, ..Packet::new(slice, length) };
-        self.way.net.arrive(now, self.way.entrance, packet);
+        self.pass(now, 0, packet(slice));
+    }
+
+    /// What comes by a port of the switch or hub where this begins.
+    pub(crate) fn pass(&mut self, now: Instant, from: u16, packet: Packet<Slice>) {
+        self.traffic.arrived += packet.length.into();
+        self.traffic.trains += u64::from(packet.length.segments() > 1);
+        self.way.net.arrive(now, (self.way.elements[0], from), packet);
+    }
+
+    /// The next that comes out until and at `until`, for who hands it on.
+    pub(crate) fn next(&mut self, until: Instant) -> Option<Departure<Slice>> {
+        let nets = self.before.iter_mut().map(|way| &mut way.net).chain([&mut self.way.net]);
+        let departure = nets.filter_map(|net| net.next(until)).next();
+        if departure.is_none() {
+            self.forget();
+        }
+        departure
+    }
+
+    /// Counts what was handed on.
+    pub(crate) fn count_departed(&mut self, length: Length) {
+        self.traffic.departed += length.into();
+    }
+
+    /// Writes what came out to a device.
+    pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
+        write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }
 
     /// Whether the queue wants nothing now.
@@ -113,13 +159,15 @@ impl Path {
         let Self { way, before, traffic, scratch, .. } = self;
         for net in before.iter_mut().map(|way| &mut way.net).chain([&mut way.net]) {
             while let Some(departure) = net.next(now) {
-                let length = departure.packet.length;
-                match write(&departure.packet, to, scratch, &mut traffic.pieces) {
-                    Ok(()) => traffic.departed += length.into(),
-                    Err(_) => traffic.refused += length.into(),
-                }
+                write_counted(&departure, to, scratch, traffic);
             }
         }
+        self.forget();
+    }
+
+    /// Lets go of ways from before that are empty.
+    fn forget(&mut self) {
+        let Self { before, traffic, .. } = self;
         before.retain(|way| {
             let is_done = way.net.deadline().is_none();
             if is_done {
@@ -146,21 +194,31 @@ impl Path {
 }
 
 impl Way {
-    fn build(words: &LinkWords, seed: u64, name: &str) -> Result<Self, Invalid> {
-        let mut elements: Vec<Box<dyn Element<Slice> + Send>> = words.build(seed, name)?;
+    fn build(
+        words: &LinkWords,
+        port: Option<&SwitchPort>,
+        seed: u64,
+        name: &str,
+    ) -> Result<Self, Invalid> {
+        let (mut elements, exit) = match port {
+            Some(port) => port.build(words, seed, name)?,
+            None => (words.build(seed, name)?, 0),
+        };
         if elements.is_empty() {
             elements.push(Box::new(Delay::fixed(Nanos(0))));
         }
         let mut net = Net::new();
         let elements: Vec<_> = elements.into_iter().map(|element| net.add(element)).collect();
         net.chain(&elements);
+        if let [first, second, ..] = elements[..] {
+            net.connect((first, exit), (second, 0));
+        }
         let pauses = words.pauses().then(Pauses::default);
         if let Some(pauses) = &pauses {
             let signal = net.add(Signal::new(pauses.clone()));
             net.connect((elements[0], 1), (signal, 0));
         }
-        let entrance = (elements[0], 0);
-        Ok(Self { net, entrance, elements, pauses })
+        Ok(Self { net, elements, pauses })
     }
 
     fn counters(&self) -> impl Iterator<Item = &Counters> {
@@ -180,6 +238,26 @@ impl Way {
                 *sum += counters.dropped(reason);
             }
         }
+    }
+}
+
+/// What a device handed over.
+pub(crate) fn packet(slice: Slice) -> Packet<Slice> {
+    let (length, ecn) = slice.with(|bytes| (segment::length(bytes), segment::ecn(bytes)));
+    Packet { ecn, ..Packet::new(slice, length) }
+}
+
+/// Writes a packet and counts what became of it.
+pub(crate) fn write_counted(
+    departure: &Departure<Slice>,
+    to: &Tun,
+    scratch: &mut Vec<u8>,
+    traffic: &mut Traffic,
+) {
+    let length = departure.packet.length;
+    match write(&departure.packet, to, scratch, &mut traffic.pieces) {
+        Ok(()) => traffic.departed += length.into(),
+        Err(_) => traffic.refused += length.into(),
     }
 }
 

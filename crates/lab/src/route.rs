@@ -1,43 +1,77 @@
-//! Ways through a lab: from each node to each link, by the fewest links.
+//! Ways through a lab: from each node to each network, by the fewest links.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::topology::Topology;
 
-/// The first step of a way: the link to take, and the end of it at which the next node is.
+/// The first step of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The link whose addresses are to be reached.
+    /// The network whose addresses are to be reached.
     pub(crate) target: usize,
     /// The link by which one leaves.
     pub(crate) by: usize,
-    /// The end of that link at which the next node is.
-    pub(crate) end: usize,
+    /// The link and the end of it at which the next node is.
+    pub(crate) via: (usize, usize),
 }
 
-/// The routes of a node: to all links that it can reach and is not attached to. Only routers forward.
-/// Of ways with equally many links it takes that over the first link by name.
+/// The routes of a node: to all networks that it can reach and is not attached to. Only routers forward.
+/// Of ways with equally many networks it takes that over the first link by name.
 pub(crate) fn routes(topology: &Topology, node: &str) -> Vec<Step> {
-    let mut reached: BTreeSet<usize> = topology.ends(node).map(|(link, _)| link).collect();
-    let mut seen = BTreeSet::from([node]);
-    let mut steps = Vec::new();
-    // A node to go on from, and the step by which it was reached.
-    let mut next: VecDeque<(&str, Option<(usize, usize)>)> = VecDeque::from([(node, None)]);
-    while let Some((here, first)) = next.pop_front() {
-        for (link, end) in topology.ends(here) {
-            if let Some((by, end)) = first
-                && reached.insert(link)
-            {
-                steps.push(Step { target: link, by, end });
-            }
-            let other = topology.links[link].between[1 - end].as_str();
-            if topology.nodes[other].is_router && seen.insert(other) {
-                next.push_back((other, first.or(Some((link, 1 - end)))));
-            }
+    let reached = topology.ends(node).map(|(link, _)| topology.networks().of_link(link));
+    Search { topology, reached: reached.collect(), seen: BTreeSet::from([node]) }
+        .run(VecDeque::from([(node, None)]))
+}
+
+/// The ways out of a network: for each other network that can be reached the router to go to. `by` is the
+/// link of that router.
+pub(crate) fn exits(topology: &Topology, network: usize) -> Vec<Step> {
+    let mut search = Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::new() };
+    let mut routers = VecDeque::new();
+    for (link, end) in topology.networks().ends(network) {
+        let node = topology.links[link].between[end].as_str();
+        if topology.nodes[node].is_router && search.seen.insert(node) {
+            routers.push_back((node, Some((link, (link, end)))));
         }
     }
-    steps.sort_by_key(|step| step.target);
-    steps
+    search.run(routers)
+}
+
+/// A search in breadth.
+struct Search<'a> {
+    topology: &'a Topology,
+    /// Networks.
+    reached: BTreeSet<usize>,
+    /// Nodes.
+    seen: BTreeSet<&'a str>,
+}
+
+/// The link by which one leaves, and where the next node is.
+type First = (usize, (usize, usize));
+
+impl<'a> Search<'a> {
+    /// Goes on from nodes, each with the step by which it was reached.
+    fn run(mut self, mut next: VecDeque<(&'a str, Option<First>)>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        while let Some((here, first)) = next.pop_front() {
+            for (link, _) in self.topology.ends(here) {
+                let network = self.topology.networks().of_link(link);
+                if let Some((by, via)) = first
+                    && self.reached.insert(network)
+                {
+                    steps.push(Step { target: network, by, via });
+                }
+                for (other, end) in self.topology.networks().ends(network) {
+                    let name = self.topology.links[other].between[end].as_str();
+                    if self.topology.nodes[name].is_router && self.seen.insert(name) {
+                        next.push_back((name, first.or(Some((link, (other, end))))));
+                    }
+                }
+            }
+        }
+        steps.sort_by_key(|step| step.target);
+        steps
+    }
 }
 
 #[cfg(test)]
@@ -45,7 +79,7 @@ mod tests {
     use super::*;
 
     fn step(target: usize, by: usize, end: usize) -> Step {
-        Step { target, by, end }
+        Step { target, by, via: (by, end) }
     }
 
     #[test]
@@ -74,5 +108,20 @@ mod tests {
         assert_eq!(names(routes(&topology, "a")), [("bc", "ab")]);
         assert_eq!(names(routes(&topology, "c")), [("ab", "bc"), ("ah", "ca")]);
         assert_eq!(names(routes(&topology, "x")), []);
+    }
+
+    #[test]
+    fn hosts_on_a_switch_leave_by_the_router_that_is_nearest() {
+        let text = "[switches.s]\n[hosts.a]\n[hosts.b]\n[hosts.c]\n[routers.r]\n[routers.t]\n\
+                    [links.l0]\nbetween = ['a', 's']\n[links.l1]\nbetween = ['s', 't']\n\
+                    [links.l2]\nbetween = ['r', 's']\n[links.l3]\nbetween = ['r', 'b']\n\
+                    [links.l4]\nbetween = ['t', 'c']\n";
+        let topology = Topology::parse(text).unwrap();
+        let [to_b, to_c] = [(3, (2, 0)), (4, (1, 1))];
+        let a = [to_b, to_c].map(|(target, via)| Step { target, by: 0, via });
+        assert_eq!(routes(&topology, "a"), a);
+        let out = [to_b, to_c].map(|(target, via)| Step { target, by: via.0, via });
+        assert_eq!(exits(&topology, 0), out);
+        assert_eq!(routes(&topology, "b"), [step(0, 3, 0), step(4, 3, 0)]);
     }
 }

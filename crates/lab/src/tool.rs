@@ -53,6 +53,14 @@ pub enum LabError {
     /// A link cannot be made of what it was said to be.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
+    /// A link cannot do what its words say.
+    #[error("link `{link}`: {error}")]
+    Words {
+        /// The link.
+        link: String,
+        /// What is wrong.
+        error: String,
+    },
     /// The kernel does not take a setting.
     #[error("cannot set {key} to `{value}`: {source}")]
     Sysctl {

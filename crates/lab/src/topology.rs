@@ -1,7 +1,13 @@
-//! What a lab is made of, as its file says it: hosts, routers, links between two of them.
+//! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
+mod error;
+mod file;
+mod junction;
+mod networks;
 mod source;
 
+pub use error::TopologyError;
+pub use junction::Junction;
 pub use source::Source;
 pub(crate) use source::fill_trace;
 
@@ -10,11 +16,11 @@ use std::net::IpAddr;
 
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
-use serde::Deserialize;
 
-use crate::network::LINKS_MAX;
+use file::File;
+use networks::Networks;
 
-/// A lab that is wanted, checked: each link is between two nodes that exist.
+/// A lab that is wanted, checked: each link is between two that exist.
 ///
 /// Nodes and links are in the order of their names; the addresses follow from it.
 #[derive(Clone, Debug)]
@@ -23,8 +29,11 @@ pub struct Topology {
     pub title: Option<String>,
     /// By name.
     pub nodes: BTreeMap<String, Node>,
+    /// Switches and hubs by name; no node has the name of one.
+    pub junctions: BTreeMap<String, Junction>,
     /// In the order of their names.
     pub links: Vec<Wire>,
+    networks: Networks,
 }
 
 /// A host or a router.
@@ -36,12 +45,12 @@ pub struct Node {
     pub sysctl: BTreeMap<String, String>,
 }
 
-/// A link between two nodes.
+/// A link between two nodes, switches or hubs.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    /// Its name, which is that of the devices at both ends.
+    /// Its name, which is that of the devices at its ends; switches and hubs have none.
     pub name: String,
-    /// The nodes at its ends.
+    /// What is at its ends.
     pub between: [String; 2],
     /// What it does with what comes from each end.
     pub words: [LinkWords; 2],
@@ -50,101 +59,8 @@ pub struct Wire {
     pub single: Option<bool>,
 }
 
-/// Why a text describes no lab.
-#[derive(Debug, thiserror::Error)]
-pub enum TopologyError {
-    /// It is no TOML, or has a key that nobody knows.
-    #[error("{0}")]
-    Syntax(#[from] toml::de::Error),
-    /// A name cannot be one.
-    #[error(
-        "{what} `{name}`: names have 1 to {NAME_MAX} letters, digits and dashes, as network devices do"
-    )]
-    Name {
-        /// Of what.
-        what: &'static str,
-        /// As it stands there.
-        name: String,
-    },
-    /// One name for a host and a router.
-    #[error("`{0}` is a host and a router: a router is a host that forwards; name it once")]
-    Twice(String),
-    /// A link ends nowhere.
-    #[error("link `{link}` ends at `{node}`, which is no host or router{hint}")]
-    NoNode {
-        /// The link.
-        link: String,
-        /// What it names.
-        node: String,
-        /// The nearest name.
-        hint: String,
-    },
-    /// A link ends where it begins.
-    #[error("both ends of link `{0}` are at one node: name two")]
-    Loop(String),
-    /// What a link does cannot be read.
-    #[error("link `{link}`: {error}")]
-    Words {
-        /// The link.
-        link: String,
-        /// What is wrong.
-        error: String,
-    },
-    /// A setting that would not be the lab's alone.
-    #[error(
-        "node `{node}`: `{key}` is a setting of this machine, not of a node: only `net.` ones are"
-    )]
-    Sysctl {
-        /// The node.
-        node: String,
-        /// The name of the setting.
-        key: String,
-    },
-    /// More than addresses reach.
-    #[error("a lab has at most {LINKS_MAX} links, this has {0}")]
-    TooManyLinks(usize),
-}
-
 /// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
 const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
-
-/// Longest name of a network device: IFNAMSIZ with its zero byte is 16.
-const NAME_MAX: usize = 15;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    title: Option<String>,
-    #[serde(default)]
-    hosts: BTreeMap<String, FileNode>,
-    #[serde(default)]
-    routers: BTreeMap<String, FileNode>,
-    #[serde(default)]
-    links: BTreeMap<String, FileLink>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileNode {
-    #[serde(default)]
-    sysctl: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileLink {
-    between: [String; 2],
-    /// Both directions.
-    #[serde(default)]
-    words: String,
-    /// From the first to the second, beyond `words` or instead.
-    #[serde(default)]
-    there: String,
-    /// From the second to the first.
-    #[serde(default)]
-    back: String,
-    single: Option<bool>,
-}
 
 impl Topology {
     /// Reads what stands in a topology file that names no other files.
@@ -158,33 +74,22 @@ impl Topology {
         text: &str,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, TopologyError> {
-        let file: File = toml::from_str(text)?;
-        let mut nodes = BTreeMap::new();
-        let routers = file.routers.into_iter().map(|(name, node)| (name, node, true));
-        let hosts = file.hosts.into_iter().map(|(name, node)| (name, node, false));
-        for (name, FileNode { sysctl }, is_router) in routers.chain(hosts) {
-            check_name("node", &name)?;
-            if let Some(key) = sysctl.keys().find(|key| !is_of_network(key)) {
-                return Err(TopologyError::Sysctl { node: name, key: key.clone() });
-            }
-            if nodes.insert(name.clone(), Node { is_router, sysctl }).is_some() {
-                return Err(TopologyError::Twice(name));
-            }
-        }
-        if file.links.len() > LINKS_MAX {
-            return Err(TopologyError::TooManyLinks(file.links.len()));
-        }
-        let links = file.links.into_iter().map(|(name, link)| link.check(name, &nodes, read));
-        Ok(Self { title: file.title, links: links.collect::<Result<_, _>>()?, nodes })
+        toml::from_str::<File>(text)?.check(read)
     }
 
-    /// The address of one end of a link: 10.71.LINK.1 and .2, fd71:LINK::1 and ::2.
-    pub fn address(link: usize, end: usize, family: Family) -> IpAddr {
-        let host = end as u8 + 1;
-        match family {
-            Family::V4 => IpAddr::from([10, 71, link as u8, host]),
-            Family::V6 => IpAddr::from([0xfd71, link as u16, 0, 0, 0, 0, 0, u16::from(host)]),
-        }
+    /// The address of one end of a link: 10.71.NETWORK.HOST and fd71:NETWORK::HOST. The number of a network
+    /// is that of its first link; hosts in it are numbered from 1 in the order of links and ends.
+    pub fn address(&self, link: usize, end: usize, family: Family) -> IpAddr {
+        address(self.networks.of_link(link), self.networks.host(link, end), family)
+    }
+
+    pub(crate) fn networks(&self) -> &Networks {
+        &self.networks
+    }
+
+    /// Whether one end of a link is at a switch or a hub.
+    pub(crate) fn is_at_junction(&self, link: usize, end: usize) -> bool {
+        self.junctions.contains_key(&self.links[link].between[end])
     }
 
     /// Whether the device at one end of a link hands over single packets: as was said, else where what it
@@ -194,7 +99,50 @@ impl Topology {
         let words = &wire.words[end];
         // A super-packet that comes when the queue asks for a pause must have room.
         let is_narrow = words.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
-        wire.single.unwrap_or_else(|| words.needs_single_packets() || is_narrow)
+        let needs = words.needs_single_packets() || is_narrow || self.needs_behind(link);
+        wire.single.unwrap_or(needs)
+    }
+
+    /// Whether words speak of single packets where packets of a link may come to behind a switch or hub.
+    fn needs_behind(&self, link: usize) -> bool {
+        let network = self.networks.of_link(link);
+        let others = (0..self.links.len())
+            .filter(|&other| other != link && self.networks.of_link(other) == network);
+        let mut ends = others.flat_map(|link| [(link, 0), (link, 1)]);
+        ends.any(|(link, end)| {
+            self.is_at_junction(link, end) && self.links[link].words[end].needs_single_packets()
+        })
+    }
+
+    /// Why a link cannot do what its words say.
+    pub(crate) fn check_link(&self, link: usize) -> Result<(), String> {
+        let Wire { between, words, .. } = &self.links[link];
+        for (end, words) in words.iter().enumerate() {
+            let hub = between
+                .iter()
+                .find(|name| matches!(self.junctions.get(*name), Some(Junction::Hub { .. })));
+            if let (Some(hub), true) = (hub, words.is_paced()) {
+                return Err(format!(
+                    "the rate is that of the hub `{hub}`: leave rate, link, schedule and trace out"
+                ));
+            }
+            words.build::<()>(0, "").map_err(|error| error.to_string())?;
+            if words.pauses() && self.is_at_junction(link, end) {
+                return Err(format!(
+                    "`pause` would stop all that comes by `{}`: say it of the other direction alone, \
+                     by `there` or `back`",
+                    between[end]
+                ));
+            }
+            if words.pause_room_bytes().is_some_and(|room| room < words.mtu().into()) {
+                return Err(
+                    "half of a queue with `pause` is room for what comes before the sender is \
+                            stopped: give it two packets or more"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Where a node is attached: links, and which of their ends.
@@ -208,74 +156,12 @@ impl Topology {
     }
 }
 
-impl FileLink {
-    fn check(
-        self,
-        name: String,
-        nodes: &BTreeMap<String, Node>,
-        read: &mut dyn FnMut(&str) -> Result<String, String>,
-    ) -> Result<Wire, TopologyError> {
-        let Self { between, words, there, back, single } = self;
-        check_name("link", &name)?;
-        // Every namespace has a loopback device of this name.
-        if name == "lo" {
-            return Err(TopologyError::Name { what: "link", name });
-        }
-        if let Some(node) = between.iter().find(|node| !nodes.contains_key(*node)) {
-            let nearest = nodes.keys().map(|known| (strsim::jaro_winkler(known, node), known));
-            let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|near| near.0 > 0.7);
-            let hint = nearest.map(|(_, known)| format!(": did you mean `{known}`?"));
-            let (link, node, hint) = (name, node.clone(), hint.unwrap_or_default());
-            return Err(TopologyError::NoNode { link, node, hint });
-        }
-        if between[0] == between[1] {
-            return Err(TopologyError::Loop(name));
-        }
-        let unable = |error| TopologyError::Words { link: name.clone(), error };
-        let mut parse = |text: &str| {
-            let mut words: LinkWords = text.parse().map_err(|error| unable(format!("{error}")))?;
-            fill_trace(&mut words, &mut *read).map_err(unable)?;
-            Ok::<_, TopologyError>(words)
-        };
-        let both = parse(&words)?;
-        let mut direction = |text: &str| {
-            let mut words = both.clone();
-            words.merge(&parse(text)?);
-            check_words(&words).map_err(unable)?;
-            words.build::<()>(0, "").map_err(|error| unable(error.to_string()))?;
-            Ok::<_, TopologyError>(words)
-        };
-        let words = [direction(&there)?, direction(&back)?];
-        Ok(Wire { name, between, words, single })
+/// An address in a network; host 0 is the network itself.
+pub(crate) fn address(network: usize, host: u8, family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::from([10, 71, network as u8, host]),
+        Family::V6 => IpAddr::from([0xfd71, network as u16, 0, 0, 0, 0, 0, u16::from(host)]),
     }
-}
-
-/// Refuses words that a lab could not keep.
-pub(crate) fn check_words(words: &LinkWords) -> Result<(), String> {
-    if words.pause_room_bytes().is_some_and(|room| room < words.mtu().into()) {
-        return Err(
-            "half of a queue with `pause` is room for what comes before the sender is stopped: \
-                    give it two packets or more"
-                .to_owned(),
-        );
-    }
-    Ok(())
-}
-
-fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    // A dash at the beginning would be an option to whoever gets it.
-    if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_good) && !name.starts_with('-') {
-        return Ok(());
-    }
-    Err(TopologyError::Name { what, name: name.to_owned() })
-}
-
-/// Whether a setting stands below `net.`, in plain words between dots.
-fn is_of_network(key: &str) -> bool {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    key.starts_with("net.")
-        && key.split('.').all(|word| !word.is_empty() && word.chars().all(is_good))
 }
 
 #[cfg(test)]

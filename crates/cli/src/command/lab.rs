@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use fabricmark_lab::Source;
-use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report};
+use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
@@ -112,7 +112,15 @@ fn text(report: &Report) -> String {
     let nodes = nodes.into_iter().chain(report.nodes.iter().map(node_row)).collect::<Vec<_>>();
     let head_row = ["link", "from", "to", "in", "out", "held", "dropped", "super-packets", "does"];
     let rows = [head_row.map(str::to_owned)].into_iter().chain(report.paths.iter().map(path_row));
-    let lost: u64 = report.paths.iter().map(|path| path.device_drops + path.refused).sum();
+    let head_row = ["shared", "in", "out", "held", "dropped", "does"];
+    let shared =
+        [head_row.map(str::to_owned)].into_iter().chain(report.shared.iter().map(shared_row));
+    let shared = match report.shared.as_slice() {
+        [] => String::new(),
+        [..] => format!("\n{}", aligned(&shared.collect::<Vec<_>>())),
+    };
+    let lost: u64 = report.paths.iter().map(|path| path.device_drops + path.refused).sum::<u64>()
+        + report.shared.iter().map(|shared| shared.refused).sum::<u64>();
     let note = if lost > 0 {
         format!(
             "\n{lost} packets were lost that no link was asked to lose: a device was full or down; \
@@ -121,13 +129,13 @@ fn text(report: &Report) -> String {
     } else {
         String::new()
     };
-    format!("{head}{}\n{}{note}", aligned(&nodes), aligned(&rows.collect::<Vec<_>>()))
+    let rows = aligned(&rows.collect::<Vec<_>>());
+    format!("{head}{}\n{rows}{shared}{note}", aligned(&nodes))
 }
 
-fn node_row(NodeReport { name, is_router, addresses }: &NodeReport) -> [String; 3] {
-    let kind = if *is_router { "router" } else { "host" };
+fn node_row(NodeReport { name, kind, addresses }: &NodeReport) -> [String; 3] {
     let addresses: Vec<_> = addresses.iter().flatten().map(ToString::to_string).collect();
-    [name.clone(), kind.to_owned(), addresses.join(" ")]
+    [name.clone(), kind.clone(), addresses.join(" ")]
 }
 
 fn path_row(path: &PathReport) -> [String; 9] {
@@ -143,6 +151,13 @@ fn path_row(path: &PathReport) -> [String; 9] {
         count(path.trains),
         path.words.clone(),
     ]
+}
+
+fn shared_row(shared: &SharedReport) -> [String; 6] {
+    let SharedReport { name, does, arrived, departed, held, dropped, .. } = shared;
+    let [arrived, departed, held, dropped] =
+        [arrived, departed, held, dropped].map(ToString::to_string);
+    [name.clone(), arrived, departed, held, dropped, does.clone()]
 }
 
 /// Rows in columns as wide as their widest cell; those of numbers end together.
@@ -188,7 +203,7 @@ mod tests {
         };
         let node = NodeReport {
             name: "client".to_owned(),
-            is_router: false,
+            kind: "host".to_owned(),
             addresses: vec![[[10, 71, 0, 1].into(), [0xfd71, 0, 0, 0, 0, 0, 0, 1].into()]],
         };
         let report = Report {
@@ -197,6 +212,17 @@ mod tests {
             holder_pid: 1,
             nodes: vec![node],
             paths: vec![path],
+            shared: vec![SharedReport {
+                name: "s".to_owned(),
+                does: "forwarding=store delay=500ns".to_owned(),
+                arrived: 5,
+                arrived_bytes: 0,
+                departed: 4,
+                departed_bytes: 0,
+                held: 0,
+                dropped: 1,
+                refused: 0,
+            }],
         };
         assert_eq!(
             text(&report),
@@ -205,6 +231,8 @@ mod tests {
              client  host  10.71.0.1 fd71::1\n\n\
              link  from    to        in  out  held  dropped  super-packets  does\n\
              wan   client  server  1000  990     7        3             12  rtt=400ms\n\n\
+             shared  in  out  held  dropped  does\n\
+             s        5    4     0        1  forwarding=store delay=500ns\n\n\
              2 packets were lost that no link was asked to lose: a device was full or down; \
              fabricmark lab show --json says where (device_drops, refused)\n"
         );

@@ -42,7 +42,7 @@ impl Bench {
         command
     }
 
-    fn lab(&self, words: &[&str]) -> Output {
+    pub fn lab(&self, words: &[&str]) -> Output {
         self.lab_command(words).output().unwrap()
     }
 
@@ -51,7 +51,7 @@ impl Bench {
         expect(&self.lab(&["up", "two.toml"]), 0, &["lab two is up"]);
     }
 
-    fn report(&self) -> serde_json::Value {
+    pub fn report(&self) -> serde_json::Value {
         serde_json::from_str(&stdout(&self.lab(&["show", "--json"]))).unwrap()
     }
 
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// A socket of a node.
-    fn udp(&self, node: &str, local: IpAddr) -> UdpSocket {
+    pub fn udp(&self, node: &str, local: IpAddr) -> UdpSocket {
         let network = File::open(self.resident(node).network()).unwrap();
         let open = move || {
             move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -123,7 +123,7 @@ fn is_held(namespace: &str) -> bool {
 }
 
 /// The fastest and the slowest of ten.
-fn round_trips(one: &UdpSocket, other: &UdpSocket) -> (Duration, Duration) {
+pub fn round_trips(one: &UdpSocket, other: &UdpSocket) -> (Duration, Duration) {
     let once = |_| {
         let begin = Instant::now();
         one.send_to(b"ping", other.local_addr().unwrap()).unwrap();
@@ -138,7 +138,7 @@ fn round_trips(one: &UdpSocket, other: &UdpSocket) -> (Duration, Duration) {
 }
 
 #[test]
-fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() {
+pub fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() {
     let Some(bench) = bench("a lab with a router") else { return };
     bench.up(CHAIN);
     let addresses: [(IpAddr, IpAddr); 2] = [

@@ -14,5 +14,6 @@ mod main_job;
 mod pace;
 mod page;
 mod resume;
+mod shapes;
 mod support;
 mod users;

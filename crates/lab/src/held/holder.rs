@@ -9,13 +9,13 @@ use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
 use super::HeldError;
-use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request};
+use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request, SharedReport};
 use super::place::{Named, Place};
 use super::remnant;
 use crate::fabric::Fabric;
 use crate::privilege;
 use crate::tool::LabError;
-use crate::topology::{Topology, check_words, fill_trace};
+use crate::topology::fill_trace;
 
 /// Time for who asks to say what; others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -129,7 +129,6 @@ impl Holder {
         let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
         fill_trace(&mut words, |_| trace.ok_or_else(|| "it was not sent".to_owned()))
             .map_err(refused)?;
-        check_words(&words).map_err(refused)?;
         Ok(self.fabric.change(place, end, &words)?)
     }
 
@@ -137,13 +136,30 @@ impl Holder {
         let topology = self.fabric.topology();
         let nodes = topology.nodes.iter().map(|(name, node)| NodeReport {
             name: name.clone(),
-            is_router: node.is_router,
+            kind: if node.is_router { "router" } else { "host" }.to_owned(),
             addresses: topology
                 .ends(name)
                 .map(|(link, end)| {
-                    [Family::V4, Family::V6].map(|family| Topology::address(link, end, family))
+                    [Family::V4, Family::V6].map(|family| topology.address(link, end, family))
                 })
                 .collect(),
+        });
+        let junctions = topology.junctions.iter().map(|(name, junction)| NodeReport {
+            name: name.clone(),
+            kind: junction.kind().to_owned(),
+            addresses: Vec::new(),
+        });
+        let shared = self.fabric.shared_traffic()?.into_iter().zip(topology.junctions.values());
+        let shared = shared.map(|(traffic, junction)| SharedReport {
+            does: junction.to_string(),
+            arrived: traffic.arrived.packets,
+            arrived_bytes: traffic.arrived.bytes,
+            departed: traffic.departed.packets,
+            departed_bytes: traffic.departed.bytes,
+            held: traffic.held.packets,
+            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
+            refused: traffic.refused.packets,
+            name: traffic.name,
         });
         let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
         let counted = self.fabric.traffic()?.into_iter().zip(self.fabric.device_drops()?);
@@ -168,7 +184,8 @@ impl Holder {
             name: self.lab.name.clone(),
             title: topology.title.clone(),
             holder_pid: std::process::id(),
-            nodes: nodes.collect(),
+            nodes: nodes.chain(junctions).collect(),
+            shared: shared.collect(),
             paths: paths.collect(),
         })
     }

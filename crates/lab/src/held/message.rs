@@ -65,21 +65,47 @@ pub struct Report {
     pub title: Option<String>,
     /// The process that holds it.
     pub holder_pid: u32,
-    /// Hosts and routers.
+    /// Hosts and routers, then switches and hubs.
     pub nodes: Vec<NodeReport>,
     /// Two for each link.
     pub paths: Vec<PathReport>,
+    /// Switches and hubs.
+    pub shared: Vec<SharedReport>,
 }
 
-/// A host or a router.
+/// A host, a router, a switch or a hub.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeReport {
     /// Its name.
     pub name: String,
-    /// Whether it forwards packets of others.
-    pub is_router: bool,
+    /// `host`, `router`, `switch` or `hub`.
+    pub kind: String,
     /// Its addresses, link by link: of IPv4 and of IPv6.
     pub addresses: Vec<[std::net::IpAddr; 2]>,
+}
+
+/// Where links meet. Packets are counted as in [`PathReport`], those of all links together:
+/// `arrived = departed + refused + dropped + held`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SharedReport {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub does: String,
+    /// Packets that came out of links.
+    pub arrived: u64,
+    /// Bytes of IP in them.
+    pub arrived_bytes: u64,
+    /// Packets that were handed to the links to their destinations.
+    pub departed: u64,
+    /// Bytes of IP in them.
+    pub departed_bytes: u64,
+    /// Packets on their way.
+    pub held: u64,
+    /// Packets without a way to their destination, such as multicast, or without room.
+    pub dropped: u64,
+    /// Packets that a device did not take.
+    pub refused: u64,
 }
 
 /// One direction of a link. Packets are those of IP; each segment of a super-packet is one:

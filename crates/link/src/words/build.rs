@@ -60,9 +60,36 @@ impl LinkWords {
         name: &str,
     ) -> Result<Vec<Part<T>>, Invalid> {
         self.check()?;
+        let mut parts: Vec<Part<T>> = Vec::new();
+        parts.extend(self.wire(red_stream(seed, name))?);
+        parts.extend(self.build_behind(seed, name)?);
+        Ok(parts)
+    }
+
+    /// The wire and the queue before it, for a port of a switch; `None` where there is no rate, or the wire
+    /// is one of [`build`](Self::build) alone: a schedule, a trace, one that pauses.
+    pub fn build_line<T: Clone>(
+        &self,
+        seed: u64,
+        name: &str,
+    ) -> Result<Option<(Line, Queue<T>)>, Invalid> {
+        self.check()?;
+        let Some((bits, seconds)) = self.ratio().filter(|_| !self.pauses()) else {
+            return Ok(None);
+        };
+        let queue = self.queue((bits, seconds), red_stream(seed, name))?;
+        Ok(Some((Line::ratio(bits, seconds, self.framing())?, queue)))
+    }
+
+    /// The elements of [`build`](Self::build) behind the wire.
+    pub fn build_behind<T: Clone + Send + 'static>(
+        &self,
+        seed: u64,
+        name: &str,
+    ) -> Result<Vec<Part<T>>, Invalid> {
+        self.check()?;
         let stream = |what: &str| Stream::new(seed, &format!("{name} {what}"));
         let mut parts: Vec<Part<T>> = Vec::new();
-        parts.extend(self.wire(stream("red"))?);
         if let (Some(Word::Up(up)), Some(Word::Down(down))) =
             (self.get(Key::Up), self.get(Key::Down))
         {
@@ -94,6 +121,11 @@ impl LinkWords {
         Ok(parts)
     }
 
+    /// Whether something says when packets leave: a rate, that of a link, a schedule, a trace.
+    pub fn is_paced(&self) -> bool {
+        self.ratio().is_some() || self.get(Key::Pace).is_some()
+    }
+
     /// What is said of a key, unless it is said to be absent.
     fn get(&self, key: Key) -> Option<&Word> {
         self.words.get(&key).filter(|word| !matches!(word, Word::Absent(_)))
@@ -102,7 +134,6 @@ impl LinkWords {
     /// No word may be without effect.
     fn check(&self) -> Result<(), Invalid> {
         let wired = self.ratio().is_some();
-        let paced = wired || self.get(Key::Pace).is_some();
         let managed = !matches!(
             self.get(Key::Discipline),
             None | Some(Word::Discipline(Discipline::DropTail))
@@ -112,8 +143,8 @@ impl LinkWords {
             (Key::Jitter, "delay", self.get(Key::Delay).is_some()),
             (Key::Distribution, "jitter", jitters),
             (Key::Order, "jitter", jitters),
-            (Key::Queue, "rate, schedule, trace or link", paced),
-            (Key::Discipline, "rate, schedule, trace or link", paced),
+            (Key::Queue, "rate, schedule, trace or link", self.is_paced()),
+            (Key::Discipline, "rate, schedule, trace or link", self.is_paced()),
             (Key::Ecn, "discipline=codel or discipline=red", managed),
             (Key::Framing, "rate or link", wired),
             (Key::Pause, "rate or link", wired),
@@ -262,6 +293,11 @@ fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
     let shape = 1.0 + (1.0 + (mean.0 as f64 / deviation.0 as f64).powi(2)).sqrt();
     let least = Nanos((mean.0 as f64 * (shape - 1.0) / shape).round() as u64);
     Ok(Delays::Pareto { least, shape })
+}
+
+/// What RED draws from.
+fn red_stream(seed: u64, name: &str) -> Stream {
+    Stream::new(seed, &format!("{name} red"))
 }
 
 /// The mark at which a queue asks for a pause. The other half is room for what comes before the request is

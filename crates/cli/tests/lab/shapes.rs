@@ -1,0 +1,85 @@
+//! Labs with more than links between two nodes, built from the shipped topologies.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::fabric::round_trips;
+use crate::support::{Bench, bench, expect, stdout};
+
+impl Bench {
+    /// A shipped topology, up.
+    fn up_shipped(&self, name: &str) {
+        let file = format!("{}/../../plans/labs/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        expect(&self.lab(&["up", &file]), 0, &["is up"]);
+    }
+
+    /// The fastest of ten round trips between two addresses of nodes, each as network and host.
+    fn ping(&self, one: (&str, [u8; 2]), other: (&str, [u8; 2]), is_v6: bool) -> Duration {
+        let [one, other] = [one, other].map(|(node, [network, host])| {
+            let address: IpAddr = if is_v6 {
+                [0xfd71, u16::from(network), 0, 0, 0, 0, 0, u16::from(host)].into()
+            } else {
+                [10, 71, network, host].into()
+            };
+            self.udp(node, address)
+        });
+        round_trips(&one, &other).0
+    }
+
+    /// What went in came out, in each direction and where links meet.
+    fn assert_conservation(&self) {
+        let report = self.report();
+        let rows = ["paths", "shared"].map(|key| report[key].as_array().unwrap().clone());
+        for row in rows.into_iter().flatten() {
+            let count = |key: &str| row[key].as_u64().unwrap_or(0);
+            let inside = count("arrived") + count("duplicated");
+            let gone = count("departed") + count("refused") + count("dropped") + count("held");
+            assert_eq!((inside, count("device_drops")), (gone, 0), "{row}");
+        }
+    }
+}
+
+#[test]
+fn hosts_on_two_switches_are_in_one_network_and_a_link_between_may_change() {
+    let Some(bench) = bench("a lab of two switches") else { return };
+    bench.up_shipped("switch");
+    for is_v6 in [false, true] {
+        // access1, access2, leaf1 and leaf2 are hosts 1 to 4 of network 0.
+        let client = ("client1", [0, 1]);
+        assert!(bench.ping(client, ("server2", [0, 4]), is_v6) >= Duration::from_millis(2));
+        assert!(bench.ping(client, ("client2", [0, 2]), is_v6) < Duration::from_millis(2));
+    }
+    expect(&bench.lab(&["link", "trunk", "rtt=20ms", "rate=100M"]), 0, &[]);
+    let trip = bench.ping(("server1", [0, 3]), ("client1", [0, 1]), true);
+    assert!(trip >= Duration::from_millis(20), "{trip:?}");
+    // Nobody has this address.
+    let stray = "echo > /dev/udp/10.71.0.99/9";
+    expect(&bench.lab(&["exec", "client1", "--", "bash", "-c", stray]), 0, &[]);
+    bench.assert_conservation();
+    let report = bench.report();
+    let left = &report["shared"][0];
+    assert_eq!((left["name"].as_str(), left["dropped"].as_u64()), (Some("left"), Some(1)));
+    let text = stdout(&bench.lab(&["show"]));
+    assert!(text.contains("left     switch\n"), "{text}");
+    assert!(text.contains("forwarding=cut-through delay=500ns"), "{text}");
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn stations_on_a_hub_share_its_rate() {
+    let Some(bench) = bench("a lab with a hub") else { return };
+    bench.up_shipped("hub");
+    // Links one, three and two: hosts 1, 2 and 3.
+    let (client, relay, server) = (("client", [0, 1]), ("relay", [0, 3]), ("server", [0, 2]));
+    for is_v6 in [false, true] {
+        bench.ping(client, server, is_v6);
+        bench.ping(client, relay, is_v6);
+    }
+    expect(&bench.lab(&["link", "one", "rate=10M"]), 64, &["the rate is that of the hub `hub`"]);
+    expect(&bench.lab(&["link", "one", "rtt=10ms"]), 0, &[]);
+    let trip = bench.ping(client, relay, false);
+    assert!(trip >= Duration::from_millis(10), "{trip:?}");
+    bench.assert_conservation();
+    assert_eq!(bench.report()["shared"][0]["does"], "link=ethernet:100M");
+    expect(&bench.lab(&["down"]), 0, &[]);
+}

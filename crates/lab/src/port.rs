@@ -1,0 +1,70 @@
+//! What a direction that begins at a switch begins with.
+
+use fabricmark_link::{
+    Delay, Element, Forwarding, Framing, Invalid, Limit, Line, LinkWords, Queue, Switch,
+};
+use fabricmark_units::{BitRate, Nanos};
+
+use crate::pool::Slice;
+
+/// A port of a switch on its way out: an element of its own for each port, so that a link may change
+/// without the others.
+#[derive(Clone, Debug)]
+pub(crate) struct SwitchPort {
+    forwarding: Forwarding,
+    delay: Nanos,
+    /// By which packets come to the switch, port by port.
+    wires: Vec<Line>,
+}
+
+/// Elements, and the port by which packets leave the first of them.
+type Elements = (Vec<Box<dyn Element<Slice> + Send>>, u16);
+
+impl SwitchPort {
+    /// For a switch with `ports` ports.
+    pub(crate) fn new(forwarding: Forwarding, delay: Nanos, ports: usize) -> Result<Self, Invalid> {
+        Ok(Self { forwarding, delay, wires: vec![no_wire()?; ports] })
+    }
+
+    /// Says what the link does by which packets come to another port; whether that matters here.
+    pub(crate) fn set_wire(&mut self, from: u16, words: &LinkWords) -> Result<bool, Invalid> {
+        let wire = match words.build_line::<()>(0, "")? {
+            Some((wire, _)) => wire,
+            None => no_wire()?,
+        };
+        let Some(place) = self.wires.get_mut(usize::from(from)) else { return Ok(false) };
+        let is_other = *place != wire;
+        *place = wire;
+        Ok(is_other && matches!(self.forwarding, Forwarding::CutThrough { .. }))
+    }
+
+    /// The switch with the wire of the words, and what is behind the wire. Where the words have no wire,
+    /// there is nothing to cut through to.
+    pub(crate) fn build(
+        &self,
+        words: &LinkWords,
+        seed: u64,
+        name: &str,
+    ) -> Result<Elements, Invalid> {
+        let mut elements: Vec<Box<dyn Element<Slice> + Send>> = Vec::new();
+        let Some(out) = words.build_line(seed, name)? else {
+            if self.delay > Nanos(0) {
+                elements.push(Box::new(Delay::fixed(self.delay)));
+            }
+            elements.extend(words.build(seed, name)?);
+            return Ok((elements, 0));
+        };
+        let exit = u16::try_from(self.wires.len()).unwrap_or(u16::MAX);
+        // Nothing goes out by the ports by which packets come; their queues stay empty.
+        let ports = self.wires.iter().map(|&wire| (wire, Queue::drop_tail(Limit::Packets(0))));
+        let ports = ports.chain([out]).collect();
+        elements.push(Box::new(Switch::new(ports, vec![exit], self.forwarding, self.delay)));
+        elements.extend(words.build_behind(seed, name)?);
+        Ok((elements, exit))
+    }
+}
+
+/// A wire that takes no time, which is as fast to store as to cut through.
+fn no_wire() -> Result<Line, Invalid> {
+    Line::new(BitRate(u64::MAX), Framing::NONE)
+}

@@ -1,0 +1,133 @@
+//! Where packets go that have come to a switch or a hub.
+
+use crate::offload::Offload;
+use crate::route;
+use crate::topology::Topology;
+
+/// For each address of a lab the direction in which it is reached from a switch or hub: 2 L + E for that
+/// from end E of link L.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    network: u8,
+    /// In the own network, by number of the host.
+    hosts: Vec<Option<usize>>,
+    /// Other networks by number: the direction to the router that is nearest to them.
+    networks: Vec<Option<usize>>,
+}
+
+impl Table {
+    /// The table of a switch or a hub, by its name and the directions that leave it.
+    pub(crate) fn new(topology: &Topology, name: &str) -> Self {
+        let mut hosts = vec![None; 256];
+        let mut network = 0;
+        for (link, here) in topology.ends(name) {
+            network = topology.networks().of_link(link);
+            // A tree: what is behind a link is behind no other.
+            let mut behind = vec![(link, 1 - here)];
+            while let Some((at, end)) = behind.pop() {
+                let host = topology.networks().host(at, end);
+                if host > 0 {
+                    hosts[usize::from(host)] = Some(2 * link + here);
+                    continue;
+                }
+                let next = topology.ends(&topology.links[at].between[end]);
+                behind.extend(
+                    next.filter(|&(next, _)| next != at).map(|(next, end)| (next, 1 - end)),
+                );
+            }
+        }
+        let mut networks = vec![None; 256];
+        for step in route::exits(topology, network) {
+            let router = topology.networks().host(step.via.0, step.via.1);
+            networks[step.target] = hosts[usize::from(router)];
+        }
+        Self { network: u8::try_from(network).unwrap_or(u8::MAX), hosts, networks }
+    }
+
+    /// The direction for a packet behind its [`Offload`] header; `None` for multicast and for whom nobody
+    /// knows.
+    pub(crate) fn direction(&self, whole: &[u8]) -> Option<usize> {
+        let (network, host) = destination(whole.get(Offload::BYTES..)?)?;
+        if network == self.network {
+            self.hosts[usize::from(host)]
+        } else {
+            self.networks[usize::from(network)]
+        }
+    }
+}
+
+/// The network and the host of the destination of an IP packet, if it is an address of a lab.
+fn destination(packet: &[u8]) -> Option<(u8, u8)> {
+    match packet.first()? >> 4 {
+        4 => match *packet.get(16..20)? {
+            [10, 71, network, host] => Some((network, host)),
+            _ => None,
+        },
+        6 => match *packet.get(24..40)? {
+            [0xfd, 0x71, 0, network, ref zeros @ .., host]
+                if zeros.iter().all(|&byte| byte == 0) =>
+            {
+                Some((network, host))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology;
+    use fabricmark_wire::Family;
+
+    fn packet(network: usize, host: u8, family: Family) -> Vec<u8> {
+        let mut whole = vec![0; Offload::BYTES + 40];
+        let packet = &mut whole[Offload::BYTES..];
+        match topology::address(network, host, family) {
+            std::net::IpAddr::V4(address) => {
+                packet[0] = 0x45;
+                packet[16..20].copy_from_slice(&address.octets());
+            }
+            std::net::IpAddr::V6(address) => {
+                packet[0] = 0x60;
+                packet[24..40].copy_from_slice(&address.octets());
+            }
+        }
+        whole
+    }
+
+    #[test]
+    fn a_tree_of_switches_knows_the_way_to_hosts_and_to_routers_of_other_networks() {
+        let text = "[switches.s]\n[switches.t]\n[hosts.a]\n[hosts.b]\n[hosts.c]\n[routers.r]\n\
+                    [links.l0]\nbetween = ['a', 's']\n[links.l1]\nbetween = ['s', 't']\n\
+                    [links.l2]\nbetween = ['t', 'b']\n[links.l3]\nbetween = ['r', 't']\n\
+                    [links.l4]\nbetween = ['r', 'c']\n";
+        let topology = Topology::parse(text).unwrap();
+        let tables = ["s", "t"].map(|name| Table::new(&topology, name));
+        for family in [Family::V4, Family::V6] {
+            let ways = |network, host| {
+                let packet = packet(network, host, family);
+                tables.each_ref().map(|table| table.direction(&packet))
+            };
+            // Hosts 1, 2 and 3 are a, b and r.
+            assert_eq!(ways(0, 1), [Some(1), Some(3)]);
+            assert_eq!(ways(0, 2), [Some(2), Some(4)]);
+            assert_eq!(ways(0, 3), [Some(2), Some(7)]);
+            assert_eq!(ways(4, 2), [Some(2), Some(7)]);
+            assert_eq!((ways(0, 4), ways(0, 255), ways(9, 1)), ([None; 2], [None; 2], [None; 2]));
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_of_the_lab_leads_nowhere() {
+        let text = "[hubs.h]\nlink = 'ethernet:10M'\n[hosts.a]\n[links.l]\nbetween = ['a', 'h']\n";
+        let table = Table::new(&Topology::parse(text).unwrap(), "h");
+        let mut multicast = packet(0, 1, Family::V6);
+        multicast[Offload::BYTES + 24] = 0xff;
+        for whole in [&multicast[..], &multicast[..20], &[0; 50], &[]] {
+            assert_eq!(table.direction(whole), None);
+        }
+        assert_eq!(table.direction(&packet(0, 1, Family::V4)), Some(1));
+    }
+}

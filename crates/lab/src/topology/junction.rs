@@ -1,0 +1,110 @@
+//! Switches and hubs: what links meet at without a network of its own.
+
+use std::fmt;
+
+use fabricmark_link::{Forwarding, LinkWords};
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Link, MTU_DEFAULT};
+use serde::Deserialize;
+
+/// A switch or a hub. Hosts and routers on it are in one network.
+#[derive(Clone, Debug)]
+pub enum Junction {
+    /// Each packet goes out by the port that leads to its destination.
+    Switch {
+        /// When it begins to send a packet on.
+        forwarding: Forwarding,
+        /// How long each packet takes inside.
+        delay: Nanos,
+    },
+    /// One packet at a time, whichever link it comes by.
+    Hub {
+        /// The technology of the medium.
+        link: Link,
+    },
+}
+
+/// Preamble and destination address of an Ethernet frame: what a switch must see to know the port.
+const LOOK_BYTES: u32 = 14;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileSwitch {
+    #[serde(default)]
+    forwarding: FileForwarding,
+    delay: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileForwarding {
+    #[default]
+    Store,
+    CutThrough,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileHub {
+    link: String,
+}
+
+impl FileSwitch {
+    pub(super) fn check(self) -> Result<Junction, String> {
+        let forwarding = match self.forwarding {
+            FileForwarding::Store => Forwarding::Store,
+            FileForwarding::CutThrough => Forwarding::CutThrough { look_bytes: LOOK_BYTES },
+        };
+        let delay = self.delay.map_or(Ok(Nanos(0)), |text| text.parse());
+        let delay = delay.map_err(|error| format!("`delay`: {error}"))?;
+        Ok(Junction::Switch { forwarding, delay })
+    }
+}
+
+impl FileHub {
+    pub(super) fn check(self) -> Result<Junction, String> {
+        let link: Link = self.link.parse().map_err(|error| format!("`link`: {error}"))?;
+        if fabricmark_link::Line::of(link).is_none() {
+            return Err(format!("`link`: {link} has no rate: give one such as ethernet:100M"));
+        }
+        Ok(Junction::Hub { link })
+    }
+}
+
+impl Junction {
+    /// Its kind in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Switch { .. } => "switch",
+            Self::Hub { .. } => "hub",
+        }
+    }
+
+    /// What holds for its links where they do not say otherwise: the MTU of a hub.
+    pub(super) fn words_of_links(&self) -> LinkWords {
+        let mut words = LinkWords::default();
+        if let Self::Hub { link } = self
+            && link.mtu() != MTU_DEFAULT
+        {
+            // Each MTU that a link has is one that words take.
+            let _ = words.set("mtu", &link.mtu().to_string());
+        }
+        words
+    }
+}
+
+impl fmt::Display for Junction {
+    /// What it does, as the file says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch { forwarding, delay } => {
+                let forwarding = match forwarding {
+                    Forwarding::Store => "store",
+                    Forwarding::CutThrough { .. } => "cut-through",
+                };
+                write!(f, "forwarding={forwarding} delay={delay}")
+            }
+            Self::Hub { link } => write!(f, "link={link}"),
+        }
+    }
+}
