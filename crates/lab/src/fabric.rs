@@ -12,6 +12,7 @@ use crate::device;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
+use crate::policy;
 use crate::route;
 use crate::shared::{Entry, Meeting};
 use crate::tool::{self, LabError};
@@ -50,6 +51,12 @@ impl Fabric {
         }
         for (name, namespace) in &nodes {
             tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
+            for (family, flag) in [(Family::V4, "-4"), (Family::V6, "-6")] {
+                let rules = policy::rules(&topology, name, family);
+                if !rules.is_empty() {
+                    tool::run(namespace, "ip", &[flag, "-batch", "-"], &rules)?;
+                }
+            }
         }
         let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
         let emulator = Emulator::start_shared(links, meetings.collect(), seed)?;

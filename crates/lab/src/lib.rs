@@ -14,6 +14,7 @@ mod network;
 mod offload;
 mod path;
 mod pause;
+mod policy;
 mod pool;
 mod port;
 mod privilege;

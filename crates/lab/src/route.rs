@@ -23,17 +23,20 @@ pub(crate) fn routes(topology: &Topology, node: &str) -> Vec<Step> {
         .run(VecDeque::from([(node, None)]))
 }
 
+/// The same as [`routes`] where the node has one of its links alone.
+pub(crate) fn routes_by(topology: &Topology, node: &str, link: usize) -> Vec<Step> {
+    let network = topology.networks().of_link(link);
+    let mut search =
+        Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::from([node]) };
+    let routers = search.routers(network, |end| (link, end));
+    search.run(routers)
+}
+
 /// The ways out of a network: for each other network that can be reached the router to go to. `by` is the
 /// link of that router.
 pub(crate) fn exits(topology: &Topology, network: usize) -> Vec<Step> {
     let mut search = Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::new() };
-    let mut routers = VecDeque::new();
-    for (link, end) in topology.networks().ends(network) {
-        let node = topology.links[link].between[end].as_str();
-        if topology.nodes[node].is_router && search.seen.insert(node) {
-            routers.push_back((node, Some((link, (link, end)))));
-        }
-    }
+    let routers = search.routers(network, |end| (end.0, end));
     search.run(routers)
 }
 
@@ -61,16 +64,27 @@ impl<'a> Search<'a> {
                 {
                     steps.push(Step { target: network, by, via });
                 }
-                for (other, end) in self.topology.networks().ends(network) {
-                    let name = self.topology.links[other].between[end].as_str();
-                    if self.topology.nodes[name].is_router && self.seen.insert(name) {
-                        next.push_back((name, first.or(Some((link, (other, end))))));
-                    }
-                }
+                next.extend(self.routers(network, |end| first.unwrap_or((link, end))));
             }
         }
         steps.sort_by_key(|step| step.target);
         steps
+    }
+
+    /// The routers of a network that were not seen yet, each with the step to it.
+    fn routers(
+        &mut self,
+        network: usize,
+        step: impl Fn((usize, usize)) -> First,
+    ) -> VecDeque<(&'a str, Option<First>)> {
+        let mut routers = VecDeque::new();
+        for (link, end) in self.topology.networks().ends(network) {
+            let node = self.topology.links[link].between[end].as_str();
+            if self.topology.nodes[node].is_router && self.seen.insert(node) {
+                routers.push_back((node, Some(step((link, end)))));
+            }
+        }
+        routers
     }
 }
 

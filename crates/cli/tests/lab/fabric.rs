@@ -46,7 +46,7 @@ impl Bench {
         self.lab_command(words).output().unwrap()
     }
 
-    fn up(&self, topology: &str) {
+    pub fn up(&self, topology: &str) {
         self.topology(topology);
         expect(&self.lab(&["up", "two.toml"]), 0, &["lab two is up"]);
     }

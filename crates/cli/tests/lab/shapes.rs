@@ -83,3 +83,40 @@ fn stations_on_a_hub_share_its_rate() {
     assert_eq!(bench.report()["shared"][0]["does"], "link=ethernet:100M");
     expect(&bench.lab(&["down"]), 0, &[]);
 }
+
+#[test]
+fn a_dual_homed_host_sends_by_the_link_whose_address_it_uses() {
+    let Some(bench) = bench("a lab with a dual-homed host") else { return };
+    bench.up_shipped("dual-homed");
+    for is_v6 in [false, true] {
+        let server = ("server", [4, 2]);
+        let [fast, slow] =
+            [0, 1].map(|network| bench.ping(("client", [network, 1]), server, is_v6));
+        assert!(fast >= Duration::from_millis(10), "{fast:?}");
+        assert!(slow >= Duration::from_millis(30), "{slow:?}");
+    }
+    // Ten there and ten back for each address.
+    let report = bench.report();
+    for path in report["paths"].as_array().unwrap() {
+        let [arrived, device] =
+            [&path["arrived"], &path["device_drops"]].map(|n| n.as_u64().unwrap());
+        assert!(arrived >= if path["link"] == "uplink" { 40 } else { 20 } && device == 0, "{path}");
+    }
+    bench.assert_conservation();
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn two_links_between_two_hosts_are_both_used() {
+    let Some(bench) = bench("a lab with two links between two hosts") else { return };
+    bench.up("[hosts.client]\n[hosts.server]\n[links.fast]\nbetween = ['client', 'server']\n\
+         [links.slow]\nbetween = ['client', 'server']\nwords = 'rtt=20ms'\n");
+    for is_v6 in [false, true] {
+        let slow = bench.ping(("client", [1, 1]), ("server", [1, 2]), is_v6);
+        assert!(slow >= Duration::from_millis(20), "{slow:?}");
+        // From an address of one to an address of the other.
+        bench.ping(("client", [0, 1]), ("server", [1, 2]), is_v6);
+    }
+    bench.assert_conservation();
+    expect(&bench.lab(&["down"]), 0, &[]);
+}

@@ -25,6 +25,8 @@ fn the_shipped_labs_are_sound() {
     assert_eq!((switch.junctions.len(), switch.links.len()), (2, 5));
     let hub = Topology::parse(include_str!("../../../../plans/labs/hub.toml")).unwrap();
     assert_eq!((hub.junctions.len(), hub.links.len()), (1, 3));
+    let dual = Topology::parse(include_str!("../../../../plans/labs/dual-homed.toml")).unwrap();
+    assert_eq!(dual.ends("client").count(), 2);
     let lfn = Topology::parse(include_str!("../../../../plans/labs/lfn.toml")).unwrap();
     assert_eq!(lfn.links[0].words[1].mtu(), 9000);
 }
