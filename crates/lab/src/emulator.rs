@@ -11,6 +11,7 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
+use crate::bus::BusPlan;
 use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::Pool;
 use crate::shared::{Entry, Meeting, Shared};
@@ -46,13 +47,15 @@ impl Emulator {
     /// Starts to carry. Chance is drawn from `seed`.
     pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64) -> Result<Self, LabError> {
         let entry = |LinkEnd { tun, name, words }| Entry { tun: Some(tun), name, words };
-        Self::start_shared(links.into_iter().flatten().map(entry).collect(), Vec::new(), seed)
+        let directions = links.into_iter().flatten().map(entry).collect();
+        Self::start_shared(directions, Vec::new(), Vec::new(), seed)
     }
 
-    /// The same with switches and hubs at which links meet. Directions in the order of their numbers.
+    /// The same with switches and hubs at which links meet, and buses of hosts. Directions in the order of their numbers.
     pub(crate) fn start_shared(
         directions: Vec<Entry>,
         meetings: Vec<Meeting>,
+        buses: Vec<BusPlan>,
         seed: u64,
     ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -60,7 +63,7 @@ impl Emulator {
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
-        let work = move || match Worker::new(directions, meetings, seed, heard, inbox) {
+        let work = move || match Worker::new(directions, meetings, buses, seed, heard, inbox) {
             Ok(mut worker) => {
                 let _ = started.send(Ok(()));
                 worker.run();
@@ -89,7 +92,7 @@ impl Emulator {
         answer.recv().map_err(|_| LabError::Stopped)
     }
 
-    /// What happened at each switch and hub until now.
+    /// What happened at each switch, hub and bus until now.
     pub(crate) fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         let (to, answer) = mpsc::channel();
         self.order(Order::SharedTraffic(to))?;
@@ -144,6 +147,7 @@ impl Worker {
     fn new(
         directions: Vec<Entry>,
         meetings: Vec<Meeting>,
+        buses: Vec<BusPlan>,
         seed: u64,
         bell: OwnedFd,
         orders: Receiver<Order>,
@@ -163,7 +167,7 @@ impl Worker {
         watch(&bell, BELL)?;
         watch(&timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
-        let shared = Shared::new(meetings, directions.len())?;
+        let shared = Shared::new(meetings, buses, directions.len())?;
         for (number, Entry { tun, name, words }) in directions.into_iter().enumerate() {
             if let Some(tun) = &tun {
                 watch(tun, number as u64)?;
@@ -244,9 +248,11 @@ impl Worker {
             if self.shared.has(number) {
                 // Packets of other links may be due before it.
                 self.shared.deliver(now, &mut self.paths, &self.devices);
+                self.shared.arrive(now, number, slice, &mut self.paths);
+            } else {
+                self.paths[number].arrive(now, slice);
             }
-            self.paths[number].arrive(now, slice);
-            if self.paths[number].is_stopped() {
+            if self.paths[number].is_stopped() || self.shared.is_full(number) {
                 return self.stop(number);
             }
         }
@@ -261,8 +267,10 @@ impl Worker {
 
     /// Takes from devices again whose queues have room.
     fn restart(&mut self) {
-        let Self { stopped, paths, .. } = self;
-        let ready: Vec<_> = stopped.extract_if(.., |number| !paths[*number].is_stopped()).collect();
+        let Self { stopped, paths, shared, .. } = self;
+        let has_room =
+            |number: &mut usize| !paths[*number].is_stopped() && !shared.is_full(*number);
+        let ready: Vec<_> = stopped.extract_if(.., has_room).collect();
         for number in ready {
             // It fails where it failed to stop.
             self.listen(number, epoll::EventFlags::IN);
@@ -286,6 +294,8 @@ impl Worker {
                 Order::Change(direction, words, to) => {
                     let changed = self.paths.get_mut(direction).map(|path| path.change(&words));
                     let changed = changed.unwrap_or(Ok(()));
+                    // The new queue may want what the old one did not.
+                    self.shared.press(clock(), direction, &self.paths);
                     let _ = to.send(
                         changed.and_then(|()| self.shared.connect_from(direction, &mut self.paths)),
                     );

@@ -8,6 +8,7 @@ use std::io;
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
+use crate::bus::BusPlan;
 use crate::device;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
@@ -59,7 +60,8 @@ impl Fabric {
             }
         }
         let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
-        let emulator = Emulator::start_shared(links, meetings.collect(), seed)?;
+        let emulator =
+            Emulator::start_shared(links, meetings.collect(), BusPlan::all(&topology), seed)?;
         Ok(Self { topology, nodes, emulator })
     }
 
@@ -106,7 +108,8 @@ impl Fabric {
         self.emulator.traffic()
     }
 
-    /// What happened at each switch and hub, in the order of their names. What comes of several links is one
+    /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that
+    /// has one. What comes of several links is one
     /// count there; the links count what goes in and comes out of them.
     pub fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.emulator.shared_traffic()

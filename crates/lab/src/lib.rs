@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
+mod bus;
 mod device;
 mod emulator;
 mod fabric;
@@ -37,5 +38,5 @@ pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use shaper::Shaper;
 pub use tool::LabError;
-pub use topology::{Junction, Node, Source, Topology, TopologyError, Wire};
+pub use topology::{HostBus, Junction, Node, Source, Topology, TopologyError, Wire};
 pub use tun::Tun;

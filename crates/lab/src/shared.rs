@@ -1,14 +1,15 @@
-//! Where links meet: switches and hubs, and the order in which packets go from link to link.
+//! Where links meet: switches, hubs and the buses of hosts, and the order in which packets go from link to link.
 //!
 //! Each direction of a link stays a [`Path`] of its own, which may change without the others. What comes
-//! out of one that ends here is handed on at the instant at which it came out: of all that is due, on any
+//! out of one that ends at a switch, a hub or a bus is handed on at the instant at which it came out: of all that is due, on any
 //! link, the earliest is done first.
 
 use fabricmark_link::{Departure, Id, Invalid, LinkWords, Medium, Net, Packet, Reason};
 use fabricmark_units::Instant;
 
+use crate::bus::{Bus, BusPlan, Crossed};
 use crate::emulator::Device;
-use crate::path::{Path, Traffic};
+use crate::path::{self, Path, Traffic};
 use crate::pool::Slice;
 use crate::port::SwitchPort;
 use crate::table::Table;
@@ -52,10 +53,15 @@ impl Meeting {
 /// All of them, at work.
 pub(crate) struct Shared {
     places: Vec<Place>,
+    buses: Vec<Bus>,
+    /// For each direction that begins at a device with a bus: the bus, and the number of the device there.
+    on_bus: Vec<Option<(usize, usize)>>,
     /// For each direction the place and port at which it ends and at which it begins.
     ends: Vec<[Option<(usize, u16)>; 2]>,
-    /// Directions with a place at one end.
+    /// Directions with a place or a bus at one end.
     members: Vec<usize>,
+    /// The same, by number.
+    is_member: Vec<bool>,
 }
 
 const END: usize = 0;
@@ -69,7 +75,17 @@ struct Place {
 }
 
 impl Shared {
-    pub(crate) fn new(meetings: Vec<Meeting>, directions: usize) -> Result<Self, Invalid> {
+    pub(crate) fn new(
+        meetings: Vec<Meeting>,
+        buses: Vec<BusPlan>,
+        directions: usize,
+    ) -> Result<Self, Invalid> {
+        let mut on_bus = vec![None; directions];
+        for (number, bus) in buses.iter().enumerate() {
+            for (device, &direction) in bus.devices().iter().enumerate() {
+                on_bus[direction] = Some((number, device));
+            }
+        }
         let mut ends = vec![[None; 2]; directions];
         for (place, meeting) in meetings.iter().enumerate() {
             for (port, &direction) in (0..).zip(&meeting.inward) {
@@ -77,15 +93,46 @@ impl Shared {
                 ends[direction ^ 1][BEGIN] = Some((place, port));
             }
         }
-        let is_member = |&direction: &usize| ends[direction] != [None; 2];
-        let members = (0..directions).filter(is_member).collect();
+        let is_member = |direction: usize| {
+            let has_bus = on_bus[direction].is_some() || on_bus[direction ^ 1].is_some();
+            has_bus || ends[direction] != [None; 2]
+        };
+        let is_member: Vec<bool> = (0..directions).map(is_member).collect();
+        let members = (0..directions).filter(|&direction| is_member[direction]).collect();
         let places = meetings.into_iter().map(Place::new).collect::<Result<_, _>>()?;
-        Ok(Self { places, ends, members })
+        let buses = buses.into_iter().map(Bus::new).collect::<Result<_, _>>()?;
+        Ok(Self { places, buses, on_bus, ends, members, is_member })
     }
 
     /// Whether a direction begins or ends here.
     pub(crate) fn has(&self, direction: usize) -> bool {
-        self.ends[direction] != [None; 2]
+        self.is_member[direction]
+    }
+
+    /// Whether the bus of a device wants nothing more of it now.
+    pub(crate) fn is_full(&self, direction: usize) -> bool {
+        self.on_bus[direction].is_some_and(|(bus, device)| self.buses[bus].is_full(device))
+    }
+
+    /// Takes what a device sends.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Instant,
+        direction: usize,
+        slice: Slice,
+        paths: &mut [Path],
+    ) {
+        match self.on_bus[direction] {
+            Some((bus, device)) => self.buses[bus].send(now, device, path::packet(slice)),
+            None => paths[direction].arrive(now, slice),
+        }
+    }
+
+    /// Lets the bus before a link know whether its queue wants nothing now.
+    pub(crate) fn press(&mut self, at: Instant, direction: usize, paths: &[Path]) {
+        if let Some((bus, device)) = self.on_bus.get(direction).copied().flatten() {
+            self.buses[bus].pause(at, device, paths[direction].is_stopped());
+        }
     }
 
     /// What a direction begins with, if it begins at a switch.
@@ -115,33 +162,37 @@ impl Shared {
 
     /// When there is something to do that no path knows of.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.places.iter().filter_map(Place::deadline).min()
+        let places = self.places.iter().filter_map(Place::deadline);
+        places.chain(self.buses.iter().filter_map(Bus::deadline)).min()
     }
 
     /// Hands on and writes out what is due, in the order of time.
     pub(crate) fn deliver(&mut self, now: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
-        loop {
-            let path = self
-                .members
-                .iter()
-                .filter_map(|&number| paths[number].deadline().map(|due| (due, Some(number), 0)));
-            let place = (0..)
-                .zip(&self.places)
-                .filter_map(|(place, shared)| shared.deadline().map(|due| (due, None, place)));
-            let Some((due, path, place)) = path.chain(place).min().filter(|&(due, ..)| due <= now)
-            else {
-                return;
-            };
-            match path {
-                Some(number) => self.leave(number, due, paths, devices),
-                None => self.places[place].repeat(due, paths),
+        while let Some((due, part)) = self.earliest(paths).filter(|&(due, _)| due <= now) {
+            match part {
+                Part::Path(number) => self.leave(number, due, paths, devices),
+                Part::Place(place) => self.places[place].repeat(due, paths),
+                Part::Bus(bus) => self.cross(bus, due, paths, devices),
             }
         }
     }
 
-    /// What happened at each place.
+    /// What has something to do first.
+    fn earliest(&self, paths: &[Path]) -> Option<(Instant, Part)> {
+        let members = self.members.iter().copied().map(Part::Path);
+        let places = (0..self.places.len()).map(Part::Place);
+        let parts = members.chain(places).chain((0..self.buses.len()).map(Part::Bus));
+        let due = |part| match part {
+            Part::Path(number) => paths[number].deadline(),
+            Part::Place(place) => self.places[place].deadline(),
+            Part::Bus(bus) => self.buses[bus].deadline(),
+        };
+        parts.filter_map(|part| Some((due(part)?, part))).min_by_key(|&(due, _)| due)
+    }
+
+    /// What happened at each place and on each bus.
     pub(crate) fn traffic(&self) -> Vec<Traffic> {
-        self.places.iter().map(Place::traffic).collect()
+        self.places.iter().map(Place::traffic).chain(self.buses.iter().map(Bus::traffic)).collect()
     }
 
     /// Hands on what comes out of a path until `due`.
@@ -153,14 +204,46 @@ impl Shared {
         devices: &[Option<Device>],
     ) {
         while let Some(departure) = paths[number].next(due) {
+            let length = departure.packet.length;
             if let Some((place, port)) = self.ends[number][END] {
-                paths[number].count_departed(departure.packet.length);
+                paths[number].count_departed(length);
                 self.places[place].arrive(port, departure, paths);
+            } else if let Some((bus, device)) = self.on_bus[number ^ 1] {
+                paths[number].count_departed(length);
+                self.buses[bus].receive(departure.at, device, departure.packet);
             } else if let Some(Device { tun, .. }) = &devices[number ^ 1] {
                 paths[number].write(&departure, tun);
             }
         }
+        self.press(due, number, paths);
     }
+
+    /// Hands on and writes out what has crossed a bus until `due`.
+    fn cross(&mut self, bus: usize, due: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
+        while let Some(crossed) = self.buses[bus].next(due) {
+            match crossed {
+                Crossed::Out(device, Departure { at, packet, .. }) => {
+                    let number = self.buses[bus].direction(device);
+                    paths[number].pass(at, 0, packet);
+                    self.press(at, number, paths);
+                }
+                Crossed::In(device, departure) => {
+                    let number = self.buses[bus].direction(device);
+                    if let Some(Device { tun, .. }) = &devices[number] {
+                        self.buses[bus].write(&departure, tun);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What takes part in the order of time.
+#[derive(Clone, Copy)]
+enum Part {
+    Path(usize),
+    Place(usize),
+    Bus(usize),
 }
 
 impl Place {

@@ -1,11 +1,13 @@
 //! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
+mod bus;
 mod error;
 mod file;
 mod junction;
 mod networks;
 mod source;
 
+pub use bus::HostBus;
 pub use error::TopologyError;
 pub use junction::Junction;
 pub use source::Source;
@@ -41,6 +43,8 @@ pub struct Topology {
 pub struct Node {
     /// Whether it forwards packets of others.
     pub is_router: bool,
+    /// What all its devices share.
+    pub bus: Option<HostBus>,
     /// Settings of its network, by name: `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
 }
@@ -83,6 +87,13 @@ impl Topology {
         address(self.networks.of_link(link), self.networks.host(link, end), family)
     }
 
+    /// The nodes that have a bus, by name.
+    pub(crate) fn buses(&self) -> impl Iterator<Item = (&String, HostBus)> {
+        let buses = self.nodes.iter().filter_map(|(name, node)| node.bus.map(|bus| (name, bus)));
+        // Nothing crosses the bus of a node without devices.
+        buses.filter(|(name, _)| self.ends(name).next().is_some())
+    }
+
     pub(crate) fn networks(&self) -> &Networks {
         &self.networks
     }
@@ -98,9 +109,17 @@ impl Topology {
         let wire = &self.links[link];
         let words = &wire.words[end];
         // A super-packet that comes when the queue asks for a pause must have room.
-        let is_narrow = words.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
+        let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
+        let is_narrow = words.pause_room_bytes().is_some_and(|room| room < most);
         let needs = words.needs_single_packets() || is_narrow || self.needs_behind(link);
         wire.single.unwrap_or(needs)
+    }
+
+    /// Packets that may still come when a queue asks for a pause: the one that made it ask, and that which is
+    /// on the bus then.
+    fn packets_beyond(&self, link: usize, end: usize) -> u64 {
+        let node = self.nodes.get(&self.links[link].between[end]);
+        if node.is_some_and(|node| node.bus.is_some()) { 2 } else { 1 }
     }
 
     /// Whether words speak of single packets where packets of a link may come to behind a switch or hub.
@@ -134,10 +153,11 @@ impl Topology {
                     between[end]
                 ));
             }
-            if words.pause_room_bytes().is_some_and(|room| room < words.mtu().into()) {
+            let least = u64::from(words.mtu()) * self.packets_beyond(link, end);
+            if words.pause_room_bytes().is_some_and(|room| room < least) {
                 return Err(
                     "half of a queue with `pause` is room for what comes before the sender is \
-                            stopped: give it two packets or more"
+                            stopped: give it four packets or more"
                         .to_owned(),
                 );
             }

@@ -12,12 +12,14 @@ use crate::queue::Queue;
 /// Moves one packet at a time, whichever port it comes from; ports that have something take turns.
 ///
 /// A bus lets a packet out by the port of the same number: two interfaces, or the two directions of
-/// one, are two ports. A hub lets it out by all others (P5): what its stations send never collides, as
+/// one, are two ports; a pause that comes in by a port stops what waits there. A hub lets it out by all others (P5): what its stations send never collides, as
 /// if each knew when it is its turn.
 #[derive(Debug)]
 pub struct Medium<T> {
     line: Line,
     queues: Vec<Queue<T>>,
+    /// By port: nothing of it begins before this.
+    paused_until: Vec<Instant>,
     repeats: bool,
     /// The port that sends, its packet, and when the last bit has left.
     sending: Option<(usize, Packet<T>, Instant)>,
@@ -30,7 +32,9 @@ impl<T: Clone> Medium<T> {
     /// A bus with a port for each queue.
     pub fn bus(line: Line, queues: Vec<Queue<T>>) -> Result<Self, Invalid> {
         some("the number of ports of a bus", queues.len() as u64)?;
-        Ok(Self { line, queues, repeats: false, sending: None, repeating: None, turn: 0 })
+        let paused_until = vec![Instant(0); queues.len()];
+        let (sending, repeating) = (None, None);
+        Ok(Self { line, queues, paused_until, repeats: false, sending, repeating, turn: 0 })
     }
 
     /// A hub with a port for each queue, in which the frames of the station there wait.
@@ -43,13 +47,23 @@ impl<T: Clone> Medium<T> {
     fn begin(&mut self, now: Instant, counters: &mut Counters) {
         let ports = self.queues.len();
         for port in (0..ports).map(|i| (self.turn + i) % ports) {
+            let paused_until = self.paused_until[port];
+            if paused_until > now {
+                continue;
+            }
             if let Some((ready, packet)) = self.queues[port].pop(now, counters) {
-                let left = self.line.send(ready, packet.length);
+                let left = self.line.send(ready.max(paused_until), packet.length);
                 self.sending = Some((port, packet, left));
                 self.turn = (port + 1) % ports;
                 return;
             }
         }
+    }
+
+    /// When the first pause ends of a port at which something waits.
+    fn resume(&self) -> Option<Instant> {
+        let ports = self.queues.iter().zip(&self.paused_until);
+        ports.filter(|(queue, _)| !queue.is_empty()).map(|(_, until)| *until).min()
     }
 
     /// The next copy for a port of a hub; the last is the packet itself.
@@ -75,11 +89,20 @@ fn number(port: usize) -> u16 {
 
 impl<T: Clone> Element<T> for Medium<T> {
     fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T> {
-        if let Input::Packet { port, packet } = input {
-            match self.queues.get_mut(usize::from(port)) {
-                Some(queue) => queue.push(now, now, packet, self.sending.is_some(), counters),
+        match input {
+            Input::Packet { port, packet } => match self.queues.get_mut(usize::from(port)) {
+                Some(queue) => {
+                    let busy = self.sending.is_some() || self.paused_until[usize::from(port)] > now;
+                    queue.push(now, now, packet, busy, counters);
+                }
                 None => counters.drop(Reason::NoRoute, packet.length),
+            },
+            Input::Pause { port, time } => {
+                if let Some(paused_until) = self.paused_until.get_mut(usize::from(port)) {
+                    *paused_until = now + time;
+                }
             }
+            Input::Wake => {}
         }
         if let Some(output) = self.repeat(counters) {
             return output;
@@ -88,7 +111,8 @@ impl<T: Clone> Element<T> for Medium<T> {
             self.begin(now, counters);
         }
         let Some((port, packet, left)) = self.sending.take_if(|(.., left)| *left <= now) else {
-            return Output::wait(self.sending.as_ref().map(|&(.., left)| left));
+            let left = self.sending.as_ref().map(|&(.., left)| left);
+            return Output::wait(left.or_else(|| self.resume()));
         };
         self.begin(left, counters);
         if !self.repeats {
@@ -106,7 +130,7 @@ mod tests {
     use crate::net::{Id, Net};
     use crate::packet::Length;
     use crate::queue::Limit;
-    use fabricmark_units::BitRate;
+    use fabricmark_units::{BitRate, Nanos};
 
     fn queues(ports: usize) -> Vec<Queue<u32>> {
         (0..ports).map(|_| Queue::drop_tail(Limit::Packets(100))).collect()
@@ -137,6 +161,18 @@ mod tests {
         // 1500 bytes of 0.5 ns.
         let expected = [(750, 0, 0), (1500, 1, 3), (2250, 0, 1), (3000, 1, 4), (3750, 0, 2)];
         assert_eq!(out(&mut net), expected);
+    }
+
+    #[test]
+    fn a_pause_stops_one_port_of_a_bus() {
+        let mut net = Net::new();
+        let bus = net.add(Medium::bus(bus("pcie:1x8"), queues(2)).unwrap());
+        net.pause(Instant(0), (bus, 0), Nanos(10_000));
+        for (port, number) in [(0, 0), (0, 1), (1, 2)] {
+            send(&mut net, bus, port, number);
+        }
+        assert_eq!(out(&mut net), [(750, 1, 2), (10_750, 0, 0), (11_500, 0, 1)]);
+        assert_eq!(net.deadline(), None);
     }
 
     #[test]

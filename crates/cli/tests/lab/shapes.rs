@@ -1,7 +1,7 @@
 //! Labs with more than links between two nodes, built from the shipped topologies.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fabric::round_trips;
 use crate::support::{Bench, bench, expect, stdout};
@@ -118,5 +118,61 @@ fn two_links_between_two_hosts_are_both_used() {
         bench.ping(("client", [0, 1]), ("server", [1, 2]), is_v6);
     }
     bench.assert_conservation();
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+/// A host with two links to two others.
+const FORK: &str = "[hosts.one]\n[hosts.two]\n[hosts.client]\nbus = '20M'\n\
+    [links.l0]\nbetween = ['client', 'one']\n[links.l1]\nbetween = ['client', 'two']\n";
+
+#[test]
+fn what_leaves_a_host_by_two_links_shares_its_bus() {
+    let Some(bench) = bench("a lab with a host bus") else { return };
+    bench.up(FORK);
+    let sockets = [("one", 0), ("two", 1)].map(|(node, network)| {
+        let [from, to] = [1, 2].map(|host| [10, 71, network, host].into());
+        (bench.udp("client", from), bench.udp(node, to))
+    });
+    let begin = Instant::now();
+    for _ in 0..60 {
+        for (from, to) in &sockets {
+            from.send_to(&[0; 1472], to.local_addr().unwrap()).unwrap();
+        }
+    }
+    for (_, to) in &sockets {
+        (0..60).for_each(|_| assert_eq!(to.recv(&mut [0; 2000]).unwrap(), 1472));
+    }
+    // 120 packets of 1500 bytes at 20 Mbit/s.
+    assert!(begin.elapsed() >= Duration::from_millis(72), "{:?}", begin.elapsed());
+    let (there, back) = (("client", [0, 1]), ("one", [0, 2]));
+    bench.ping(there, back, true);
+    bench.assert_conservation();
+    let bus = bench.report()["shared"][0].clone();
+    assert_eq!([&bus["name"], &bus["does"]], ["client", "bus=20M"]);
+    // Those there, and ten of the round trips in each direction.
+    assert!(bus["departed"].as_u64().unwrap() >= 140, "{bus}");
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn a_link_that_pauses_stops_the_bus_before_it_and_not_the_other_link() {
+    let Some(bench) = bench("a pause behind a bus") else { return };
+    bench.up(&FORK
+        .replace("'one']", "'one']\nthere = 'rate=5M queue=20p pause'")
+        .replace("20M", "pcie:1x8"));
+    let (one, two) =
+        (bench.udp("one", [10, 71, 0, 2].into()), bench.udp("two", [10, 71, 1, 2].into()));
+    let from = bench.udp("client", [10, 71, 0, 1].into());
+    for _ in 0..60 {
+        from.send_to(&[0; 1472], one.local_addr().unwrap()).unwrap();
+    }
+    // While the bus holds back what goes to the one.
+    round_trips(&bench.udp("client", [10, 71, 1, 1].into()), &two);
+    (0..60).for_each(|_| assert_eq!(one.recv(&mut [0; 2000]).unwrap(), 1472));
+    bench.assert_conservation();
+    let report = bench.report();
+    let path = &report["paths"][0];
+    assert_eq!((path["from"].as_str(), path["dropped"].as_u64()), (Some("client"), Some(0)));
+    assert!(path["paused_ns"].as_u64().unwrap() > 0, "{path}");
     expect(&bench.lab(&["down"]), 0, &[]);
 }

@@ -149,9 +149,11 @@ impl Holder {
             kind: junction.kind().to_owned(),
             addresses: Vec::new(),
         });
-        let shared = self.fabric.shared_traffic()?.into_iter().zip(topology.junctions.values());
-        let shared = shared.map(|(traffic, junction)| SharedReport {
-            does: junction.to_string(),
+        let buses = topology.buses().map(|(_, bus)| format!("bus={bus}"));
+        let does = topology.junctions.values().map(ToString::to_string).chain(buses);
+        let shared = self.fabric.shared_traffic()?.into_iter().zip(does);
+        let shared = shared.map(|(traffic, does)| SharedReport {
+            does,
             arrived: traffic.arrived.packets,
             arrived_bytes: traffic.arrived.bytes,
             departed: traffic.departed.packets,

@@ -69,7 +69,7 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// Two for each link.
     pub paths: Vec<PathReport>,
-    /// Switches and hubs.
+    /// Switches and hubs, then the buses of nodes.
     pub shared: Vec<SharedReport>,
 }
 
@@ -88,7 +88,7 @@ pub struct NodeReport {
 /// `arrived = departed + refused + dropped + held`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedReport {
-    /// Its name.
+    /// Its name; that of the node where it is a bus.
     pub name: String,
     /// What it does.
     pub does: String,
@@ -96,7 +96,7 @@ pub struct SharedReport {
     pub arrived: u64,
     /// Bytes of IP in them.
     pub arrived_bytes: u64,
-    /// Packets that were handed to the links to their destinations.
+    /// Packets that were handed to the links to their destinations, or to the devices of a bus.
     pub departed: u64,
     /// Bytes of IP in them.
     pub departed_bytes: u64,

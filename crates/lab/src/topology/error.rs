@@ -25,7 +25,7 @@ pub enum TopologyError {
     /// One name for a switch or a hub and something else.
     #[error("`{0}` is the name of two things: name each once")]
     TwoThings(String),
-    /// A switch or a hub cannot be as it was said.
+    /// A switch, a hub or the bus of a node cannot be as it was said.
     #[error("`{name}`: {error}")]
     Junction {
         /// Its name.

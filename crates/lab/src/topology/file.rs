@@ -33,6 +33,7 @@ pub(super) struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileNode {
+    bus: Option<String>,
     #[serde(default)]
     sysctl: BTreeMap<String, String>,
 }
@@ -58,12 +59,14 @@ impl File {
         let mut nodes = BTreeMap::new();
         let routers = self.routers.into_iter().map(|(name, node)| (name, node, true));
         let hosts = self.hosts.into_iter().map(|(name, node)| (name, node, false));
-        for (name, FileNode { sysctl }, is_router) in routers.chain(hosts) {
+        for (name, FileNode { bus, sysctl }, is_router) in routers.chain(hosts) {
             check_name("node", &name)?;
             if let Some(key) = sysctl.keys().find(|key| !is_of_network(key)) {
                 return Err(TopologyError::Sysctl { node: name, key: key.clone() });
             }
-            if nodes.insert(name.clone(), Node { is_router, sysctl }).is_some() {
+            let unable = |error| TopologyError::Junction { name: name.clone(), error };
+            let bus = bus.map(|text| text.parse()).transpose().map_err(unable)?;
+            if nodes.insert(name.clone(), Node { is_router, bus, sysctl }).is_some() {
                 return Err(TopologyError::Twice(name));
             }
         }

@@ -91,6 +91,10 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
             "[hosts.a]\n[hubs.h]\nlink='ethernet:10M'\n[links.l]\nbetween=['a','h']\nwords='rate=1M'",
             "link `l`: the rate is that of the hub `h`: leave rate, link, schedule and trace out",
         ),
+        (
+            "[hosts.a]\nbus='isa'",
+            "`a`: `bus`: isa is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G",
+        ),
         ("[hubs.h]\nlink='veth'", "`h`: `link`: veth has no rate: give one such as ethernet:100M"),
         (
             "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G pause'",
@@ -107,7 +111,7 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
     assert!(
         refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown word `rat")
     );
-    assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("two packets or"));
+    assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("four packets or"));
     assert!(
         refused(&format!("{TWO}words = 'pause'")).contains("does nothing without rate or link")
     );

@@ -1,0 +1,155 @@
+//! The bus of a host: what all its devices send and receive crosses it.
+
+use fabricmark_link::{Departure, Id, Invalid, Limit, Medium, Net, Packet, Queue, Reason};
+use fabricmark_units::{Instant, Nanos};
+
+use crate::path::{Traffic, write_counted};
+use crate::pool::Slice;
+use crate::topology::{HostBus, Topology};
+use crate::tun::Tun;
+
+/// A bus that is wanted.
+#[derive(Debug)]
+pub(crate) struct BusPlan {
+    host: String,
+    bus: HostBus,
+    /// The directions that begin at devices of the host.
+    devices: Vec<usize>,
+}
+
+impl BusPlan {
+    /// The buses of a topology, by the names of their hosts.
+    pub(crate) fn all(topology: &Topology) -> Vec<Self> {
+        let plan = |(host, bus): (&String, HostBus)| {
+            let devices = topology.ends(host).map(|(link, end)| 2 * link + end).collect();
+            Self { host: host.clone(), bus, devices }
+        };
+        topology.buses().map(plan).collect()
+    }
+
+    pub(crate) fn devices(&self) -> &[usize] {
+        &self.devices
+    }
+}
+
+/// Bytes of a device that may wait for the bus before nothing more is taken from it: two super-packets. A
+/// bus drops nothing that leaves, the memory of the host is its queue.
+const WAITING_MAX: u64 = 128 << 10;
+
+/// Packets that have come and wait for the bus in each card: the queue of a Linux interface.
+const RECEIVED_MAX: u64 = 1000;
+
+/// Longer than any lab stands.
+const FOR_EVER: Nanos = Nanos(1 << 62);
+
+/// A bus at work. Device `i` sends by port `2 i` and receives by port `2 i + 1`.
+pub(crate) struct Bus {
+    plan: BusPlan,
+    /// One for both ways, or one for each.
+    media: Vec<(Net<Slice>, Id)>,
+    /// For each device the bytes that wait on their way out.
+    waiting_bytes: Vec<u64>,
+    /// For each device whether its link wants nothing now.
+    stopped: Vec<bool>,
+    traffic: Traffic,
+    scratch: Vec<u8>,
+}
+
+/// What has crossed a bus: on its way out of a device, or into it.
+pub(crate) enum Crossed {
+    Out(usize, Departure<Slice>),
+    In(usize, Departure<Slice>),
+}
+
+impl Bus {
+    pub(crate) fn new(plan: BusPlan) -> Result<Self, Invalid> {
+        let devices = plan.devices.len();
+        let ways = if plan.bus.is_duplex() { 2 } else { 1 };
+        let mut media = Vec::new();
+        for _ in 0..ways {
+            let limits = [Limit::Bytes(u64::MAX), Limit::Packets(RECEIVED_MAX)];
+            let queues = (0..devices).flat_map(|_| limits.map(Queue::drop_tail)).collect();
+            let mut net = Net::new();
+            let id = net.add(Medium::bus(plan.bus.line()?, queues)?);
+            media.push((net, id));
+        }
+        let traffic = Traffic { name: plan.host.clone(), ..Traffic::default() };
+        let (waiting_bytes, stopped) = (vec![0; devices], vec![false; devices]);
+        Ok(Self { plan, media, waiting_bytes, stopped, traffic, scratch: Vec::new() })
+    }
+
+    /// The direction that begins at a device.
+    pub(crate) fn direction(&self, device: usize) -> usize {
+        self.plan.devices[device]
+    }
+
+    /// Takes what a device sends.
+    pub(crate) fn send(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
+        self.waiting_bytes[device] += packet.length.bytes();
+        self.arrive(at, 2 * device, packet);
+    }
+
+    /// Takes what comes to a device.
+    pub(crate) fn receive(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
+        self.arrive(at, 2 * device + 1, packet);
+    }
+
+    fn arrive(&mut self, at: Instant, port: usize, packet: Packet<Slice>) {
+        self.traffic.arrived += packet.length.into();
+        self.traffic.trains += u64::from(packet.length.segments() > 1);
+        let medium = port % self.media.len();
+        let (net, id) = &mut self.media[medium];
+        net.arrive(at, (*id, port as u16), packet);
+    }
+
+    /// Stops what a device sends, or starts it again.
+    pub(crate) fn pause(&mut self, at: Instant, device: usize, is_stopped: bool) {
+        if std::mem::replace(&mut self.stopped[device], is_stopped) != is_stopped {
+            let (net, id) = &mut self.media[0];
+            let time = if is_stopped { FOR_EVER } else { Nanos(0) };
+            net.pause(at, (*id, 2 * device as u16), time);
+        }
+    }
+
+    /// Whether nothing more should come from a device now.
+    pub(crate) fn is_full(&self, device: usize) -> bool {
+        self.waiting_bytes[device] >= WAITING_MAX
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        // A port that is stopped waits for nothing that a clock could tell.
+        let is_soon = |due: &Instant| due.0 < FOR_EVER.0;
+        self.media.iter().filter_map(|(net, _)| net.deadline().filter(is_soon)).min()
+    }
+
+    /// The next that has crossed until `due`.
+    pub(crate) fn next(&mut self, due: Instant) -> Option<Crossed> {
+        let departure = self.media.iter_mut().find_map(|(net, _)| net.next(due))?;
+        let port = usize::from(departure.from.1);
+        let device = port / 2;
+        if port % 2 == 1 {
+            return Some(Crossed::In(device, departure));
+        }
+        self.waiting_bytes[device] -= departure.packet.length.bytes();
+        self.traffic.departed += departure.packet.length.into();
+        Some(Crossed::Out(device, departure))
+    }
+
+    /// Writes what has crossed to a device.
+    pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
+        write_counted(departure, to, &mut self.scratch, &mut self.traffic);
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        let mut traffic = self.traffic.clone();
+        for (net, id) in &self.media {
+            let counters = net.counters(*id);
+            for (sum, reason) in traffic.dropped.iter_mut().zip(Reason::ALL) {
+                *sum += counters.dropped(reason);
+            }
+            traffic.held += net.held();
+            traffic.elements.push(*counters);
+        }
+        traffic
+    }
+}

@@ -1,0 +1,54 @@
+//! The bus between the memory of a host and its network devices.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fabricmark_link::{Framing, Invalid, Line};
+use fabricmark_units::BitRate;
+use fabricmark_wire::Bus;
+
+/// A bus by its name, or by its rate alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostBus {
+    /// Bit/s of IP packets in both directions together.
+    Rate(BitRate),
+    /// A bus that exists; headers of its transactions are not counted.
+    Named(Bus),
+}
+
+impl HostBus {
+    /// The wire that it is.
+    pub(crate) fn line(self) -> Result<Line, Invalid> {
+        match self {
+            Self::Rate(rate) => Line::new(rate, Framing::NONE),
+            Self::Named(bus) => Line::of_bus(bus, Framing::NONE).ok_or(Invalid::Zero("the rate")),
+        }
+    }
+
+    /// Whether each direction has all of the rate, as PCI Express has lanes for each; the wires of PCI-X
+    /// serve both.
+    pub(crate) fn is_duplex(self) -> bool {
+        matches!(self, Self::Named(Bus::Pcie { .. }))
+    }
+}
+
+impl FromStr for HostBus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = text.parse().ok().filter(|bus: &Bus| bus.raw_bps().is_some()).map(Self::Named);
+        let rate = || text.parse().ok().filter(|rate: &BitRate| rate.0 > 0).map(Self::Rate);
+        named.or_else(rate).ok_or_else(|| {
+            format!("`bus`: {text} is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G")
+        })
+    }
+}
+
+impl fmt::Display for HostBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) => rate.fmt(f),
+            Self::Named(bus) => bus.fmt(f),
+        }
+    }
+}
