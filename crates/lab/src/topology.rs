@@ -1,6 +1,7 @@
 //! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
 mod bus;
+mod chain;
 mod error;
 mod file;
 mod junction;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricmark_link::LinkWords;
 use serde::Deserialize;
 
+use super::chain::FileChain;
 use super::error::NAME_MAX;
 use super::junction::{FileHub, FileSwitch};
 use super::networks::Networks;
@@ -28,11 +29,13 @@ pub(super) struct File {
     hubs: BTreeMap<String, FileHub>,
     #[serde(default)]
     links: BTreeMap<String, FileLink>,
+    #[serde(default)]
+    chains: BTreeMap<String, FileChain>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileNode {
+pub(super) struct FileNode {
     bus: Option<String>,
     #[serde(default)]
     sysctl: BTreeMap<String, String>,
@@ -40,22 +43,25 @@ struct FileNode {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileLink {
-    between: [String; 2],
+pub(super) struct FileLink {
+    pub(super) between: [String; 2],
     /// Both directions.
     #[serde(default)]
-    words: String,
+    pub(super) words: String,
     /// From the first to the second, beyond `words` or instead.
     #[serde(default)]
-    there: String,
+    pub(super) there: String,
     /// From the second to the first.
     #[serde(default)]
-    back: String,
-    single: Option<bool>,
+    pub(super) back: String,
+    pub(super) single: Option<bool>,
 }
 
 impl File {
-    pub(super) fn check(self, read: Read<'_>) -> Result<Topology, TopologyError> {
+    pub(super) fn check(mut self, read: Read<'_>) -> Result<Topology, TopologyError> {
+        for (name, chain) in std::mem::take(&mut self.chains) {
+            chain.expand(&name, &mut self.routers, &mut self.links)?;
+        }
         let mut nodes = BTreeMap::new();
         let routers = self.routers.into_iter().map(|(name, node)| (name, node, true));
         let hosts = self.hosts.into_iter().map(|(name, node)| (name, node, false));

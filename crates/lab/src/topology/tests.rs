@@ -25,6 +25,9 @@ fn the_shipped_labs_are_sound() {
     assert_eq!((switch.junctions.len(), switch.links.len()), (2, 5));
     let hub = Topology::parse(include_str!("../../../../plans/labs/hub.toml")).unwrap();
     assert_eq!((hub.junctions.len(), hub.links.len()), (1, 3));
+    let chain = Topology::parse(include_str!("../../../../plans/labs/chain.toml")).unwrap();
+    assert_eq!((chain.nodes.len(), chain.links.len()), (5, 4));
+    assert_eq!(chain.links[3].between, ["hop-r3", "server"]);
     let dual = Topology::parse(include_str!("../../../../plans/labs/dual-homed.toml")).unwrap();
     assert_eq!(dual.ends("client").count(), 2);
     let lfn = Topology::parse(include_str!("../../../../plans/labs/lfn.toml")).unwrap();
@@ -90,6 +93,18 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
         (
             "[hosts.a]\n[hubs.h]\nlink='ethernet:10M'\n[links.l]\nbetween=['a','h']\nwords='rate=1M'",
             "link `l`: the rate is that of the hub `h`: leave rate, link, schedule and trace out",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[chains.twelve-chars]\nbetween=['a','b']\nrouters=10",
+            "router of a chain `twelve-chars-r10`: names have 1 to 15 letters, digits and dashes, as network devices do",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[routers.c-r1]\n[chains.c]\nbetween=['a','b']\nrouters=1",
+            "`c-r1` is the name of two things: name each once",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[chains.c]\nbetween=['a','b']\nrouters=256",
+            "a lab has at most 256 links, this has 257",
         ),
         (
             "[hosts.a]\nbus='isa'",
