@@ -155,6 +155,11 @@ impl LinkWords {
         }
     }
 
+    /// The rate of the wire in bit/s; `None` where there is none, or no single one.
+    pub fn rate_bps(&self) -> Option<f64> {
+        self.ratio().map(|(bits, seconds)| bits as f64 / seconds as f64)
+    }
+
     /// Whether super-packets must be cut before they come here, for packets to meet what the words
     /// say of single ones: delays that differ, losses, copies, signals of congestion.
     ///

@@ -129,7 +129,7 @@ impl LinkWords {
     }
 
     /// The rate of the wire; `None` where there is none or something else says when packets leave.
-    fn ratio(&self) -> Option<Ratio> {
+    pub(super) fn ratio(&self) -> Option<Ratio> {
         match self.words.get(&Key::Pace) {
             Some(Word::Rate(rate)) => Some((rate.0, 1)),
             Some(_) => None,
