@@ -53,7 +53,7 @@ impl Fabric {
         for (name, namespace) in &nodes {
             tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
         }
-        let emulator = Emulator::start(links, seed)?;
+        let emulator = Emulator::start(links, seed, None)?;
         Ok(Self { topology, nodes, emulator })
     }
 

@@ -3,8 +3,10 @@
 use fabricmark_link::{
     Count, Counters, Delay, Element, Invalid, LinkWords, Net, Packet, Port, Reason,
 };
+use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
 
+use crate::emulator::clock;
 use crate::pool::Slice;
 use crate::segment;
 use crate::tun::Tun;
@@ -24,7 +26,7 @@ pub struct LinkEnd {
 /// What happened in one direction since it was made.
 ///
 /// In packets of IP: `arrived + duplicated = departed + refused + dropped + held`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Name of the direction.
     pub name: String,
@@ -48,6 +50,8 @@ pub struct Traffic {
     pub trains: u64,
     /// Pieces whose headers had to be written anew.
     pub pieces: u64,
+    /// How much later than due packets were written to the other device, in ns.
+    pub lateness: Histogram,
     /// The elements of now, in the order of the way.
     pub elements: Vec<Counters>,
 }
@@ -106,6 +110,7 @@ impl Path {
                     Ok(()) => traffic.departed += length.into(),
                     Err(_) => traffic.refused += length.into(),
                 }
+                traffic.lateness.record((clock() - departure.at).0);
             }
         }
         before.retain(|way| {

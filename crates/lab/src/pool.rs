@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::sys;
 use crate::tun::PACKET_MAX;
 
 /// Chunks into which packets are read one after another. A chunk is used again when the last of its
@@ -18,11 +19,12 @@ pub(crate) struct Pool {
 /// Memory of chunks that hold no packet.
 type Idle = Arc<Mutex<Vec<Box<[u8]>>>>;
 
-/// Thirty of the longest packets.
+/// Thirty of the longest packets: one huge page.
 const CHUNK_BYTES: usize = 2 << 20;
 
-/// Idle chunks that are kept: 64 MiB. More than that goes back to the system.
-const IDLE_MAX: usize = 32;
+/// Idle chunks that are kept at least: 64 MiB. Beyond that as many are kept as are in use, so that a
+/// full pipe takes no new memory and an empty one gives it back.
+const IDLE_MIN: usize = 32;
 
 #[derive(Debug)]
 struct Chunk {
@@ -53,7 +55,11 @@ impl Pool {
             _ => {
                 self.used = 0;
                 let idle = locked(&self.idle).pop();
-                let memory = idle.unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice());
+                let memory = idle.unwrap_or_else(|| {
+                    let mut memory = vec![0; CHUNK_BYTES].into_boxed_slice();
+                    sys::ask_for_huge_pages(&mut memory);
+                    memory
+                });
                 Arc::new(Chunk { memory: Mutex::new(memory), home: Arc::clone(&self.idle) })
             }
         };
@@ -77,8 +83,10 @@ impl Slice {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        // The pool has the other one that is no chunk's.
+        let in_use = Arc::strong_count(&self.home) - 1;
         let mut home = locked(&self.home);
-        if home.len() < IDLE_MAX {
+        if home.len() < in_use.max(IDLE_MIN) {
             home.push(std::mem::take(&mut *locked(&self.memory)));
         }
     }

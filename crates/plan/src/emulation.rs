@@ -66,10 +66,7 @@ impl Point {
 }
 
 /// The level of offload, or what follows from the words; `None` where nothing is emulated.
-pub(crate) fn offload(
-    levels: &Where,
-    point: &Point,
-) -> Result<Option<Offload>, Contradiction> {
+pub(crate) fn offload(levels: &Where, point: &Point) -> Result<Option<Offload>, Contradiction> {
     let asked = levels.get(&Factor::Offload).and_then(|level| Offload::named(level));
     let Some(words) = point.words() else {
         if point.link == Link::Loopback || asked.is_none() {

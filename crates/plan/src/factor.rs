@@ -11,8 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
+use crate::point::{
+    Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+};
 use crate::window::Window;
-use crate::point::{Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
 
 /// What may vary between points.
 #[derive(
@@ -300,7 +302,9 @@ impl Factor {
                 .map_err(|error| LevelError(error.to_string())),
             Self::Rtt => match text.parse::<Nanos>() {
                 Ok(rtt @ Nanos(0..=RTT_MAX_NS)) => Ok(rtt.to_string()),
-                _ => Err(LevelError(format!("`{text}` is not a round trip such as 400ms, at most 10s"))),
+                _ => Err(LevelError(format!(
+                    "`{text}` is not a round trip such as 400ms, at most 10s"
+                ))),
             },
             Self::Emulate => emulated(text),
             Self::Offload => word(text, Offload::ALL, &[]),
