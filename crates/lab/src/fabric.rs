@@ -2,12 +2,11 @@
 //! emulator between them.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
+use crate::emulated::DEVICE_QUEUE;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
 use crate::path::{LinkEnd, Traffic};
@@ -23,10 +22,6 @@ pub struct Fabric {
     nodes: BTreeMap<String, Namespace>,
     emulator: Emulator,
 }
-
-/// Packets that may wait for the emulator in a device. Linux has 500 for TUN and drops what does not
-/// fit; this is room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have under way.
-const DEVICE_QUEUE: usize = 20_000;
 
 impl Fabric {
     /// Builds a lab. Needs the right to make networks (see [`crate::acquire`]). Chance is drawn from
@@ -98,24 +93,11 @@ impl Fabric {
     /// Packets that devices dropped since the emulator did not take them in time, in the order of
     /// [`traffic`](Self::traffic).
     pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
-        let mut texts = BTreeMap::new();
-        for (name, namespace) in &self.nodes {
-            let text = namespace.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
-            texts.insert(name, text.map_err(LabError::system("read the counters of devices"))?);
-        }
         let ends = self.topology.links.iter().flat_map(|link| {
-            link.between.each_ref().map(|node| sent_drops(&texts[node], &link.name))
+            link.between.each_ref().map(|node| self.nodes[node].sent_drops(&link.name))
         });
-        Ok(ends.collect())
+        ends.collect()
     }
-}
-
-/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
-fn sent_drops(text: &str, device: &str) -> u64 {
-    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
-    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
-    drops.sum()
 }
 
 /// Sets what holds for the whole network of a node, before it has devices.
@@ -130,10 +112,7 @@ fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
     ];
     let theirs = node.sysctl.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in ours.into_iter().chain(theirs) {
-        let path = format!("/proc/sys/{}", key.replace('.', "/"));
-        namespace.within(|| fs::write(path, value)).map_err(|source: io::Error| {
-            LabError::Sysctl { key: key.to_owned(), value: value.to_owned(), source }
-        })?;
+        namespace.set(key, value)?;
     }
     Ok(())
 }
@@ -197,17 +176,6 @@ mod tests {
              link set l0 up\n\
              route add 10.71.1.0/24 via 10.71.0.2 dev l0\n\
              route add fd71:1::/64 via fd71::2 dev l0\n"
-        );
-    }
-
-    #[test]
-    fn drops_are_those_of_the_device_on_its_way_out() {
-        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
-                    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
-                    wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
-        assert_eq!(
-            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
-            (7, 0, 0)
         );
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
+mod emulated;
 mod emulator;
 mod fabric;
 pub mod held;
@@ -22,14 +23,16 @@ mod sys;
 mod tool;
 mod topology;
 mod tun;
+mod wiring;
 
 pub use emulator::Emulator;
 pub use fabric::Fabric;
 pub use namespace::Namespace;
-pub use network::{Attachment, End, Lab};
+pub use network::{Attachment, End, Lab, Way};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use shaper::Shaper;
 pub use tool::LabError;
 pub use topology::{Node, Topology, TopologyError, Wire};
 pub use tun::Tun;
+pub use wiring::Wiring;
