@@ -341,7 +341,7 @@ impl Coordinator {
         let (start, answer) = plan
             .cpus
             .map(|(start, answer)| (Some(start), Some(answer)))
-            .unwrap_or_else(|| self.processors(place));
+            .unwrap_or_else(|| self.processors(point, place));
         let server = self.attach(End::Server, point)?;
         Ok((side(Role::Start, client, start, Vec::new()), side(Role::Answer, server, answer, from)))
     }
@@ -352,12 +352,18 @@ impl Coordinator {
         carrier.map(|carrier| carrier.facts().patience).unwrap_or_default()
     }
 
-    /// Processors of both ends. Each part has some of its own as long as there are some.
-    fn processors(&self, place: usize) -> (Option<u32>, Option<u32>) {
+    /// Processors of both ends. Each part has some of its own as long as there are some; an emulator
+    /// between them keeps its own.
+    fn processors(&self, point: &Point, place: usize) -> (Option<u32>, Option<u32>) {
         let of = |cpus: &[u32], number| cpus.iter().cycle().nth(number).copied();
         match &self.ground {
             Ground::Abroad(abroad) if !abroad.is_this_machine() => {
                 (of(&self.cpus, place), of(&abroad.welcome().cpus, place))
+            }
+            Ground::Lab(_) if point.words().is_some() => {
+                let mut cpus = self.cpus.clone();
+                cpus.retain(|&cpu| Some(cpu) != self.emulator_cpu);
+                (of(&cpus, 2 * place), of(&cpus, 2 * place + 1))
             }
             _ => (of(&self.cpus, 2 * place), of(&self.cpus, 2 * place + 1)),
         }
@@ -376,10 +382,9 @@ fn place(lab: &Lab, point: &Point) -> Result<usize, PlanError> {
     lab.link(&Wiring::of(point)).ok_or(PlanError::NoLink(point.link))
 }
 
-/// A processor for emulators: one that no end has, else that of the answering end. Beside the sender,
-/// which works most, an emulator halves its rate (measured on two processors, `docs/lab.md`).
+/// The processor of emulators, the last one, which ends leave to them: an emulator that has to share is late
+/// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/lab.md`).
 fn emulator_cpu(ends: Option<(u32, u32)>, cpus: &[u32]) -> Option<u32> {
-    let (start, answer) = ends.or(Some((*cpus.first()?, *cpus.get(1)?)))?;
-    let free = cpus.iter().copied().find(|&cpu| cpu != start && cpu != answer);
-    Some(free.unwrap_or(answer))
+    let is_free = |cpu: &u32| ends.is_none_or(|(start, answer)| *cpu != start && *cpu != answer);
+    cpus.iter().copied().rfind(is_free).or(cpus.last().copied()).filter(|_| cpus.len() > 1)
 }

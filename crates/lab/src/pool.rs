@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::sys;
+use memmap2::{Advice, MmapMut};
+
 use crate::tun::PACKET_MAX;
 
 /// Chunks into which packets are read one after another. A chunk is used again when the last of its
@@ -17,7 +18,7 @@ pub(crate) struct Pool {
 }
 
 /// Memory of chunks that hold no packet.
-type Idle = Arc<Mutex<Vec<Box<[u8]>>>>;
+type Idle = Arc<Mutex<Vec<MmapMut>>>;
 
 /// Thirty of the longest packets: one huge page.
 const CHUNK_BYTES: usize = 2 << 20;
@@ -28,7 +29,8 @@ const IDLE_MIN: usize = 32;
 
 #[derive(Debug)]
 struct Chunk {
-    memory: Mutex<Box<[u8]>>,
+    /// Gone with the chunk, and only then.
+    memory: Mutex<Option<MmapMut>>,
     home: Idle,
 }
 
@@ -55,16 +57,15 @@ impl Pool {
             _ => {
                 self.used = 0;
                 let idle = locked(&self.idle).pop();
-                let memory = idle.unwrap_or_else(|| {
-                    let mut memory = vec![0; CHUNK_BYTES].into_boxed_slice();
-                    sys::ask_for_huge_pages(&mut memory);
-                    memory
-                });
-                Arc::new(Chunk { memory: Mutex::new(memory), home: Arc::clone(&self.idle) })
+                let memory = idle.map_or_else(new_chunk, Ok)?;
+                Arc::new(Chunk { memory: Mutex::new(Some(memory)), home: Arc::clone(&self.idle) })
             }
         };
         let start = self.used;
-        let length = read(&mut locked(&chunk.memory)[start..start + PACKET_MAX]);
+        let length = match &mut *locked(&chunk.memory) {
+            Some(memory) => read(&mut memory[start..start + PACKET_MAX]),
+            None => Ok(None),
+        };
         let chunk = self.current.insert(chunk);
         let Some(length) = length? else { return Ok(None) };
         self.used += length.min(PACKET_MAX);
@@ -77,7 +78,9 @@ impl Slice {
     /// Shows the bytes to `use_them`, which must not touch another packet meanwhile.
     pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[u8]) -> R) -> R {
         let start = self.start as usize;
-        use_them(&locked(&self.chunk.memory)[start..start + self.length as usize])
+        let memory = locked(&self.chunk.memory);
+        let bytes = memory.as_ref().map(|memory| &memory[start..start + self.length as usize]);
+        use_them(bytes.unwrap_or_default())
     }
 }
 
@@ -87,9 +90,18 @@ impl Drop for Chunk {
         let in_use = Arc::strong_count(&self.home) - 1;
         let mut home = locked(&self.home);
         if home.len() < in_use.max(IDLE_MIN) {
-            home.push(std::mem::take(&mut *locked(&self.memory)));
+            home.extend(locked(&self.memory).take());
         }
     }
+}
+
+/// Pages of 2 MiB where the kernel has some: what is on its way over a long fat link is more than the
+/// processor finds the small pages of.
+fn new_chunk() -> io::Result<MmapMut> {
+    let memory = MmapMut::map_anon(CHUNK_BYTES)?;
+    // A kernel without them gives small ones.
+    let _ = memory.advise(Advice::HugePage);
+    Ok(memory)
 }
 
 /// One thread has all packets of a pool, so nobody waits here; elements want what could be sent to

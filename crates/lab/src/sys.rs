@@ -38,19 +38,6 @@ pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     }
 }
 
-/// Asks for memory in pages of 2 MiB: what is on its way over a long fat link is more than the
-/// processor finds the small pages of. A kernel that has none gives small ones.
-pub(crate) fn ask_for_huge_pages(memory: &mut [u8]) {
-    /// Of madvise(2): addresses have to be those of pages.
-    const PAGE: usize = 4096;
-    let lead = memory.as_ptr().align_offset(PAGE).min(memory.len());
-    let pages = &mut memory[lead..];
-    let bytes = pages.len() / PAGE * PAGE;
-    // SAFETY: the range is inside memory that this call borrows exclusively, and MADV_HUGEPAGE changes
-    // by which pages it is backed, not what is in it.
-    unsafe { libc::madvise(pages.as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-}
-
 /// Makes a TUN device of this name in the namespace of the calling thread: IP packets without a
 /// header of their own but `struct virtio_net_hdr`. It lives as long as the file.
 pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
