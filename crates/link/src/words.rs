@@ -1,6 +1,7 @@
 //! What one direction of a link does, in words: `rtt=400ms rate=10G loss=1e-6`.
 
 mod build;
+mod describe;
 mod value;
 mod word;
 
@@ -12,6 +13,8 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
 use crate::trace::{Trace, TraceError};
+pub use describe::{Description, WireDescription};
+pub use value::{Discipline, Distribution};
 use word::{Key, Word};
 
 /// What one direction of a link does, and what of it is to change while it runs.
