@@ -1,5 +1,5 @@
-//! A lab of any shape: namespaces for its nodes, TUN devices for the ends of its links, and the
-//! emulator between them.
+//! A lab of any shape: namespaces for its nodes, TUN devices for the ends of its links and the emulator
+//! between them, or veth devices and queues of the kernel.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,13 @@ use fabricmark_wire::Family;
 
 use crate::emulated::DEVICE_QUEUE;
 use crate::emulator::Emulator;
+use crate::kernel;
 use crate::namespace::Namespace;
 use crate::path::{LinkEnd, Traffic};
+use crate::qdisc::Backend;
 use crate::route;
 use crate::tool::{self, LabError};
-use crate::topology::{Node, Topology};
+use crate::topology::{Node, Topology, Wire};
 use crate::tun::Tun;
 
 /// A lab that is up. It is gone when this value is, but for processes that run in it.
@@ -35,6 +37,10 @@ impl Fabric {
         }
         let mut links = Vec::new();
         for link in &topology.links {
+            if link.backend != Backend::Emulator {
+                kernel::build(link, ends(&nodes, link))?;
+                continue;
+            }
             let end = |end: usize| -> Result<LinkEnd, LabError> {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
                 Ok(LinkEnd {
@@ -47,6 +53,9 @@ impl Fabric {
         }
         for (name, namespace) in &nodes {
             tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
+        }
+        for link in topology.links.iter().filter(|link| link.backend != Backend::Emulator) {
+            kernel::await_carrier(link, ends(&nodes, link))?;
         }
         let emulator = Emulator::start(links, seed, None)?;
         Ok(Self { topology, nodes, emulator })
@@ -69,17 +78,26 @@ impl Fabric {
         from: Option<usize>,
         change: &LinkWords,
     ) -> Result<(), LabError> {
+        let emulated = self.emulated(link);
         let wire = &mut self.topology.links[link];
         let mut words = wire.words.clone();
-        let ends = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
-        for &end in ends {
+        let changed = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
+        for &end in changed {
             words[end].merge(change);
             if words[end].mtu() != wire.words[end].mtu() {
                 return Err(LabError::OtherMtu { link: wire.name.clone() });
             }
         }
-        for &end in ends {
-            self.emulator.change(2 * link + end, change.clone())?;
+        if let Some(number) = emulated {
+            for &end in changed {
+                self.emulator.change(2 * number + end, change.clone())?;
+            }
+        } else {
+            for words in &words {
+                words.build::<()>(0, "")?;
+            }
+            let new = Wire { words: words.clone(), ..wire.clone() };
+            kernel::change(wire, &new, ends(&self.nodes, wire))?;
         }
         wire.words = words;
         Ok(())
@@ -87,17 +105,44 @@ impl Fabric {
 
     /// What happened in each direction: two for each link, from its first end and from its second.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        self.emulator.traffic()
+        let mut emulated = self.emulator.traffic()?.into_iter();
+        let mut all = Vec::new();
+        for link in &self.topology.links {
+            if link.backend == Backend::Emulator {
+                all.extend(emulated.by_ref().take(2));
+                continue;
+            }
+            for (end, sender) in ends(&self.nodes, link).into_iter().enumerate() {
+                all.push(kernel::traffic(link, end, sender)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The number of a link among those of the emulator.
+    fn emulated(&self, link: usize) -> Option<usize> {
+        let links = &self.topology.links;
+        let is_ours = |link: &&Wire| link.backend == Backend::Emulator;
+        is_ours(&&links[link]).then(|| links[..link].iter().filter(is_ours).count())
     }
 
     /// Packets that devices dropped since the emulator did not take them in time, in the order of
-    /// [`traffic`](Self::traffic).
+    /// [`traffic`](Self::traffic). Devices of the kernel's links drop what the other end refuses, which
+    /// stands there.
     pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
         let ends = self.topology.links.iter().flat_map(|link| {
-            link.between.each_ref().map(|node| self.nodes[node].sent_drops(&link.name))
+            link.between.each_ref().map(|node| match link.backend {
+                Backend::Emulator => self.nodes[node].sent_drops(&link.name),
+                _ => Ok(0),
+            })
         });
         ends.collect()
     }
+}
+
+/// The namespaces at both ends of a link.
+fn ends<'a>(nodes: &'a BTreeMap<String, Namespace>, link: &Wire) -> [&'a Namespace; 2] {
+    link.between.each_ref().map(|node| &nodes[node])
 }
 
 /// Sets what holds for the whole network of a node, before it has devices.
@@ -126,7 +171,7 @@ fn set_up(topology: &Topology, node: &str) -> String {
         let (name, mtu) = (&wire.name, wire.words[end].mtu());
         // Without an address that the kernel makes, it asks for no routers either.
         text += &format!("link set {name} mtu {mtu} txqueuelen {DEVICE_QUEUE} addrgenmode none\n");
-        if wire.single {
+        if topology.is_single(link) {
             text += &format!("link set {name} gso_max_segs 1\n");
         }
         for (family, bits, nodad) in families {

@@ -14,7 +14,7 @@ use fabricmark_wire::{Family, Link, MTU_MIN};
 use crate::emulated::Emulated;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
-use crate::shaper::Shaper;
+use crate::shaper::{SENDERS_WAIT, Shaper};
 use crate::tool::{self, LabError};
 use crate::wiring::Wiring;
 
@@ -137,7 +137,7 @@ impl Lab {
         tool::run(self.namespace(end), "ip", &["-batch", "-"], &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             if let Some(shaper) = Shaper::of(link).filter(|_| words.is_none()) {
-                let (words, device) = (shaper.words(), device(index));
+                let (words, device) = (shaper.words(SENDERS_WAIT), device(index));
                 let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
                 arguments.extend(words.split(' '));
                 tool::run(self.namespace(end), "tc", &arguments, "")?;

@@ -8,6 +8,7 @@ use fabricmark_wire::Family;
 use serde::Deserialize;
 
 use crate::network::LINKS_MAX;
+use crate::qdisc::{Backend, Qdiscs};
 
 /// A lab that is wanted, checked: each link is between two nodes that exist.
 ///
@@ -42,6 +43,8 @@ pub struct Wire {
     pub words: [LinkWords; 2],
     /// Whether senders hand over single packets, not super-packets of up to 64 KiB.
     pub single: bool,
+    /// What carries its packets.
+    pub backend: Backend,
 }
 
 /// Why a text describes no lab.
@@ -136,6 +139,8 @@ struct FileLink {
     back: String,
     #[serde(default)]
     single: bool,
+    #[serde(default)]
+    backend: Backend,
 }
 
 impl Topology {
@@ -170,6 +175,12 @@ impl Topology {
         }
     }
 
+    /// Whether senders over a link hand over single packets: where it needs them, or one behind it may.
+    pub(crate) fn is_single(&self, link: usize) -> bool {
+        let behind = |wire: &Wire| wire.backend.needs_single_packets();
+        self.links[link].single || self.links.iter().any(behind)
+    }
+
     /// Where a node is attached: links, and which of their ends.
     pub fn ends<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
         let ends = self
@@ -183,7 +194,7 @@ impl Topology {
 
 impl FileLink {
     fn check(self, name: String, nodes: &BTreeMap<String, Node>) -> Result<Wire, TopologyError> {
-        let Self { between, words, there, back, single } = self;
+        let Self { between, words, there, back, single, backend } = self;
         check_name("link", &name)?;
         // Every namespace has a loopback device of this name.
         if name == "lo" {
@@ -212,10 +223,13 @@ impl FileLink {
             let unable = |error| TopologyError::Words { link: name.clone(), error };
             check_words(&words).map_err(unable)?;
             words.build::<()>(0, "").map_err(|error| unable(error.to_string()))?;
+            Qdiscs::of(backend, &words).map_err(|error| unable(error.to_string()))?;
             Ok::<_, TopologyError>(words)
         };
         let words = [direction(&there)?, direction(&back)?];
-        Ok(Wire { name, between, words, single })
+        // The token bucket cuts super-packets, but that costs more than to send none.
+        let single = single || backend != Backend::Emulator;
+        Ok(Wire { name, between, words, single, backend })
     }
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-use fabricmark_lab::Topology;
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report};
+use fabricmark_lab::{Backend, Topology};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
@@ -139,7 +139,10 @@ fn path_row(path: &PathReport) -> [String; 9] {
         count(path.held),
         count(path.dropped),
         count(path.trains),
-        path.words.clone(),
+        match path.backend {
+            Backend::Emulator => path.words.clone(),
+            backend => format!("{backend}: {}", path.words),
+        },
     ]
 }
 
@@ -171,6 +174,7 @@ mod tests {
             link: "wan".to_owned(),
             from: "client".to_owned(),
             to: "server".to_owned(),
+            backend: Backend::Netem,
             words: "rtt=400ms".to_owned(),
             arrived: 1000,
             arrived_bytes: 0,
@@ -201,7 +205,7 @@ mod tests {
              node          addresses\n\
              client  host  10.71.0.1 fd71::1\n\n\
              link  from    to        in  out  held  dropped  super-packets  does\n\
-             wan   client  server  1000  990     7        3             12  rtt=400ms\n\n\
+             wan   client  server  1000  990     7        3             12  netem: rtt=400ms\n\n\
              2 packets were lost that no link was asked to lose: a device was full or down; \
              fabricmark lab show --json says where (device_drops, refused)\n"
         );

@@ -23,6 +23,9 @@ fn the_shipped_labs_are_sound() {
     assert_eq!((dumbbell.nodes.len(), dumbbell.links.len()), (6, 5));
     let lfn = Topology::parse(include_str!("../../../../plans/labs/lfn.toml")).unwrap();
     assert_eq!(lfn.links[0].words[1].mtu(), 9000);
+    let kernel = Topology::parse(include_str!("../../../../plans/labs/kernel.toml")).unwrap();
+    let backends = [0, 1].map(|link| kernel.links[link].backend);
+    assert_eq!(backends, [Backend::Htb, Backend::Tbf]);
 }
 
 #[test]
@@ -60,5 +63,22 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
         refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown word `rat")
     );
     assert!(refused(&format!("{TWO}words = 'rate=1G pause'")).contains("would stop nobody"));
+    assert_eq!(
+        refused(&format!("{TWO}words = 'rate=1G loss=every:10'\nbackend = 'tbf'")),
+        "link `wan`: backend `tbf` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
+    );
+    assert!(refused(&format!("{TWO}backend = 'fq'")).contains("unknown variant `fq`"));
     assert!(refused("[host.a]").contains("unknown field `host`"));
+}
+
+#[test]
+fn queues_that_count_super_packets_as_one_get_none_from_any_host() {
+    let text = "[hosts.a]\n[routers.r]\n[hosts.b]\n[links.l0]\nbetween = ['a', 'r']\n\
+                [links.l1]\nbetween = ['r', 'b']\nwords = 'rate=1G'\n";
+    for (backend, single) in
+        [("emulator", [false; 2]), ("tbf", [false, true]), ("htb", [true; 2]), ("netem", [true; 2])]
+    {
+        let topology = Topology::parse(&format!("{text}backend = '{backend}'")).unwrap();
+        assert_eq!([0, 1].map(|link| topology.is_single(link)), single, "{backend}");
+    }
 }
