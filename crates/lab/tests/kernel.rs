@@ -261,6 +261,30 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
         assert_sum(way);
         assert_eq!(way.dropped[Reason::Loss as usize].packets, 10, "{way:?}");
     }
+    for (words, is_kept) in [("", true), ("order=free", false)] {
+        let words = format!("delay=20ms jitter=4ms duplicate=1 {words}");
+        let fabric = Fabric::build(topology("netem", &words), 1).unwrap();
+        let numbers = numbers(&fabric, 100);
+        assert_eq!(numbers.is_sorted(), is_kept, "{words}: {numbers:?}");
+        let way = &fabric.traffic().unwrap()[0];
+        assert_sum(way);
+        assert!(way.departed.packets >= 200, "a copy arrives like others: {way:?}");
+    }
+}
+
+/// Sends so many numbers from client to server, each of which comes twice; gives them as they come.
+fn numbers(fabric: &Fabric, count: u8) -> Vec<u8> {
+    let [left, right] = [0, 1].map(|end| Topology::address(0, end, Family::V6));
+    let (client, server) = (udp(fabric, "client", left), udp(fabric, "server", right));
+    for number in 0..count {
+        client.send_to(&[number], server.local_addr().unwrap()).unwrap();
+    }
+    let receive = |_| {
+        let mut byte = [0];
+        server.recv(&mut byte).unwrap();
+        byte[0]
+    };
+    (0..2 * usize::from(count)).map(receive).collect()
 }
 
 /// Shaped and delayed.
