@@ -297,6 +297,26 @@ fn a_word_without_effect_is_refused() {
 }
 
 /// Any word that the grammar knows.
+#[test]
+fn words_have_the_wire_that_they_build() {
+    let stream_bps = |text: &str| {
+        let mut words: LinkWords = text.parse().unwrap();
+        if words.trace_file().is_some() {
+            words.set_trace("1\n2\n3\n4\n").unwrap();
+        }
+        words.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
+    };
+    // A packet of 1500 bytes with 1460 of payload, and 38 of Ethernet.
+    assert_eq!(stream_bps("rtt=1ms"), Ok(None));
+    assert_eq!(stream_bps("rate=1500K"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("rate=1538K framing=ethernet:1G"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("link=ethernet:1G rate=1538K"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("schedule=1500B/1ms"), Ok(Some(11_680_000.0)));
+    // An opportunity of 1500 bytes each ms.
+    assert_eq!(stream_bps("trace=file"), Ok(Some(11_680_000.0)));
+    assert_eq!("trace=file".parse::<LinkWords>().unwrap().line(), Err(Invalid::Unread));
+}
+
 fn word() -> impl Strategy<Value = String> {
     let time = (any::<u64>(), 0u32..60).prop_map(|(ns, shift)| Nanos(ns >> shift).to_string());
     let share = prop_oneof![

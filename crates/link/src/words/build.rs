@@ -95,6 +95,24 @@ impl LinkWords {
         Ok(parts)
     }
 
+    /// The wire alone, without its queue; `None` where packets pass at once. What a schedule or a trace
+    /// lets through stands here with its mean rate and no framing.
+    pub fn line(&self) -> Result<Option<Line>, Invalid> {
+        let (bits, seconds) = match (self.ratio(), self.get(Key::Pace)) {
+            (Some((bits, seconds)), _) => {
+                return Line::ratio(bits, seconds, self.framing()).map(Some);
+            }
+            (None, Some(Word::Schedule { bytes, period })) => {
+                (bytes.0.saturating_mul(8_000_000_000), period.0)
+            }
+            (None, Some(Word::Trace(_))) => {
+                (self.trace.as_ref().ok_or(Invalid::Unread)?.mean_rate_bps() as u64, 1)
+            }
+            _ => return Ok(None),
+        };
+        Line::ratio(bits, seconds, Framing::NONE).map(Some)
+    }
+
     /// What is said of a key, unless it is said to be absent.
     pub(super) fn get(&self, key: Key) -> Option<&Word> {
         self.words.get(&key).filter(|word| !matches!(word, Word::Absent(_)))
