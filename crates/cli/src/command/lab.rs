@@ -1,5 +1,7 @@
 //! `fabricmark lab`: networks on this machine that stay up between commands.
 
+mod simulate;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +25,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
         Options::Link(options) => link(options),
         Options::Show(options) => show(options),
         Options::List(options) => list(options.json),
+        Options::Simulate(options) => simulate::simulate(options),
         Options::Down(options) => {
             find(&options.which)?.down()?;
             Ok(ExitCode::SUCCESS)
