@@ -105,6 +105,9 @@ pub enum HyStart {
     /// What CUBIC of Linux has (net/ipv4/tcp_cubic.c, after Ha and Rhee 2011): at once where the round
     /// trip grows, or where answers come without a gap for half a round trip.
     Linux,
+    /// The same where the round trip grows alone. So it is on hosts whose answers have gaps of more than
+    /// 2 ms: busy ones, and those that answer super-packets of 64 KiB below 262 Mbit/s.
+    LinuxDelay,
 }
 
 impl Default for Settings {

@@ -209,6 +209,7 @@ fn hystart_leaves_slow_start_before_the_queue_overflows() {
     };
     assert_eq!(ended(Some(HyStart::PlusPlus)).retransmitted_segments, 0);
     assert_eq!(ended(Some(HyStart::Linux)).retransmitted_segments, 0);
+    assert_eq!(ended(Some(HyStart::LinuxDelay)).retransmitted_segments, 0);
     assert!(ended(None).retransmitted_segments > 100);
 }
 
@@ -279,9 +280,9 @@ fn settings_that_cannot_work_are_refused() {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let congestion = prop_oneof![
         Just(Congestion::Reno),
-        (0..3usize, any::<bool>()).prop_map(|(which, fast_convergence)| {
-            let hystart = [None, Some(HyStart::PlusPlus), Some(HyStart::Linux)][which];
-            Congestion::Cubic { hystart, fast_convergence }
+        (0..4usize, any::<bool>()).prop_map(|(which, fast_convergence)| {
+            let kinds = [HyStart::PlusPlus, HyStart::Linux, HyStart::LinuxDelay];
+            Congestion::Cubic { hystart: kinds.get(which).copied(), fast_convergence }
         }),
     ];
     let numbers = (100u16..9000, 1u64..2000, 1u64..20, 1u64..200);

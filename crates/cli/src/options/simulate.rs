@@ -104,6 +104,8 @@ impl Law {
 pub enum Exit {
     /// As Linux does: also where answers come without a gap for half a round trip
     Linux,
+    /// As Linux does on busy hosts: where the round trip grows, at once
+    Delay,
     /// HyStart++: where the round trip grows
     #[value(name = "rfc9406")]
     PlusPlus,
@@ -115,6 +117,7 @@ impl From<Exit> for Option<HyStart> {
     fn from(exit: Exit) -> Self {
         match exit {
             Exit::Linux => Some(HyStart::Linux),
+            Exit::Delay => Some(HyStart::LinuxDelay),
             Exit::PlusPlus => Some(HyStart::PlusPlus),
             Exit::None => None,
         }

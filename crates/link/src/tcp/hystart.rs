@@ -47,7 +47,8 @@ impl Detector {
     pub fn new(kind: HyStart, paced: bool) -> Self {
         match kind {
             HyStart::PlusPlus => Self::PlusPlus(PlusPlus::new()),
-            HyStart::Linux => Self::Linux(Linux::new(paced)),
+            HyStart::Linux => Self::Linux(Linux::new(true, paced)),
+            HyStart::LinuxDelay => Self::Linux(Linux::new(false, paced)),
         }
     }
 

@@ -19,6 +19,8 @@ const SAMPLES: u32 = 8;
 /// What was seen of this round.
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct Linux {
+    /// Whether a train of answers counts (`hystart_detect`).
+    sees_trains: bool,
     paced: bool,
     /// Transmission whose answer ends the round.
     ends: u64,
@@ -32,10 +34,10 @@ pub(in crate::tcp) struct Linux {
 }
 
 impl Linux {
-    pub fn new(paced: bool) -> Self {
+    pub fn new(sees_trains: bool, paced: bool) -> Self {
         let (ends, began, last) = (0, Instant(0), Instant(0));
         let (least, current) = (Nanos(u64::MAX), Nanos(u64::MAX));
-        Self { paced, ends, began, last, least, current, samples: 0 }
+        Self { sees_trains, paced, ends, began, last, least, current, samples: 0 }
     }
 
     pub fn advise(&mut self, Sample { now, rtt, answered, next, cwnd }: Sample) -> Advice {
@@ -52,7 +54,7 @@ impl Linux {
 
     /// Answers come without a gap for half a round trip; for a whole one where segments are spread.
     fn is_long_train(&mut self, now: Instant) -> bool {
-        if now - self.last > GAP_MOST {
+        if !self.sees_trains || now - self.last > GAP_MOST {
             return false;
         }
         self.last = now;
@@ -78,7 +80,16 @@ mod tests {
     /// Whether slow start ends in a round of answers that come so many µs apart, after a round trip of
     /// 100 ms before and with `rtt_ms` in it.
     fn leaves(paced: bool, cwnd: f64, answers: u64, apart_us: u64, rtt_ms: u64) -> bool {
-        let mut linux = Linux::new(paced);
+        leaves_slow_start(Linux::new(true, paced), cwnd, answers, apart_us, rtt_ms)
+    }
+
+    fn leaves_slow_start(
+        mut linux: Linux,
+        cwnd: f64,
+        answers: u64,
+        apart_us: u64,
+        rtt_ms: u64,
+    ) -> bool {
         let sample = |number: u64, at_us: u64, ms| Sample {
             now: Instant(at_us * 1000),
             rtt: Nanos::from_millis(ms),
@@ -102,6 +113,13 @@ mod tests {
         // Paced segments come spread over half a round trip anyway.
         assert!(!leaves(true, 52.0, 52, 1000, 100));
         assert!(leaves(true, 102.0, 102, 1000, 100));
+    }
+
+    #[test]
+    fn a_host_that_sees_no_trains_looks_at_the_round_trip_alone() {
+        let blind = || Linux::new(false, false);
+        assert!(!leaves_slow_start(blind(), 52.0, 52, 1000, 100));
+        assert!(leaves_slow_start(blind(), 52.0, 52, 1000, 113));
     }
 
     #[test]

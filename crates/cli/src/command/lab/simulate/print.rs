@@ -54,6 +54,9 @@ fn heading(first: &Run, runs: &[Run]) -> String {
     let hystart = runs.iter().find_map(|run| hystart(&run.connection.settings));
     let exit = match hystart {
         Some(HyStart::Linux) => "\n        cubic leaves slow start by the HyStart of Linux",
+        Some(HyStart::LinuxDelay) => {
+            "\n        cubic leaves slow start by the HyStart of Linux, by the round trip alone"
+        }
         Some(HyStart::PlusPlus) => "\n        cubic leaves slow start by HyStart++ (RFC 9406)",
         None => "",
     };
@@ -203,6 +206,7 @@ fn run_json(run: &Run) -> Json {
     };
     let hystart = hystart(settings).map(|hystart| match hystart {
         HyStart::Linux => "linux",
+        HyStart::LinuxDelay => "delay",
         HyStart::PlusPlus => "rfc9406",
     });
     let limits: Vec<Json> = connection
