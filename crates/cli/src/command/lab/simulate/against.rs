@@ -115,8 +115,9 @@ impl Row {
         };
         let series: Vec<&Series> = records.iter().filter_map(|record| series(record)).collect();
         let interval = series.first().map_or(Series::INTERVAL_NS, |series| series.interval_ns);
-        let duration = Nanos(plan.omit_ns.0 + record.duration_ns.0);
-        let ramp = plan.omit_ns.max(Nanos(duration.0 / RAMP_SHARE));
+        let omitted = plan.omitted(point);
+        let duration = Nanos(omitted.0 + record.duration_ns.0);
+        let ramp = omitted.max(Nanos(duration.0 / RAMP_SHARE));
         let connection = point::connection(options, name, point)?;
         let outcome = connection.simulate(duration, Nanos(interval.max(1)))?;
         let modelled = run::stretches(&outcome);

@@ -11,8 +11,9 @@ use crate::options::simulate::{Law, Simulate, Window};
 
 /// What the link of a point does; `None` where it imitates nothing.
 fn words_of(point: &Point) -> Option<LinkWords> {
-    let link = Some(point.link).filter(|link| link.has_wire())?;
-    format!("link={link}").parse().ok()
+    let shaped =
+        || format!("link={}", Some(point.link).filter(|link| link.has_wire())?).parse().ok();
+    point.words().or_else(shaped)
 }
 
 /// The most that a connection of this point has under way, in bytes; `None` where the kernel decides.
@@ -20,7 +21,8 @@ fn words_of(point: &Point) -> Option<LinkWords> {
 /// Linux doubles the buffer that is asked for and keeps half of it for what it needs besides
 /// (socket(7), tcp(7)): what is asked for is what is offered.
 fn window_of(point: &Point) -> Option<u64> {
-    [point.receive_buffer, point.send_buffer].into_iter().flatten().map(|bytes| bytes.0).min()
+    let asked = [point.window_bytes(), point.receive_buffer, point.send_buffer];
+    asked.into_iter().flatten().map(|bytes| bytes.0).min()
 }
 
 /// The law of its congestion control; `None` where it is not modelled.
