@@ -59,7 +59,8 @@ impl Place {
             return Ok(Self { lab: None });
         }
         let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
-        let lab = Lab::build(&[Link::Veth { mtu: MTU }]).map_err(|e| failed(e.to_string()))?;
+        let lab = Lab::build(&[Link::Veth { mtu: MTU }.into()], 1, None)
+            .map_err(|e| failed(e.to_string()))?;
         let place = Self { lab: Some(lab) };
         for end in [End::Client, End::Server] {
             let words = ["sh", "-c", SETTINGS, congestion].map(str::to_owned);

@@ -8,6 +8,7 @@ use std::path::Path;
 use fabricmark_lab::{End, Lab, Namespace};
 use fabricmark_record::Record;
 use fabricmark_stats::{Better, Comparison, StopRule, THROUGHPUT_TIE, holm, paired};
+use fabricmark_wire::Link;
 
 use crate::agent::{Agent, command, geometric_mean, told};
 
@@ -19,7 +20,7 @@ type Cells = BTreeMap<String, Vec<f64>>;
 
 /// Runs both in turn, compares each point and all of them together.
 pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<(), Box<dyn Error>> {
-    let lab = Lab::build(&[link.parse()?])?;
+    let lab = Lab::build(&[link.parse::<Link>()?.into()], 1, None)?;
     let agent = Agent::start(program, &format!("{AT}:7477"), Some(lab.namespace(End::Server)))?;
     let text = reduced(&fs::read_to_string(plan)?, link);
     let file = agent.folder().join("plan.toml");

@@ -111,11 +111,15 @@ impl From<StoreError> for Failure {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
-            LabError::Refused { .. } | LabError::Missing(_) => Code::Missing,
+            LabError::Refused { .. } | LabError::Missing(_) | LabError::NoQdisc { .. } => {
+                Code::Missing
+            }
             LabError::TooManyLinks { .. }
             | LabError::NotEmulated { .. }
             | LabError::Invalid(_)
             | LabError::Words { .. }
+            | LabError::OtherFraming { .. }
+            | LabError::Backend { .. }
             | LabError::Sysctl { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
@@ -128,7 +132,7 @@ impl From<HeldError> for Failure {
     fn from(error: HeldError) -> Self {
         let code = match error {
             HeldError::Lab(error) => return error.into(),
-            HeldError::NoPlace | HeldError::Folder { .. } => Code::Missing,
+            HeldError::NoPlace | HeldError::Folder { .. } | HeldError::Missing(_) => Code::Missing,
             HeldError::Lost(_) => Code::RunFailed,
             HeldError::Name(_)
             | HeldError::IsUp(_)

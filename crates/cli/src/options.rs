@@ -4,6 +4,7 @@
 pub mod ceiling;
 pub mod lab;
 pub mod lfn;
+pub mod simulate;
 pub mod stack;
 pub mod wire;
 

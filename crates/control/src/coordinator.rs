@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant as Clock;
 
-use fabricmark_lab::{End, Lab, LabError, Namespace};
+use fabricmark_lab::{End, Lab, Namespace, Way, Wiring};
 use fabricmark_plan::{Pace, Plan, Point};
 use fabricmark_proto::{Prepare, Role};
 use fabricmark_record::{Carrier, ClockOffset, HostFacts, Provenance};
@@ -62,6 +62,8 @@ pub(crate) struct Coordinator {
     at_home: Vec<Pair>,
     /// Processors of this machine.
     cpus: Vec<u32>,
+    /// That of emulators.
+    emulator_cpu: Option<u32>,
     began: Clock,
     runs: u64,
 }
@@ -130,22 +132,30 @@ pub(crate) struct NodeFacts {
 }
 
 impl Coordinator {
-    /// Builds what the links need, or calls the agent.
-    pub(crate) fn start(links: &[Link], workers: &Workers<'_>) -> Result<Self, PlanError> {
-        let wires: Vec<Link> =
-            links.iter().copied().filter(|&link| link != Link::Loopback).collect();
+    /// Builds what the plan's links need, or calls the agent.
+    pub(crate) fn start(plan: &Plan, workers: &Workers<'_>) -> Result<Self, PlanError> {
+        let cpus = fabricmark_host::cpus();
+        let emulator_cpu = emulator_cpu(plan.cpus, &cpus);
+        let mut wires: Vec<Wiring> = Vec::new();
+        for point in plan.points.iter().filter(|point| point.link != Link::Loopback) {
+            let wiring = Wiring::of(point);
+            if !wires.contains(&wiring) {
+                wires.push(wiring);
+            }
+        }
         let ground = match workers.peer {
             Peer::Agent(agent) => Ground::Abroad(Box::new(Abroad::call(agent)?)),
             Peer::Iperf3(access) => Ground::Iperf3(access.clone()),
             Peer::Here if wires.is_empty() => Ground::Home,
-            Peer::Here => Ground::Lab(Lab::build(&wires)?),
+            Peer::Here => Ground::Lab(Lab::build(&wires, plan.seed, emulator_cpu)?),
         };
         Ok(Self {
             program: workers.program.to_owned(),
             ground,
             on_links: Vec::new(),
             at_home: Vec::new(),
-            cpus: fabricmark_host::cpus(),
+            cpus,
+            emulator_cpu,
             began: Clock::now(),
             runs: 0,
         })
@@ -169,7 +179,7 @@ impl Coordinator {
         let pairs = match &self.ground {
             Ground::Abroad(_) => &mut self.on_links,
             _ if link == Link::Loopback => &mut self.at_home,
-            Ground::Lab(lab) if lab.link(&link).is_some() => &mut self.on_links,
+            Ground::Lab(_) => &mut self.on_links,
             _ => return Err(PlanError::NoLink(link)),
         };
         while pairs.len() < count {
@@ -206,7 +216,7 @@ impl Coordinator {
             Ground::Iperf3(access) => Ok(Attachment::towards(access.server)
                 .map_err(PlanError::system("find a way to the server"))?),
             Ground::Lab(lab) if point.link != Link::Loopback => {
-                let link = lab.link(&point.link).unwrap_or_default();
+                let link = place(lab, point)?;
                 let fabricmark_lab::Attachment { device, address } =
                     lab.attach(end, link, point.family);
                 Ok(Attachment { device, address, scope_id: 0 })
@@ -253,22 +263,37 @@ impl Coordinator {
         }
     }
 
-    /// A shaped link of the lab imitates a wire; everything else is what it is.
+    /// A shaped or emulated link of the lab imitates a wire; everything else is what it is.
     pub(crate) fn provenance(&self, point: &Point) -> Provenance {
         match &self.ground {
-            Ground::Lab(_) if point.link.has_wire() => Provenance::Emulated,
+            Ground::Lab(_) if point.link.has_wire() || point.words().is_some() => {
+                Provenance::Emulated
+            }
             _ => Provenance::Measured,
         }
     }
 
-    /// Packets that the queue in front of a point's link has dropped so far.
-    pub(crate) fn queue_drops(&self, point: &Point) -> Result<u64, LabError> {
+    /// Packets that a point's link has dropped so far.
+    pub(crate) fn link_drops(&self, point: &Point) -> Result<u64, PlanError> {
         match &self.ground {
-            Ground::Lab(lab) if point.link != Link::Loopback => {
-                lab.queue_drops(lab.link(&point.link).unwrap_or_default())
-            }
+            Ground::Lab(lab) if point.link != Link::Loopback => Ok(lab.drops(place(lab, point)?)?),
             _ => Ok(0),
         }
+    }
+
+    /// What the emulator of a point's link counted so far, where there is one.
+    pub(crate) fn traffic(&self, point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
+        match &self.ground {
+            Ground::Lab(lab) if point.link != Link::Loopback => {
+                Ok(lab.traffic(place(lab, point)?)?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The processor that emulators stay on.
+    pub(crate) fn emulator_cpu(&self) -> Option<u32> {
+        self.emulator_cpu
     }
 
     /// Orders for both ends of a part of a run, by its place among the parts that run at once; `seed` is
@@ -290,14 +315,15 @@ impl Coordinator {
             _ => None,
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
+        let omit = plan.omitted(point);
         let client = self.attach(End::Client, point)?;
         let from = vec![client.address];
         let side = |role, attachment: Attachment, cpu, from| Prepare {
             run: self.runs,
             role,
             point: point.clone(),
-            duration_ns: plan.omit_ns + duration,
-            omit_ns: plan.omit_ns,
+            duration_ns: omit + duration,
+            omit_ns: omit,
             amount: plan.amount.map(|amount| amount.of(point.payload)),
             token,
             address: attachment.address,
@@ -305,7 +331,7 @@ impl Coordinator {
             port,
             ports: None,
             from,
-            patience_ns: self.patience(place),
+            patience_ns: self.patience(place) + drain(point),
             device: attachment.device,
             cpu,
             interval_ns: plan.interval_ns,
@@ -315,7 +341,7 @@ impl Coordinator {
         let (start, answer) = plan
             .cpus
             .map(|(start, answer)| (Some(start), Some(answer)))
-            .unwrap_or_else(|| self.processors(place));
+            .unwrap_or_else(|| self.processors(point, place));
         let server = self.attach(End::Server, point)?;
         Ok((side(Role::Start, client, start, Vec::new()), side(Role::Answer, server, answer, from)))
     }
@@ -326,14 +352,39 @@ impl Coordinator {
         carrier.map(|carrier| carrier.facts().patience).unwrap_or_default()
     }
 
-    /// Processors of both ends. Each part has some of its own as long as there are some.
-    fn processors(&self, place: usize) -> (Option<u32>, Option<u32>) {
+    /// Processors of both ends. Each part has some of its own as long as there are some; an emulator
+    /// between them keeps its own.
+    fn processors(&self, point: &Point, place: usize) -> (Option<u32>, Option<u32>) {
         let of = |cpus: &[u32], number| cpus.iter().cycle().nth(number).copied();
         match &self.ground {
             Ground::Abroad(abroad) if !abroad.is_this_machine() => {
                 (of(&self.cpus, place), of(&abroad.welcome().cpus, place))
             }
+            Ground::Lab(_) if point.words().is_some() => {
+                let mut cpus = self.cpus.clone();
+                cpus.retain(|&cpu| Some(cpu) != self.emulator_cpu);
+                (of(&cpus, 2 * place), of(&cpus, 2 * place + 1))
+            }
             _ => (of(&self.cpus, 2 * place), of(&self.cpus, 2 * place + 1)),
         }
     }
+}
+
+/// Time beyond the usual that an emulated round trip takes: to open a flow some of them, and to empty
+/// full windows at a tenth of the rate.
+fn drain(point: &Point) -> Nanos {
+    let Some(Nanos(rtt_ns)) = point.rtt else { return Nanos(0) };
+    Nanos(20 * rtt_ns)
+}
+
+/// Where a point's link is in the lab.
+fn place(lab: &Lab, point: &Point) -> Result<usize, PlanError> {
+    lab.link(&Wiring::of(point)).ok_or(PlanError::NoLink(point.link))
+}
+
+/// The processor of emulators, the last one, which ends leave to them: an emulator that has to share is late
+/// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/lab.md`).
+fn emulator_cpu(ends: Option<(u32, u32)>, cpus: &[u32]) -> Option<u32> {
+    let is_free = |cpu: &u32| ends.is_none_or(|(start, answer)| *cpu != start && *cpu != answer);
+    cpus.iter().copied().rfind(is_free).or(cpus.last().copied()).filter(|_| cpus.len() > 1)
 }

@@ -20,7 +20,9 @@ use fabricmark_wire::Link;
 use crate::assemble::assemble;
 use crate::carrier::AgentError;
 use crate::coordinator::{Coordinator, Workers};
+use crate::emulated::{emulation, missed};
 use crate::run::{Run, RunResult};
+use crate::skip;
 
 /// Consecutive runs without a result that end a plan: the network is broken, not the run.
 const INVALID_MAX: u32 = 3;
@@ -117,13 +119,7 @@ pub fn run_plan(
     interrupted: &AtomicBool,
 ) -> Result<(), PlanError> {
     let mut history = History::of(kept);
-    let mut links: Vec<Link> = Vec::new();
-    for point in &plan.points {
-        if !links.contains(&point.link) {
-            links.push(point.link);
-        }
-    }
-    let mut coordinator = Coordinator::start(&links, workers)?;
+    let mut coordinator = Coordinator::start(plan, workers)?;
     let context =
         Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
     let mut invalid_in_a_row = 0;
@@ -140,14 +136,22 @@ pub fn run_plan(
                 return Err(PlanError::Interrupted);
             }
             let point = &plan.points[step.point];
+            let skipped = skip::reason(point);
+            if skipped.is_some() && step.warm_up {
+                continue;
+            }
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
-            let record = context.run(step, &mut coordinator, &history, progress)?;
+            let record = match skipped {
+                Some(reason) => context.record(step, Outcome::Skipped(reason)),
+                None => context.run(step, &mut coordinator, &history, progress)?,
+            };
             keep(&record)?;
             history.add(&record);
             progress.ends(&record);
             match &record.outcome {
                 Outcome::Completed => invalid_in_a_row = 0,
-                Outcome::Skipped(reason) | Outcome::Invalid(reason) => {
+                Outcome::Skipped(_) => {}
+                Outcome::Invalid(reason) => {
                     invalid_in_a_row += 1;
                     if invalid_in_a_row >= INVALID_MAX {
                         return Err(PlanError::Invalid(reason.clone()));
@@ -179,6 +183,10 @@ impl History {
         self.done.insert((place.block, place.place));
         if !place.warm_up {
             let (block, point) = (place.block, place.point as usize);
+            if let Outcome::Skipped(_) = record.outcome {
+                self.outcomes.skip(block, point);
+                return;
+            }
             self.outcomes.add(RunOutcome { block, point, value: record.deciding_value() });
         }
     }
@@ -209,6 +217,34 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// A record in which nothing was found yet.
+    fn record(&self, step: &Step, outcome: Outcome) -> Record {
+        let Self { plan, digest, .. } = self;
+        Record {
+            schema: SCHEMA_VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            place: Place {
+                plan_digest: digest.clone(),
+                seed: plan.seed,
+                block: step.block,
+                place: step.place,
+                point: step.point as u32,
+                warm_up: step.warm_up,
+            },
+            point: plan.points[step.point].clone(),
+            testbed: plan.testbed,
+            duration_ns: plan.duration_ns,
+            started: jiff::Timestamp::now().to_string(),
+            nodes: Vec::new(),
+            flows: Vec::new(),
+            figures: Figures::default(),
+            limits: Limits::default(),
+            emulation: None,
+            warnings: Vec::new(),
+            outcome,
+        }
+    }
+
     fn run(
         &self,
         step: &Step,
@@ -216,16 +252,17 @@ impl Context<'_> {
         history: &History,
         progress: &mut dyn Progress,
     ) -> Result<Record, PlanError> {
-        let Self { plan, digest, host, interrupted } = self;
+        let Self { plan, host, interrupted, .. } = self;
         let point = &plan.points[step.point];
         let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
         // Only datagrams are lost for good, and asking the queues starts a program for each.
         let asks_queues = point.transport == Transport::Udp;
-        let queue_drops = |coordinator: &Coordinator| -> Result<u64, LabError> {
-            if asks_queues { coordinator.queue_drops(point) } else { Ok(0) }
+        let link_drops = |coordinator: &Coordinator| {
+            if asks_queues { coordinator.link_drops(point) } else { Ok(0) }
         };
-        let before = queue_drops(coordinator)?;
+        let before = link_drops(coordinator)?;
+        let traffic = coordinator.traffic(point)?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
         let run = Run { plan, point, duration, seed, interrupted };
@@ -237,30 +274,12 @@ impl Context<'_> {
             }
             result => result?,
         };
-        let dropped = queue_drops(coordinator)?.saturating_sub(before);
-        let place = Place {
-            plan_digest: digest.clone(),
-            seed: plan.seed,
-            block: step.block,
-            place: step.place,
-            point: step.point as u32,
-            warm_up: step.warm_up,
-        };
-        let mut record = Record {
-            schema: SCHEMA_VERSION,
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            place,
-            point: point.clone(),
-            testbed: plan.testbed,
-            duration_ns: duration,
-            started,
-            nodes: Vec::new(),
-            flows: Vec::new(),
-            figures: Figures::default(),
-            limits: Limits::default(),
-            warnings: Vec::new(),
-            outcome: Outcome::Completed,
-        };
+        let dropped = link_drops(coordinator)?.saturating_sub(before);
+        let emulation = emulation(coordinator, point, traffic.as_ref())?;
+        let mut record = self.record(step, Outcome::Completed);
+        record.emulation = emulation;
+        record.duration_ns = duration;
+        record.started = started;
         match result {
             RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
             RunResult::Finished(parts) => {
@@ -270,6 +289,7 @@ impl Context<'_> {
                 record.figures = parts.figures;
                 record.limits = parts.limits;
                 record.warnings = parts.warnings;
+                record.warnings.extend(missed(&record));
                 if record.deciding_value().is_none() {
                     record.outcome = Outcome::Invalid(why_nothing_counts(&record));
                 } else if !step.warm_up {

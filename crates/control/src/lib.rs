@@ -11,6 +11,7 @@ mod agent;
 mod assemble;
 mod carrier;
 mod coordinator;
+mod emulated;
 mod experiment;
 mod foreign;
 mod host;
@@ -20,6 +21,7 @@ mod node;
 mod process;
 mod run;
 mod secured;
+mod skip;
 #[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
 mod sys;
 mod traces;

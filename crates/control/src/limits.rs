@@ -1,14 +1,17 @@
 //! What the wire allows a point, and whether a run went beyond it.
 
 use fabricmark_lab::Shaper;
-use fabricmark_plan::{Direction, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Pace, Pattern, Point, Transport};
 use fabricmark_record::{Counts, Figures, Limits, Warning};
-use fabricmark_units::Bytes;
-use fabricmark_wire::{Ceiling, Stack, frame, goodput, quic_goodput, stream_goodput};
+use fabricmark_units::{Bytes, Nanos};
+use fabricmark_wire::{
+    self as wire, Ceiling, Floor, Kind, Path, Stack, frame, goodput, lfn, quic_goodput,
+    stream_goodput,
+};
 
-/// The hard bound first, then what holds under a condition. What bounds a stream bounds bursts, too,
-/// which are silent until they are answered. A token bucket passes a message that fits into it at
-/// once, so a shaped link has no floor of the round trip.
+/// The hard bounds first, the tighter one before the other, then what holds under a condition. What bounds
+/// a stream bounds bursts, too, which are silent until they are answered. A token bucket passes a message
+/// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has.
 pub(crate) fn limits(point: &Point) -> Limits {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
     let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
@@ -36,7 +39,45 @@ pub(crate) fn limits(point: &Point) -> Limits {
         Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
         _ => ceilings,
     };
-    Limits { ceilings, rtt_floor: None }
+    Limits { ceilings: by_window(point, ceilings), rtt_floor: floor(point) }
+}
+
+/// The ceilings with those of TCP's window over an emulated round trip: its largest one bounds any
+/// connection, the one that was asked for bounds those whose kernel grants no more.
+fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
+    let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
+    let Some(rtt) = point.rtt.filter(|_| is_stream && point.flows == 1) else { return ceilings };
+    let limit = |kind, bytes| {
+        let figure = lfn::window_limit(bytes, rtt)?;
+        let lfn::Value::Exact(goodput_bps) = figure.value else { return None };
+        let formula = figure.formula.to_owned();
+        Some(Ceiling { kind, goodput_bps, formula, inputs: figure.inputs })
+    };
+    let asked = point.window_bytes().and_then(|Bytes(bytes)| limit(Kind::Conditional, bytes));
+    let mut ceilings: Vec<Ceiling> =
+        ceilings.into_iter().chain(limit(Kind::Bound, lfn::WINDOW_MAX)).chain(asked).collect();
+    ceilings.sort_by(|a, b| {
+        let key = |c: &Ceiling| (c.kind != Kind::Bound, c.goodput_bps.as_f64());
+        let (one, other) = (key(a), key(b));
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+    ceilings
+}
+
+/// The least round trip over an emulated link: its delay both ways and the packets' time on its wire.
+fn floor(point: &Point) -> Option<Floor> {
+    let (family, Bytes(payload)) = (point.family, point.payload);
+    let is_exchange = matches!(point.pattern, Pattern::PingPong | Pattern::Exchange);
+    point.words().filter(|_| is_exchange && point.pace == Pace::Closed)?;
+    let stack = match point.transport {
+        Transport::Udp => Stack::Udp { family },
+        Transport::Tcp => Stack::Tcp { family, option_bytes: 0 },
+        _ => return None,
+    };
+    let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
+    let half = Nanos(point.rtt.unwrap_or_default().0 / 2);
+    let path = Path { propagation_ns: half, ..Path::direct(point.link) };
+    wire::rtt_floor(&path, stack, payload, response).ok()
 }
 
 /// A warning where more arrived than the hard bound and its tolerances allow.
@@ -47,13 +88,14 @@ pub(crate) fn above_ceiling(
     counts: &Counts,
 ) -> Option<Warning> {
     let goodput_bps = figures.goodput_bps?.value;
-    let bound = limits.ceilings.iter().find(|c| c.kind == fabricmark_wire::Kind::Bound)?;
+    let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound)?;
     let bound_bps = bound.goodput_bps.as_f64();
-    let bucket = Shaper::of(&point.link).map_or(0, |shaper| shaper.bucket_bytes());
+    let shaper = Shaper::of(&point.link).filter(|_| point.words().is_none());
+    let bucket = shaper.map_or(0, |shaper| shaper.bucket_bytes());
     let earlier_bytes = bucket + counts.waiting_bytes;
     let seconds = counts.elapsed_ns as f64 / 1e9;
-    fabricmark_wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
-        let allowed_bps = fabricmark_wire::allowed(bound_bps, earlier_bytes, seconds);
+    wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
+        let allowed_bps = wire::allowed(bound_bps, earlier_bytes, seconds);
         Warning::AboveCeiling { goodput_bps, allowed_bps }
     })
 }

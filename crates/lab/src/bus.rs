@@ -21,7 +21,8 @@ impl BusPlan {
     /// The buses of a topology, by the names of their hosts.
     pub(crate) fn all(topology: &Topology) -> Vec<Self> {
         let plan = |(host, bus): (&String, HostBus)| {
-            let devices = topology.ends(host).map(|(link, end)| 2 * link + end).collect();
+            let devices =
+                topology.ends(host).map(|(link, end)| topology.direction(link, end)).collect();
             Self { host: host.clone(), bus, devices }
         };
         topology.buses().map(plan).collect()

@@ -1,5 +1,7 @@
 //! What is set on the device at one end of a link, and what of it changes with the words of links.
 
+use fabricmark_link::LinkWords;
+
 use crate::topology::Topology;
 
 /// Packets that may wait for the emulator in a device. Linux has 500 for TUN and drops what does not
@@ -17,9 +19,14 @@ const SEGMENTS_MAX: u16 = u16::MAX;
 /// The settings of the device at one end of a link, as a line for `ip -batch`.
 pub(crate) fn set(topology: &Topology, link: usize, end: usize) -> String {
     let wire = &topology.links[link];
-    let (name, mtu) = (&wire.name, wire.words[end].mtu());
-    let segments = if topology.is_single(link, end) { 1 } else { SEGMENTS_MAX };
-    let queue = if wire.words[end].pauses() { QUEUE_OF_PAUSED } else { QUEUE };
+    line(&wire.name, &wire.words[end], topology.is_single(link, end))
+}
+
+/// The same for a device by its name, what becomes of what it sends, and whether that is single packets.
+pub(crate) fn line(name: &str, words: &LinkWords, is_single: bool) -> String {
+    let mtu = words.mtu();
+    let segments = if is_single { 1 } else { SEGMENTS_MAX };
+    let queue = if words.pauses() { QUEUE_OF_PAUSED } else { QUEUE };
     format!("link set {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
 }
 

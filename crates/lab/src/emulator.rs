@@ -7,19 +7,25 @@ use std::thread::{self, JoinHandle};
 use fabricmark_link::{Invalid, LinkWords};
 use fabricmark_units::{Instant, Nanos};
 use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
 use crate::bus::BusPlan;
 use crate::path::{LinkEnd, Path, Traffic};
-use crate::pool::Pool;
+use crate::pool::{Pool, Slice};
 use crate::shared::{Entry, Meeting, Shared};
 use crate::tool::LabError;
 use crate::tun::Tun;
 
 /// Nearer than this an event is waited for with open eyes: to sleep and wake takes about as long.
 const SPIN: Nanos = Nanos(20_000);
+
+/// How long a device that had packets is asked again before the thread sleeps until it has some: while
+/// nobody sleeps, senders need not wake anybody, which costs them more than a packet of 64 KiB
+/// does (perf, 2 virtual processors).
+const STAY_AWAKE: Nanos = Nanos(50_000);
 
 /// Packets taken from a device before the next has its turn and what is due is written: 4 of 64 KiB
 /// take about 50 us, so that nothing is later than that behind a busy device.
@@ -44,11 +50,11 @@ enum Order {
 }
 
 impl Emulator {
-    /// Starts to carry. Chance is drawn from `seed`.
-    pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64) -> Result<Self, LabError> {
+    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`.
+    pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         let entry = |LinkEnd { tun, name, words }| Entry { tun: Some(tun), name, words };
         let directions = links.into_iter().flatten().map(entry).collect();
-        Self::start_shared(directions, Vec::new(), Vec::new(), seed)
+        Self::start_shared(directions, Vec::new(), Vec::new(), seed, cpu)
     }
 
     /// The same with switches and hubs at which links meet, and buses of hosts. Directions in the order of their numbers.
@@ -57,13 +63,19 @@ impl Emulator {
         meetings: Vec<Meeting>,
         buses: Vec<BusPlan>,
         seed: u64,
+        cpu: Option<u32>,
     ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(system("make an eventfd"))?;
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
-        let work = move || match Worker::new(directions, meetings, buses, seed, heard, inbox) {
+        let make = move || {
+            let worker = Worker::new(directions, meetings, buses, seed, heard, inbox)?;
+            cpu.map_or(Ok(()), pin)?;
+            Ok(worker)
+        };
+        let work = move || match make() {
             Ok(mut worker) => {
                 let _ = started.send(Ok(()));
                 worker.run();
@@ -116,6 +128,13 @@ impl Drop for Emulator {
     }
 }
 
+/// Keeps the calling thread on a processor.
+fn pin(cpu: u32) -> Result<(), LabError> {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set).map_err(system("keep a thread on a processor"))
+}
+
 fn system(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> LabError {
     move |error| LabError::system(doing)(error.into())
 }
@@ -134,13 +153,23 @@ struct Worker {
     bell: OwnedFd,
     timer: OwnedFd,
     orders: Receiver<Order>,
-    /// Devices from which nothing is taken while their queue wants nothing.
+    /// Devices from which nothing is taken while their queue wants nothing: neither awake nor in the epoll
+    /// set.
     stopped: Vec<usize>,
 }
 
 pub(crate) struct Device {
     pub(crate) tun: Tun,
     pool: Pool,
+    /// Until when it is asked without being waited for; where there is no such time, it is in the epoll
+    /// set, or stopped.
+    awake_until: Option<Instant>,
+}
+
+impl Device {
+    fn is_awake(&self) -> bool {
+        self.awake_until.is_some()
+    }
 }
 
 impl Worker {
@@ -172,7 +201,8 @@ impl Worker {
             if let Some(tun) = &tun {
                 watch(tun, number as u64)?;
             }
-            devices.push(tun.map(|tun| Device { tun, pool: Pool::default() }));
+            let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
+            devices.push(tun.map(device));
             paths.push(Path::new(name, words, shared.port(number)?, seed)?);
         }
         shared.connect(&mut paths)?;
@@ -190,7 +220,12 @@ impl Worker {
                     TIMER => {}
                     BELL if self.obey() => return,
                     BELL => {}
-                    device => self.take(device as usize),
+                    device => self.wake(device as usize),
+                }
+            }
+            for number in 0..self.devices.len() {
+                if self.devices[number].as_ref().is_some_and(Device::is_awake) {
+                    self.take(number);
                 }
             }
         }
@@ -216,7 +251,8 @@ impl Worker {
         let due = self.paths.iter().filter_map(Path::deadline);
         let due = due.chain(self.shared.deadline()).min();
         let now = clock();
-        let is_soon = due.is_some_and(|due| due <= now + SPIN);
+        let is_awake = self.devices.iter().flatten().any(Device::is_awake);
+        let is_soon = is_awake || due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
             // 0 disarms.
             let at = due.map_or(0, |due| due.0 - SPIN.0);
@@ -238,50 +274,78 @@ impl Worker {
         numbers.extend(events[..ready].iter().map(|event| event.data.u64()));
     }
 
+    /// Takes a device out of the epoll set, to ask it again and again.
+    fn wake(&mut self, number: usize) {
+        let Some(device) = &mut self.devices[number] else { return };
+        if epoll::delete(&self.ready, &device.tun).is_ok() {
+            device.awake_until = Some(clock() + STAY_AWAKE);
+        }
+    }
+
+    /// Puts a device that has been silent back into the epoll set, which tells of what came meanwhile.
+    fn rest(&mut self, number: usize) {
+        let Some(device) = &mut self.devices[number] else { return };
+        let data = epoll::EventData::new_u64(number as u64);
+        if epoll::add(&self.ready, &device.tun, data, epoll::EventFlags::IN).is_ok() {
+            device.awake_until = None;
+        }
+    }
+
     /// Lets in what a device has.
     fn take(&mut self, number: usize) {
         for _ in 0..TURN {
-            let Some(Device { tun, pool }) = &mut self.devices[number] else { return };
-            // A device that is down has nothing (EBADFD, EIO).
-            let Ok(Some(slice)) = pool.fill(|bytes| tun.read(bytes)) else { return };
-            let now = clock();
-            if self.shared.has(number) {
-                // Packets of other links may be due before it.
-                self.shared.deliver(now, &mut self.paths, &self.devices);
-                self.shared.arrive(now, number, slice, &mut self.paths);
-            } else {
-                self.paths[number].arrive(now, slice);
-            }
-            if self.paths[number].is_stopped() || self.shared.is_full(number) {
-                return self.stop(number);
+            let Some(Device { tun, pool, awake_until }) = &mut self.devices[number] else { return };
+            match pool.fill(|bytes| tun.read(bytes)) {
+                Ok(Some(slice)) => {
+                    let now = clock();
+                    *awake_until = Some(now + STAY_AWAKE);
+                    self.arrive(now, number, slice);
+                    if self.paths[number].is_stopped() || self.shared.is_full(number) {
+                        // Neither asked nor waited for.
+                        self.set_awake(number, None);
+                        self.stopped.push(number);
+                        return;
+                    }
+                }
+                // A device that is down has nothing (EBADFD, EIO).
+                Ok(None) | Err(_) => {
+                    if awake_until.is_some_and(|until| until <= clock()) {
+                        self.rest(number);
+                    } else {
+                        // Whoever shares the processor may be the one that is waited for.
+                        thread::yield_now();
+                    }
+                    return;
+                }
             }
         }
     }
 
-    /// Takes nothing from a device from now on.
-    fn stop(&mut self, number: usize) {
-        if self.listen(number, epoll::EventFlags::empty()) {
-            self.stopped.push(number);
+    fn arrive(&mut self, now: Instant, number: usize, slice: Slice) {
+        if self.shared.has(number) {
+            // Packets of other links may be due before it.
+            self.shared.deliver(now, &mut self.paths, &self.devices);
+            self.shared.arrive(now, number, slice, &mut self.paths);
+        } else {
+            self.paths[number].arrive(now, slice);
         }
     }
 
-    /// Takes from devices again whose queues have room.
+    /// Asks devices again whose queues have room.
     fn restart(&mut self) {
         let Self { stopped, paths, shared, .. } = self;
         let has_room =
             |number: &mut usize| !paths[*number].is_stopped() && !shared.is_full(*number);
         let ready: Vec<_> = stopped.extract_if(.., has_room).collect();
         for number in ready {
-            // It fails where it failed to stop.
-            self.listen(number, epoll::EventFlags::IN);
+            self.set_awake(number, Some(clock() + STAY_AWAKE));
         }
     }
 
-    /// Whether it could be done.
-    fn listen(&self, number: usize, events: epoll::EventFlags) -> bool {
-        let data = epoll::EventData::new_u64(number as u64);
-        let Some(Device { tun, .. }) = &self.devices[number] else { return false };
-        epoll::modify(&self.ready, tun, data, events).is_ok()
+    fn set_awake(&mut self, number: usize, until: Option<Instant>) {
+        if let Some(device) = &mut self.devices[number] {
+            device.awake_until = until;
+        }
     }
 
     /// Does what was ordered; whether that was to stop.
@@ -304,13 +368,10 @@ impl Worker {
                     // What has come out of a net is held by nobody who counts.
                     self.deliver();
                     let _ = to.send(self.paths.iter().map(Path::traffic).collect());
-                    // What was delivered may have made room.
-                    self.restart();
                 }
                 Order::SharedTraffic(to) => {
                     self.deliver();
                     let _ = to.send(self.shared.traffic());
-                    self.restart();
                 }
                 Order::Stop => return true,
             }
@@ -319,7 +380,8 @@ impl Worker {
     }
 }
 
-fn clock() -> Instant {
+/// Now, by the clock that stands still for nobody (CLOCK_MONOTONIC).
+pub(crate) fn clock() -> Instant {
     let Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(ClockId::Monotonic);
     Instant(tv_sec as u64 * 1_000_000_000 + tv_nsec as u64)
 }

@@ -1,9 +1,7 @@
-//! A lab of any shape: namespaces for its nodes, TUN devices for the ends of its links, and the
-//! emulator between them.
+//! A lab of any shape: namespaces for its nodes, TUN devices for the ends of its links and the emulator
+//! between them, or veth devices and queues of the kernel.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
@@ -11,13 +9,15 @@ use fabricmark_wire::Family;
 use crate::bus::BusPlan;
 use crate::device;
 use crate::emulator::Emulator;
+use crate::kernel;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
 use crate::policy;
+use crate::qdisc::Backend;
 use crate::route;
 use crate::shared::{Entry, Meeting};
 use crate::tool::{self, LabError};
-use crate::topology::{self, Node, Topology};
+use crate::topology::{self, Node, Topology, Wire};
 use crate::tun::Tun;
 
 /// A lab that is up. It is gone when this value is, but for processes that run in it.
@@ -40,6 +40,10 @@ impl Fabric {
         }
         let mut links = Vec::new();
         for link in &topology.links {
+            if link.backend != Backend::Emulator {
+                kernel::build(link, ends(&nodes, link))?;
+                continue;
+            }
             for end in [0, 1] {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
                 let namespace = nodes.get(node);
@@ -59,9 +63,13 @@ impl Fabric {
                 }
             }
         }
+        for link in topology.links.iter().filter(|link| link.backend != Backend::Emulator) {
+            kernel::await_carrier(link, ends(&nodes, link))?;
+        }
         let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
+        let meetings = meetings.collect();
         let emulator =
-            Emulator::start_shared(links, meetings.collect(), BusPlan::all(&topology), seed)?;
+            Emulator::start_shared(links, meetings, BusPlan::all(&topology), seed, None)?;
         Ok(Self { topology, nodes, emulator })
     }
 
@@ -84,8 +92,8 @@ impl Fabric {
         change: &LinkWords,
     ) -> Result<(), LabError> {
         let mut topology = self.topology.clone();
-        let ends = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
-        for &end in ends {
+        let changed = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
+        for &end in changed {
             topology.links[link].words[end].merge(change);
         }
         // Refused before anything is changed.
@@ -93,11 +101,17 @@ impl Fabric {
             let link = topology.links[link].name.clone();
             LabError::Words { link, error }
         })?;
+        let [old, new] = [&self.topology, &topology].map(|topology| &topology.links[link]);
+        let is_emulated = new.backend == Backend::Emulator;
+        if !is_emulated {
+            // It refuses what its queues cannot do.
+            kernel::change(old, new, ends(&self.nodes, old))?;
+        }
         for (node, commands) in device::changes(&self.topology, &topology) {
             tool::run(&self.nodes[node], "ip", &["-batch", "-"], &commands)?;
         }
-        for &end in ends {
-            self.emulator.change(2 * link + end, change.clone())?;
+        for &end in changed.iter().filter(|_| is_emulated) {
+            self.emulator.change(topology.direction(link, end), change.clone())?;
         }
         self.topology = topology;
         Ok(())
@@ -105,7 +119,18 @@ impl Fabric {
 
     /// What happened in each direction: two for each link, from its first end and from its second.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        self.emulator.traffic()
+        let mut emulated = self.emulator.traffic()?.into_iter();
+        let mut all = Vec::new();
+        for link in &self.topology.links {
+            if link.backend == Backend::Emulator {
+                all.extend(emulated.by_ref().take(2));
+                continue;
+            }
+            for (end, sender) in ends(&self.nodes, link).into_iter().enumerate() {
+                all.push(kernel::traffic(link, end, sender)?);
+            }
+        }
+        Ok(all)
     }
 
     /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that
@@ -116,27 +141,22 @@ impl Fabric {
     }
 
     /// Packets that devices dropped since the emulator did not take them in time, in the order of
-    /// [`traffic`](Self::traffic).
+    /// [`traffic`](Self::traffic). Devices of the kernel's links drop what the other end refuses, which
+    /// stands there; switches and hubs have no devices.
     pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
-        let mut texts = BTreeMap::new();
-        for (name, namespace) in &self.nodes {
-            let text = namespace.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
-            texts.insert(name, text.map_err(LabError::system("read the counters of devices"))?);
-        }
         let ends = self.topology.links.iter().flat_map(|link| {
-            let drops = |node| texts.get(node).map_or(0, |text| sent_drops(text, &link.name));
-            link.between.each_ref().map(drops)
+            link.between.each_ref().map(|node| match (link.backend, self.nodes.get(node)) {
+                (Backend::Emulator, Some(namespace)) => namespace.sent_drops(&link.name),
+                _ => Ok(0),
+            })
         });
-        Ok(ends.collect())
+        ends.collect()
     }
 }
 
-/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
-fn sent_drops(text: &str, device: &str) -> u64 {
-    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
-    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
-    drops.sum()
+/// The namespaces at both ends of a link.
+fn ends<'a>(nodes: &'a BTreeMap<String, Namespace>, link: &Wire) -> [&'a Namespace; 2] {
+    link.between.each_ref().map(|node| &nodes[node])
 }
 
 /// Sets what holds for the whole network of a node, before it has devices.
@@ -151,10 +171,7 @@ fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
     ];
     let theirs = node.sysctl.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in ours.into_iter().chain(theirs) {
-        let path = format!("/proc/sys/{}", key.replace('.', "/"));
-        namespace.within(|| fs::write(path, value)).map_err(|source: io::Error| {
-            LabError::Sysctl { key: key.to_owned(), value: value.to_owned(), source }
-        })?;
+        namespace.set(key, value)?;
     }
     Ok(())
 }
@@ -205,17 +222,6 @@ mod tests {
              link set l0 up\n\
              route add 10.71.1.0/24 via 10.71.0.2 dev l0\n\
              route add fd71:1::/64 via fd71::2 dev l0\n"
-        );
-    }
-
-    #[test]
-    fn drops_are_those_of_the_device_on_its_way_out() {
-        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
-                    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
-                    wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
-        assert_eq!(
-            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
-            (7, 0, 0)
         );
     }
 }

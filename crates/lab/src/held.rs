@@ -76,6 +76,9 @@ pub enum HeldError {
     /// The holder says no.
     #[error("{0}")]
     Refused(String),
+    /// The machine lacks what the holder needs.
+    #[error("{0}")]
+    Missing(String),
     /// The holder does not speak as it should.
     #[error("lost the process that holds the lab: {0}")]
     Lost(io::Error),

@@ -7,9 +7,11 @@
 
 mod bus;
 mod device;
+mod emulated;
 mod emulator;
 mod fabric;
 pub mod held;
+mod kernel;
 mod namespace;
 mod network;
 mod offload;
@@ -19,6 +21,7 @@ mod policy;
 mod pool;
 mod port;
 mod privilege;
+mod qdisc;
 mod route;
 mod segment;
 mod shaper;
@@ -29,14 +32,17 @@ mod table;
 mod tool;
 mod topology;
 mod tun;
+mod wiring;
 
 pub use emulator::Emulator;
 pub use fabric::Fabric;
 pub use namespace::Namespace;
-pub use network::{Attachment, End, Lab};
+pub use network::{Attachment, End, Lab, Way};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
+pub use qdisc::{Backend, Refusal};
 pub use shaper::Shaper;
 pub use tool::LabError;
 pub use topology::{HostBus, Junction, Node, Source, Topology, TopologyError, Wire};
 pub use tun::Tun;
+pub use wiring::Wiring;

@@ -1,6 +1,6 @@
 //! A network namespace, held by a descriptor.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
@@ -49,14 +49,55 @@ impl Namespace {
         sys::enter_on_exec(command, self.descriptor.as_fd());
     }
 
+    /// Sets what holds for the whole namespace, such as `net.ipv4.tcp_rmem`.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), LabError> {
+        let path = format!("/proc/sys/{}", key.replace('.', "/"));
+        self.within(|| fs::write(path, value)).map_err(|source| LabError::Sysctl {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            source,
+        })
+    }
+
+    /// Packets that a device of the namespace dropped on their way out.
+    pub(crate) fn sent_drops(&self, device: &str) -> Result<u64, LabError> {
+        let text = self.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
+        let text = text.map_err(LabError::system("read the counters of devices"))?;
+        Ok(sent_drops(&text, device))
+    }
+
     /// A path by which other programs find the namespace while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.descriptor.as_raw_fd())
     }
 }
 
+/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
+fn sent_drops(text: &str, device: &str) -> u64 {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
+    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
+    drops.sum()
+}
+
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_those_of_the_device_on_its_way_out() {
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
+                    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
+                    wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
+        assert_eq!(
+            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
+            (7, 0, 0)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The two-node lab: one veth pair for each link, shaped where the link has a wire.
+//! The two-node lab: a veth pair for each link, shaped where the link has a wire, or a pair of TUN devices
+//! with the emulator between them.
 //!
 //! ```text
 //!   client ── link0 10.71.0.1, fd71:0::1 ────────── link0 10.71.0.2, fd71:0::2 ── server
@@ -7,11 +8,15 @@
 
 use std::net::IpAddr;
 
-use fabricmark_wire::{Family, Link};
+use fabricmark_link::LinkWords;
+use fabricmark_wire::{Family, Link, MTU_MIN};
 
+use crate::emulated::Emulated;
 use crate::namespace::Namespace;
-use crate::shaper::Shaper;
+use crate::path::Traffic;
+use crate::shaper::{SENDERS_WAIT, Shaper};
 use crate::tool::{self, LabError};
+use crate::wiring::Wiring;
 
 /// The two ends of every link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,61 +64,86 @@ fn check_emulated(link: Link) -> Result<(), LabError> {
     Err(LabError::NotEmulated { link, technology })
 }
 
-/// Two namespaces with a veth pair for each link.
+/// Two namespaces with a pair of devices for each link.
 #[derive(Debug)]
 pub struct Lab {
-    links: Vec<Link>,
+    links: Vec<Wiring>,
+    /// Behind which each link is, where it is emulated.
+    emulated: Vec<Option<Emulated>>,
     client: Namespace,
     server: Namespace,
 }
 
 impl Lab {
-    /// Builds the lab. Needs the right to make networks (see [`crate::acquire`]).
-    pub fn build(links: &[Link]) -> Result<Self, LabError> {
+    /// Builds the lab. Needs the right to make networks (see [`crate::acquire`]). The chance of
+    /// emulators is drawn from `seed`; their threads stay on the processor `cpu`, where one is named.
+    pub fn build(links: &[Wiring], seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         if links.len() > LINKS_MAX {
             return Err(LabError::TooManyLinks { asked: links.len() });
         }
-        for &link in links {
-            check_emulated(link)?;
+        for wiring in links.iter().filter(|wiring| wiring.words.is_none()) {
+            check_emulated(wiring.link)?;
         }
-        let lab =
-            Self { links: links.to_vec(), client: Namespace::new()?, server: Namespace::new()? };
-        let server_path = lab.server.path();
+        let (client, server) = (Namespace::new()?, Namespace::new()?);
+        let server_path = server.path();
         let mut pairs = String::from("link set lo up\n");
-        for (index, link) in links.iter().enumerate() {
-            let mtu = link.mtu();
-            pairs += &format!(
-                "link add link{index} mtu {mtu} type veth peer name link{index} mtu {mtu} \
-                 netns {server_path}\n"
-            );
+        let mut emulated = Vec::new();
+        for (index, Wiring { link, words, .. }) in links.iter().enumerate() {
+            let name = device(index);
+            emulated.push(match words {
+                Some(words) => Some(Emulated::build(&name, [&client, &server], words, seed, cpu)?),
+                None => {
+                    let mtu = link.mtu();
+                    pairs += &format!(
+                        "link add {name} mtu {mtu} type veth peer name {name} mtu {mtu} \
+                         netns {server_path}\n"
+                    );
+                    None
+                }
+            });
         }
-        tool::run(&lab.client, "ip", &["-batch", "-"], &pairs)?;
+        tool::run(&client, "ip", &["-batch", "-"], &pairs)?;
+        let lab = Self { links: links.to_vec(), emulated, client, server };
         for end in [End::Client, End::Server] {
-            let mut addresses = String::from("link set lo up\n");
-            for (index, link) in links.iter().enumerate() {
-                for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
-                    let Attachment { device, address } = lab.attach(end, index, family);
-                    // A lab has no other node, so there is no duplicate address to wait for.
-                    let nodad = if family == Family::V6 { " nodad" } else { "" };
-                    addresses += &format!("addr add {address}/{bits} dev {device}{nodad}\n");
-                }
-                if Shaper::of(link).is_some() {
-                    addresses += &format!("link set link{index} {SEGMENT_BY_SEGMENT}\n");
-                }
-                addresses += &format!("link set link{index} up\n");
-            }
-            tool::run(lab.namespace(end), "ip", &["-batch", "-"], &addresses)?;
-            for (index, link) in links.iter().enumerate() {
-                if let Some(shaper) = Shaper::of(link) {
-                    let words = shaper.words();
-                    let device = format!("link{index}");
-                    let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
-                    arguments.extend(words.split(' '));
-                    tool::run(lab.namespace(end), "tc", &arguments, "")?;
-                }
-            }
+            lab.set_up(end)?;
         }
         Ok(lab)
+    }
+
+    /// Gives the devices of a node their addresses and queues, and switches them on.
+    fn set_up(&self, end: End) -> Result<(), LabError> {
+        let mut text = String::from("link set lo up\n");
+        for (index, Wiring { link, words, single }) in self.links.iter().enumerate() {
+            let name = device(index);
+            for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
+                let address = self.attach(end, index, family).address;
+                // A lab has no other node, so there is no duplicate address to wait for.
+                let nodad = if family == Family::V6 { " nodad" } else { "" };
+                // IPv6 does not live on a device of a smaller MTU.
+                let mtu = words.as_ref().map_or(link.mtu(), LinkWords::mtu);
+                if family == Family::V4 || mtu >= MTU_MIN {
+                    text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
+                }
+            }
+            match words {
+                Some(words) => text += &Emulated::set_up(&name, words, *single),
+                None if Shaper::of(link).is_some() => {
+                    text += &format!("link set {name} {SEGMENT_BY_SEGMENT}\n");
+                }
+                None => {}
+            }
+            text += &format!("link set {name} up\n");
+        }
+        tool::run(self.namespace(end), "ip", &["-batch", "-"], &text)?;
+        for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
+            if let Some(shaper) = Shaper::of(link).filter(|_| words.is_none()) {
+                let (words, device) = (shaper.words(SENDERS_WAIT), device(index));
+                let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
+                arguments.extend(words.split(' '));
+                tool::run(self.namespace(end), "tc", &arguments, "")?;
+            }
+        }
+        Ok(())
     }
 
     /// The namespace of a node.
@@ -125,7 +155,7 @@ impl Lab {
     }
 
     /// The place of a link in this lab.
-    pub fn link(&self, link: &Link) -> Option<usize> {
+    pub fn link(&self, link: &Wiring) -> Option<usize> {
         self.links.iter().position(|known| known == link)
     }
 
@@ -140,14 +170,19 @@ impl Lab {
             Family::V4 => IpAddr::from([10, 71, number as u8, host]),
             Family::V6 => IpAddr::from([0xfd71, number, 0, 0, 0, 0, 0, u16::from(host)]),
         };
-        Attachment { device: format!("link{link}"), address }
+        Attachment { device: device(link), address }
     }
 
-    /// Packets that the queue in front of a link has dropped so far, both directions.
-    pub fn queue_drops(&self, link: usize) -> Result<u64, LabError> {
+    /// Packets that a link has dropped so far, both directions: in the queue in front of it, or
+    /// wherever its emulator was asked to, or could not help it.
+    pub fn drops(&self, link: usize) -> Result<u64, LabError> {
+        if self.emulated[link].is_some() {
+            let lost = self.traffic(link)?.into_iter().flatten().map(|way| way.lost_packets());
+            return Ok(lost.sum());
+        }
         let mut drops = 0;
         for end in [End::Client, End::Server] {
-            let device = format!("link{link}");
+            let device = device(link);
             let arguments = ["-s", "-j", "qdisc", "show", "dev", &device];
             let text = tool::run(self.namespace(end), "tc", &arguments, "")?;
             let queues: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -156,6 +191,40 @@ impl Lab {
         }
         Ok(drops)
     }
+
+    /// What happened on an emulated link so far, there and back; `None` for another one.
+    pub fn traffic(&self, link: usize) -> Result<Option<[Way; 2]>, LabError> {
+        let Some(emulated) = &self.emulated[link] else { return Ok(None) };
+        let mut ways = emulated.traffic()?.into_iter();
+        let mut way = |end: End| -> Result<Way, LabError> {
+            let device_drops = self.namespace(end).sent_drops(&device(link))?;
+            Ok(Way { traffic: ways.next().unwrap_or_default(), device_drops })
+        };
+        Ok(Some([way(End::Client)?, way(End::Server)?]))
+    }
+}
+
+/// One direction of an emulated link.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// What the emulator counted.
+    pub traffic: Traffic,
+    /// Packets that the sending device dropped since the emulator did not take them in time.
+    pub device_drops: u64,
+}
+
+impl Way {
+    /// Packets that went in and will not come out.
+    pub fn lost_packets(&self) -> u64 {
+        let Traffic { dropped, refused, .. } = &self.traffic;
+        let dropped: u64 = dropped.iter().map(|count| count.packets).sum();
+        dropped + refused.packets + self.device_drops
+    }
+}
+
+/// The name of a link's devices.
+fn device(link: usize) -> String {
+    format!("link{link}")
 }
 
 #[cfg(test)]
@@ -164,12 +233,12 @@ mod tests {
 
     #[test]
     fn a_link_that_no_lab_imitates_is_refused_before_anything_is_built() {
-        for (text, technology) in [
-            ("ipoib:4X-FDR", "InfiniBand"),
-            ("ib:4X-HDR", "InfiniBand"),
-            ("rocev2:25G", "RDMA over Ethernet"),
-        ] {
-            let error = Lab::build(&[text.parse().unwrap()]).unwrap_err().to_string();
+        for (text, technology) in
+            [("ib:4X-HDR", "InfiniBand"), ("rocev2:25G", "RDMA over Ethernet")]
+        {
+            let error = Lab::build(&[text.parse::<Link>().unwrap().into()], 1, None)
+                .unwrap_err()
+                .to_string();
             assert_eq!(
                 error,
                 format!(

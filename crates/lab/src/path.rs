@@ -3,8 +3,10 @@
 use fabricmark_link::{
     Count, Counters, Delay, Departure, Id, Invalid, Length, LinkWords, Net, Packet, Reason,
 };
+use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
 
+use crate::emulator::clock;
 use crate::pause::{Pauses, Signal};
 use crate::pool::Slice;
 use crate::port::SwitchPort;
@@ -26,7 +28,7 @@ pub struct LinkEnd {
 /// What happened in one direction, or at a switch or a hub, since it was made.
 ///
 /// In packets of IP: `arrived + duplicated = departed + refused + dropped + held`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Name of the direction.
     pub name: String,
@@ -54,6 +56,8 @@ pub struct Traffic {
     pub pauses: u64,
     /// For how long altogether.
     pub paused: Nanos,
+    /// How much later than due packets were written to the other device, in ns.
+    pub lateness: Histogram,
     /// The elements of now, in the order of the way.
     pub elements: Vec<Counters>,
 }
@@ -259,6 +263,7 @@ pub(crate) fn write_counted(
         Ok(()) => traffic.departed += length.into(),
         Err(_) => traffic.refused += length.into(),
     }
+    traffic.lateness.record((clock() - departure.at).0);
 }
 
 fn write(

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use memmap2::{Advice, MmapMut};
+
 use crate::tun::PACKET_MAX;
 
 /// Chunks into which packets are read one after another. A chunk is used again when the last of its
@@ -16,17 +18,19 @@ pub(crate) struct Pool {
 }
 
 /// Memory of chunks that hold no packet.
-type Idle = Arc<Mutex<Vec<Box<[u8]>>>>;
+type Idle = Arc<Mutex<Vec<MmapMut>>>;
 
-/// Thirty of the longest packets.
+/// Thirty of the longest packets: one huge page.
 const CHUNK_BYTES: usize = 2 << 20;
 
-/// Idle chunks that are kept: 64 MiB. More than that goes back to the system.
-const IDLE_MAX: usize = 32;
+/// Idle chunks that are kept at least: 64 MiB. Beyond that as many are kept as are in use, so that a
+/// full pipe takes no new memory and an empty one gives it back.
+const IDLE_MIN: usize = 32;
 
 #[derive(Debug)]
 struct Chunk {
-    memory: Mutex<Box<[u8]>>,
+    /// Gone with the chunk, and only then.
+    memory: Mutex<Option<MmapMut>>,
     home: Idle,
 }
 
@@ -53,12 +57,15 @@ impl Pool {
             _ => {
                 self.used = 0;
                 let idle = locked(&self.idle).pop();
-                let memory = idle.unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice());
-                Arc::new(Chunk { memory: Mutex::new(memory), home: Arc::clone(&self.idle) })
+                let memory = idle.map_or_else(new_chunk, Ok)?;
+                Arc::new(Chunk { memory: Mutex::new(Some(memory)), home: Arc::clone(&self.idle) })
             }
         };
         let start = self.used;
-        let length = read(&mut locked(&chunk.memory)[start..start + PACKET_MAX]);
+        let length = match &mut *locked(&chunk.memory) {
+            Some(memory) => read(&mut memory[start..start + PACKET_MAX]),
+            None => Ok(None),
+        };
         let chunk = self.current.insert(chunk);
         let Some(length) = length? else { return Ok(None) };
         self.used += length.min(PACKET_MAX);
@@ -71,17 +78,30 @@ impl Slice {
     /// Shows the bytes to `use_them`, which must not touch another packet meanwhile.
     pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[u8]) -> R) -> R {
         let start = self.start as usize;
-        use_them(&locked(&self.chunk.memory)[start..start + self.length as usize])
+        let memory = locked(&self.chunk.memory);
+        let bytes = memory.as_ref().map(|memory| &memory[start..start + self.length as usize]);
+        use_them(bytes.unwrap_or_default())
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        // The pool has the other one that is no chunk's.
+        let in_use = Arc::strong_count(&self.home) - 1;
         let mut home = locked(&self.home);
-        if home.len() < IDLE_MAX {
-            home.push(std::mem::take(&mut *locked(&self.memory)));
+        if home.len() < in_use.max(IDLE_MIN) {
+            home.extend(locked(&self.memory).take());
         }
     }
+}
+
+/// Pages of 2 MiB where the kernel has some: what is on its way over a long fat link is more than the
+/// processor finds the small pages of.
+fn new_chunk() -> io::Result<MmapMut> {
+    let memory = MmapMut::map_anon(CHUNK_BYTES)?;
+    // A kernel without them gives small ones.
+    let _ = memory.advise(Advice::HugePage);
+    Ok(memory)
 }
 
 /// One thread has all packets of a pool, so nobody waits here; elements want what could be sent to

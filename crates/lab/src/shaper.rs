@@ -3,6 +3,10 @@
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
 
+/// Bytes that may wait where senders are to wait, not packets to be dropped: beyond the send buffer of
+/// any socket.
+pub(crate) const SENDERS_WAIT: u64 = 8 << 20;
+
 /// Settings of a token bucket that imitates an Ethernet wire.
 ///
 /// The plain bucket counts neither FCS, preamble nor gap, and lets a 64 KiB super-packet of
@@ -13,14 +17,15 @@ use fabricmark_wire::{Link, frame};
 pub struct Shaper {
     rate: BitRate,
     mtu: u16,
-    vlan: u8,
+    /// 802.1Q tags in each frame; `None` where the rate is one of IP packets.
+    vlan: Option<u8>,
 }
 
 impl Shaper {
     /// The shaper of a link with a wire that a lab can imitate: Ethernet.
     pub fn of(link: &Link) -> Option<Self> {
         match *link {
-            Link::Ethernet { rate, mtu, vlan } => Some(Self { rate, mtu, vlan }),
+            Link::Ethernet { rate, mtu, vlan } => Some(Self::new(rate, mtu, Some(vlan))),
             Link::Loopback
             | Link::Veth { .. }
             | Link::Ipoib(_)
@@ -30,31 +35,48 @@ impl Shaper {
         }
     }
 
+    pub(crate) fn new(rate: BitRate, mtu: u16, vlan: Option<u8>) -> Self {
+        Self { rate, mtu, vlan }
+    }
+
     /// Depth of the bucket in bytes: what may pass at once after a pause.
     ///
     /// 524 us of the rate, which is 64 KiB at 1 Gbit/s: the kernel's timer then never lets the
     /// bucket overflow. At least two packets, at most 256 KiB.
     pub fn bucket_bytes(&self) -> u64 {
         let worth = u128::from(self.rate.0) * 524_288 / 8_000_000_000;
-        let two_packets = 2 * (u64::from(self.mtu) + 100);
+        let two_packets = 2 * self.largest_bytes();
         u64::try_from(worth).unwrap_or(u64::MAX).clamp(two_packets, 256 << 10)
     }
 
-    /// The words after `tc qdisc add dev DEVICE root`.
-    pub(crate) fn words(&self) -> String {
-        /// Bytes that may wait: beyond any socket's send buffer, so that senders wait, not packets
-        /// drop.
-        const LIMIT_BYTES: u64 = 8 << 20;
-        // The queue already counts the 14 bytes of the Ethernet header.
-        let tags = u64::from(self.vlan) * frame::VLAN_TAG;
-        let overhead = frame::PREAMBLE + frame::GAP + frame::FCS + tags;
+    /// The largest packet in bytes as the queue counts it: with room for its headers.
+    pub(crate) fn largest_bytes(&self) -> u64 {
+        u64::from(self.mtu) + 100
+    }
+
+    /// What the wire adds beyond the 14 bytes of the Ethernet header, which the queue already counts,
+    /// and the least that a packet takes on it: words of tbf and htb, with a space before them.
+    pub(crate) fn framing(&self) -> String {
+        let Some(vlan) = self.vlan else { return String::new() };
+        let overhead = beyond_header(vlan);
         let smallest = frame::FRAME_MIN + frame::PREAMBLE + frame::GAP;
-        let (rate, bucket, largest) = (self.rate.0, self.bucket_bytes(), u64::from(self.mtu) + 100);
+        format!(" overhead {overhead} mpu {smallest}")
+    }
+
+    /// The words of a tbf before which `limit_bytes` may wait.
+    pub(crate) fn words(&self, limit_bytes: u64) -> String {
+        let (rate, bucket, largest) = (self.rate.0, self.bucket_bytes(), self.largest_bytes());
+        let framing = self.framing();
         format!(
-            "tbf rate {rate}bit burst {bucket} limit {LIMIT_BYTES} overhead {overhead} \
-             mpu {smallest} peakrate 1000gbit mtu {largest}"
+            "tbf rate {rate}bit burst {bucket} limit {limit_bytes}{framing} peakrate 1000gbit \
+             mtu {largest}"
         )
     }
+}
+
+/// Bytes of preamble, tags, check sequence and gap: what a wire adds to a frame as a queue counts it.
+pub(crate) fn beyond_header(vlan: u8) -> u64 {
+    frame::PREAMBLE + frame::GAP + frame::FCS + u64::from(vlan) * frame::VLAN_TAG
 }
 
 #[cfg(test)]
@@ -62,7 +84,7 @@ mod tests {
     use super::*;
 
     fn words(link: &str) -> String {
-        Shaper::of(&link.parse().unwrap()).unwrap().words()
+        Shaper::of(&link.parse().unwrap()).unwrap().words(SENDERS_WAIT)
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// A switch or a hub of a topology, by its name.
     pub(crate) fn new(topology: &Topology, name: &str) -> Self {
-        let inward = topology.ends(name).map(|(link, end)| 2 * link + 1 - end);
+        let inward = topology.ends(name).map(|(link, end)| topology.direction(link, 1 - end));
         Self {
             name: name.to_owned(),
             junction: topology.junctions[name].clone(),

@@ -4,8 +4,8 @@ use crate::offload::Offload;
 use crate::route;
 use crate::topology::Topology;
 
-/// For each address of a lab the direction in which it is reached from a switch or hub: 2 L + E for that
-/// from end E of link L.
+/// For each address of a lab the direction in which it is reached from a switch or hub, by its number in
+/// the emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     network: u8,
@@ -27,7 +27,7 @@ impl Table {
             while let Some((at, end)) = behind.pop() {
                 let host = topology.networks().host(at, end);
                 if host > 0 {
-                    hosts[usize::from(host)] = Some(2 * link + here);
+                    hosts[usize::from(host)] = Some(topology.direction(link, here));
                     continue;
                 }
                 let next = topology.ends(&topology.links[at].between[end]);

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use fabricmark_wire::Link;
 
 use crate::namespace::Namespace;
+use crate::qdisc::Refusal;
 
 /// Why there is no lab.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,33 @@ pub enum LabError {
         /// What is wrong.
         error: String,
     },
+    /// Queues of the kernel cannot do what a link is to do.
+    #[error("link `{link}`: {refusal}")]
+    Backend {
+        /// The link.
+        link: String,
+        /// What they cannot do.
+        refusal: Refusal,
+    },
+    /// The kernel has no such queue.
+    #[error(
+        "link `{link}`: this kernel has no queue of the kind {kind}: as root try `modprobe sch_{kind}`; \
+         without the module use a kernel that has it, or backend `emulator`"
+    )]
+    NoQdisc {
+        /// The link that needs it.
+        link: String,
+        /// As `tc` calls it.
+        kind: &'static str,
+    },
+    /// Some queues keep what they count while they are up.
+    #[error(
+        "link `{link}`: the framing of an htb that is up stays: say it in the file, `lab down`, `lab up`"
+    )]
+    OtherFraming {
+        /// The link.
+        link: String,
+    },
     /// The kernel does not take a setting.
     #[error("cannot set {key} to `{value}`: {source}")]
     Sysctl {
@@ -85,6 +113,11 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether this machine lacks something: a right, a program, a part of the kernel.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Missing(_) | Self::NoQdisc { .. })
+    }
+
     pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { doing, source }
     }

@@ -17,9 +17,10 @@ pub(crate) use source::fill_trace;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{Invalid, LinkWords, SUPER_PACKET_MAX};
 use fabricmark_wire::Family;
 
+use crate::qdisc::Backend;
 use file::File;
 use networks::Networks;
 
@@ -62,10 +63,9 @@ pub struct Wire {
     /// Whether senders hand over single packets, not super-packets of up to 64 KiB; where nothing is
     /// said, it follows from the words.
     pub single: Option<bool>,
+    /// What carries its packets.
+    pub backend: Backend,
 }
-
-/// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
-const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 
 impl Topology {
     /// Reads what stands in a topology file that names no other files.
@@ -104,15 +104,26 @@ impl Topology {
         self.junctions.contains_key(&self.links[link].between[end])
     }
 
+    /// The number of the direction from one end of a link that the emulator carries, of such directions.
+    pub(crate) fn direction(&self, link: usize, end: usize) -> usize {
+        let before = self.links[..link].iter();
+        2 * before.filter(|wire| wire.backend == Backend::Emulator).count() + end
+    }
+
     /// Whether the device at one end of a link hands over single packets: as was said, else where what it
-    /// sends meets words that speak of single ones.
+    /// sends meets words that speak of single ones; everywhere where a link may need that of all senders.
     pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
+        if self.links.iter().any(|wire| wire.backend.needs_single_packets()) {
+            return true;
+        }
         let wire = &self.links[link];
         let words = &wire.words[end];
+        // The token bucket cuts super-packets, but that costs more than to send none.
+        let is_cut = wire.backend != Backend::Emulator;
         // A super-packet that comes when the queue asks for a pause must have room.
         let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
         let is_narrow = words.pause_room_bytes().is_some_and(|room| room < most);
-        let needs = words.needs_single_packets() || is_narrow || self.needs_behind(link);
+        let needs = is_cut || is_narrow || words.needs_single_packets() || self.needs_behind(link);
         wire.single.unwrap_or(needs)
     }
 
@@ -136,7 +147,16 @@ impl Topology {
 
     /// Why a link cannot do what its words say.
     pub(crate) fn check_link(&self, link: usize) -> Result<(), String> {
-        let Wire { between, words, .. } = &self.links[link];
+        let Wire { between, words, backend, .. } = &self.links[link];
+        let has_bus = |name: &String| self.nodes.get(name).is_some_and(|node| node.bus.is_some());
+        let shared = |name: &&String| self.junctions.contains_key(*name) || has_bus(name);
+        if let Some(name) = between.iter().find(shared).filter(|_| *backend != Backend::Emulator) {
+            let what = self.junctions.get(name).map_or("the bus of", |junction| junction.kind());
+            return Err(format!(
+                "{what} `{name}` is the emulator's, which backend `{backend}` does not carry packets \
+                 to: leave `backend` out"
+            ));
+        }
         for (end, words) in words.iter().enumerate() {
             let hub = between
                 .iter()
@@ -156,11 +176,7 @@ impl Topology {
             }
             let least = u64::from(words.mtu()) * self.packets_beyond(link, end);
             if words.pause_room_bytes().is_some_and(|room| room < least) {
-                return Err(
-                    "half of a queue with `pause` is room for what comes before the sender is \
-                            stopped: give it four packets or more"
-                        .to_owned(),
-                );
+                return Err(Invalid::Narrow.to_string());
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
         assert!(child.wait().unwrap().success());
         LinkEnd { tun, name: format!("wan:{end}"), words: words[end].parse().unwrap() }
     });
-    let emulator = Emulator::start(vec![ends], 1).unwrap();
+    let emulator = Emulator::start(vec![ends], 1, None).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
 }
 

@@ -38,6 +38,12 @@ pub enum Invalid {
         /// What it needs.
         needs: &'static str,
     },
+    /// A queue asks for pauses when it has no room left.
+    #[error(
+        "half of a queue with `pause` is room for what comes before the sender is stopped: give it \
+         four packets or more"
+    )]
+    Narrow,
     /// A link follows a trace whose text it was not given.
     #[error("the file of `trace=` was not read: hand over its text first")]
     Unread,

@@ -95,4 +95,6 @@ pub use red::{Red, RedSettings};
 pub use reorder::Reorder;
 pub use switch::{Forwarding, Switch};
 pub use trace::{Trace, TraceError};
-pub use words::{LinkWords, WordsError};
+pub use words::{
+    Description, Discipline, Distribution, LinkWords, SUPER_PACKET_MAX, WireDescription, WordsError,
+};

@@ -65,6 +65,15 @@ impl Line {
         }
     }
 
+    /// Payload in bit/s of full segments back to back, each with `header_bytes` of IP and TCP headers:
+    /// no stream gets more of this wire.
+    pub fn stream_bps(&self, header_bytes: u16, mss_bytes: u16) -> f64 {
+        let packet = Length::packet(u32::from(header_bytes) + u32::from(mss_bytes));
+        let wire_bytes = self.wire_bytes(packet) + self.framing.gap_bytes();
+        let rate_bps = self.bits as f64 / self.seconds as f64;
+        rate_bps * f64::from(mss_bytes) / wire_bytes as f64
+    }
+
     /// Sends a packet as soon as the wire is free, but not before `earliest`; says when its last bit
     /// has left.
     pub(crate) fn send(&mut self, earliest: Instant, length: Length) -> Instant {
@@ -112,6 +121,7 @@ fn saturated(nanos: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fabricmark_wire::{Family, Stack, stream_goodput};
     use proptest::prelude::*;
 
     #[test]
@@ -121,6 +131,22 @@ mod tests {
         assert_eq!(line.send(Instant(100), Length::packet(1500)), Instant(100 + 12_208));
         assert_eq!(line.free_at(), Instant(100 + 12_304));
         assert_eq!(line.send(Instant(0), Length::packet(1500)), Instant(100 + 24_512));
+    }
+
+    #[test]
+    fn a_stream_gets_the_payload_of_full_segments() {
+        for (link, header_bytes, option_bytes) in [
+            ("ethernet:10G,mtu=9000", 52, 12),
+            ("ethernet:1G,vlan=1", 40, 0),
+            ("ipoib:4X-FDR", 52, 12),
+        ] {
+            let link: Link = link.parse().unwrap();
+            let stack = Stack::Tcp { family: Family::V4, option_bytes };
+            let ceiling = stream_goodput(link, stack).unwrap().goodput_bps.as_f64();
+            let line = Line::of(link).unwrap();
+            let found = line.stream_bps(header_bytes, link.mtu() - header_bytes);
+            assert!((found / ceiling - 1.0).abs() < 1e-12, "{link}: {found}, {ceiling}");
+        }
     }
 
     #[test]

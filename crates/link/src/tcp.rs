@@ -16,7 +16,8 @@
 //!
 //! What is modelled: slow start, congestion avoidance, loss found by selective acknowledgements and
 //! repaired in a round trip (RFC 6675, with the proportional rate reduction of RFC 6937), the retransmission time-out (RFC 6298), delayed
-//! acknowledgements, the receiver's window, ECN, pacing at a fixed rate, HyStart++ (RFC 9406).
+//! acknowledgements, the receiver's window, ECN, pacing at a fixed rate, HyStart++ (RFC 9406) and the
+//! HyStart of Linux.
 //!
 //! **Trains.** A window of more segments than [`Settings::trains`] moves in so many trains, so that a
 //! round trip costs some thousand steps whatever the window: 13 million segments are in flight at
@@ -88,11 +89,25 @@ pub enum Congestion {
     Reno,
     /// RFC 9438.
     Cubic {
-        /// Leaves slow start where the round trip grows, by RFC 9406.
-        hystart: bool,
+        /// How it leaves slow start before a loss; `None` where only a loss or the receiver's window
+        /// ends it.
+        hystart: Option<HyStart>,
         /// Gives up part of a window that did not reach the one before (RFC 9438, section 4.7).
         fast_convergence: bool,
     },
+}
+
+/// How slow start ends where the path shows that it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HyStart {
+    /// HyStart++ (RFC 9406): where the round trip grows, after five rounds of slower growth.
+    PlusPlus,
+    /// What CUBIC of Linux has (net/ipv4/tcp_cubic.c, after Ha and Rhee 2011): at once where the round
+    /// trip grows, or where answers come without a gap for half a round trip.
+    Linux,
+    /// The same where the round trip grows alone. So it is on hosts whose answers have gaps of more than
+    /// 2 ms: busy ones, and those that answer super-packets of 64 KiB below 262 Mbit/s.
+    LinuxDelay,
 }
 
 impl Default for Settings {
@@ -103,7 +118,7 @@ impl Default for Settings {
             header_bytes: 40,
             window_bytes: WINDOW_MAX,
             initial_segments: 10,
-            congestion: Congestion::Cubic { hystart: true, fast_convergence: true },
+            congestion: Congestion::Cubic { hystart: Some(HyStart::Linux), fast_convergence: true },
             acks: Acks::Each,
             pacing: None,
             ecn: false,

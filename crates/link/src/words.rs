@@ -1,6 +1,7 @@
 //! What one direction of a link does, in words: `rtt=400ms rate=10G loss=1e-6`.
 
 mod build;
+mod describe;
 mod value;
 mod word;
 
@@ -12,7 +13,12 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
 use crate::trace::{Trace, TraceError};
+pub use describe::{Description, WireDescription};
+pub use value::{Discipline, Distribution};
 use word::{Key, Word};
+
+/// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
+pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 
 /// What one direction of a link does, and what of it is to change while it runs.
 ///
@@ -155,14 +161,22 @@ impl LinkWords {
         }
     }
 
+    /// The rate of the wire in bit/s; `None` where there is none, or no single one.
+    pub fn rate_bps(&self) -> Option<f64> {
+        self.ratio().map(|(bits, seconds)| bits as f64 / seconds as f64)
+    }
+
     /// Whether super-packets must be cut before they come here, for packets to meet what the words
-    /// say of single ones: delays that differ, losses, copies, signals of congestion.
+    /// say of single ones: delays that differ, losses, copies, signals of congestion, pauses of a queue
+    /// without room for one.
     ///
     /// Elsewhere only a full queue cuts a super-packet.
     pub fn needs_single_packets(&self) -> bool {
         let singles =
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
+        let is_narrow = self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
         singles.iter().filter_map(|key| self.words.get(key)).any(Word::acts_on_single_packets)
+            || is_narrow
     }
 
     /// Whether the queue stops the wire before it.

@@ -1,7 +1,7 @@
 //! A simulated connection against the formulas of the crate wire.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_link::tcp::{Congestion, Interval, Outcome, Path, Settings, simulate};
+use fabricmark_link::tcp::{Congestion, HyStart, Interval, Outcome, Path, Settings, simulate};
 use fabricmark_link::{Invalid, LinkWords, Reason};
 use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
@@ -20,7 +20,7 @@ const RENO: Settings = Settings {
     trains: 1000,
 };
 const CUBIC: Settings =
-    Settings { congestion: Congestion::Cubic { hystart: false, fast_convergence: false }, ..RENO };
+    Settings { congestion: Congestion::Cubic { hystart: None, fast_convergence: false }, ..RENO };
 
 fn path(there: &str, back: &str) -> Path {
     let build = |text: &str, name| text.parse::<LinkWords>().unwrap().build(1, name).unwrap();
@@ -207,8 +207,10 @@ fn hystart_leaves_slow_start_before_the_queue_overflows() {
         let settings = Settings { congestion, ..RENO };
         run(&settings, 100, "rate=100M queue=8000p", 3000, 3000)
     };
-    assert_eq!(ended(true).retransmitted_segments, 0);
-    assert!(ended(false).retransmitted_segments > 100);
+    assert_eq!(ended(Some(HyStart::PlusPlus)).retransmitted_segments, 0);
+    assert_eq!(ended(Some(HyStart::Linux)).retransmitted_segments, 0);
+    assert_eq!(ended(Some(HyStart::LinuxDelay)).retransmitted_segments, 0);
+    assert!(ended(None).retransmitted_segments > 100);
 }
 
 #[test]
@@ -278,8 +280,9 @@ fn settings_that_cannot_work_are_refused() {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let congestion = prop_oneof![
         Just(Congestion::Reno),
-        (any::<bool>(), any::<bool>()).prop_map(|(hystart, fast_convergence)| {
-            Congestion::Cubic { hystart, fast_convergence }
+        (0..4usize, any::<bool>()).prop_map(|(which, fast_convergence)| {
+            let kinds = [HyStart::PlusPlus, HyStart::Linux, HyStart::LinuxDelay];
+            Congestion::Cubic { hystart: kinds.get(which).copied(), fast_convergence }
         }),
     ];
     let numbers = (100u16..9000, 1u64..2000, 1u64..20, 1u64..200);

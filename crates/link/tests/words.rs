@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
-    Counters, Id, Invalid, Length, LinkWords, Net, Packet, Port, Reason, WordsError,
+    Counters, Discipline, Distribution, Id, Invalid, Length, Limit, LinkWords, Losses, Net, Order,
+    Packet, Port, Reason, WordsError,
 };
 use fabricmark_units::{Instant, Nanos};
 use proptest::prelude::*;
@@ -296,6 +297,26 @@ fn a_word_without_effect_is_refused() {
 }
 
 /// Any word that the grammar knows.
+#[test]
+fn words_have_the_wire_that_they_build() {
+    let stream_bps = |text: &str| {
+        let mut words: LinkWords = text.parse().unwrap();
+        if words.trace_file().is_some() {
+            words.set_trace("1\n2\n3\n4\n").unwrap();
+        }
+        words.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
+    };
+    // A packet of 1500 bytes with 1460 of payload, and 38 of Ethernet.
+    assert_eq!(stream_bps("rtt=1ms"), Ok(None));
+    assert_eq!(stream_bps("rate=1500K"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("rate=1538K framing=ethernet:1G"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("link=ethernet:1G rate=1538K"), Ok(Some(1_460_000.0)));
+    assert_eq!(stream_bps("schedule=1500B/1ms"), Ok(Some(11_680_000.0)));
+    // An opportunity of 1500 bytes each ms.
+    assert_eq!(stream_bps("trace=file"), Ok(Some(11_680_000.0)));
+    assert_eq!("trace=file".parse::<LinkWords>().unwrap().line(), Err(Invalid::Unread));
+}
+
 fn word() -> impl Strategy<Value = String> {
     let time = (any::<u64>(), 0u32..60).prop_map(|(ns, shift)| Nanos(ns >> shift).to_string());
     let share = prop_oneof![
@@ -371,4 +392,25 @@ proptest! {
         }
         let _ = (all.mtu(), all.delay(), all.build::<u32>(1, "link").map(|parts| parts.len()));
     }
+}
+
+#[test]
+fn words_are_described_with_their_defaults() {
+    let plain = words("").describe();
+    assert_eq!((plain.delay, plain.jitter, plain.wire), (Nanos(0), Nanos(0), None));
+    assert_eq!((plain.loss, plain.corrupt, plain.reorder), (None, 0.0, None));
+    let full =
+        words("rtt=20ms jitter=1ms link=ethernet:1G queue=50ms loss=ge:0.1,0.5 duplicate=1%")
+            .describe();
+    assert_eq!((full.delay, full.jitter), (Nanos::from_millis(10), Nanos::from_millis(1)));
+    assert_eq!((full.distribution, full.order), (Distribution::Normal, Order::Kept));
+    let wire = full.wire.unwrap();
+    assert_eq!((wire.rate, wire.framing), ((1_000_000_000, 1), "ethernet:1G".parse().ok()));
+    assert_eq!((wire.queue, wire.queue_bytes), (Limit::Bytes(6_250_000), 6_250_000));
+    assert_eq!((wire.discipline, wire.ecn), (Discipline::DropTail, false));
+    let Some(Losses::GilbertElliott(bursts)) = full.loss else { panic!("{:?}", full.loss) };
+    assert_eq!((bursts.to_bad, bursts.loss_bad, bursts.loss_good), (0.1, 1.0, 0.0));
+    assert_eq!(full.duplicate, 0.01);
+    let wire = words("rate=1G rtt=200ms").describe().wire.unwrap();
+    assert_eq!((wire.queue, wire.framing), (Limit::Packets(16_667), None));
 }

@@ -4,13 +4,17 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use fabricmark_link::LinkWords;
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
+use crate::point::{
+    Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+};
+use crate::window::Window;
 
 /// What may vary between points.
 #[derive(
@@ -42,6 +46,14 @@ pub enum Factor {
     PaceWait,
     /// A link of the link grammar.
     Link,
+    /// Round trip of the link, emulated.
+    Rtt,
+    /// What else the emulated link does, in link words.
+    Emulate,
+    /// Whether super-packets may cross the emulated link whole: on, off.
+    Offload,
+    /// Largest window of TCP: [`Window`].
+    Window,
     /// How bytes pass between program and kernel: [`Path`].
     Path,
     /// What a load thread does while there is nothing to do: [`Wait`].
@@ -98,9 +110,13 @@ const BUFFER_BYTES_MAX: u64 = 1 << 30;
 /// Longest time for a connection: Linux gives up after two minutes by itself (tcp_syn_retries).
 const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
 
+/// Longest emulated round trip: Linux gives a connection up after some minutes without an answer, and
+/// the Moon is 2.6 s away.
+const RTT_MAX_NS: u64 = 10_000_000_000;
+
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -113,6 +129,10 @@ impl Factor {
         Self::Pace,
         Self::PaceWait,
         Self::Link,
+        Self::Rtt,
+        Self::Emulate,
+        Self::Offload,
+        Self::Window,
         Self::Path,
         Self::Wait,
         Self::Congestion,
@@ -154,6 +174,10 @@ impl Factor {
             Self::Pace => "pace",
             Self::PaceWait => "pace_wait",
             Self::Link => "link",
+            Self::Rtt => "rtt",
+            Self::Emulate => "emulate",
+            Self::Offload => "offload",
+            Self::Window => "window",
             Self::Path => "path",
             Self::Wait => "wait",
             Self::Congestion => "congestion",
@@ -195,6 +219,10 @@ impl Factor {
             }
             Self::PaceWait => "how the sender waits for a departure",
             Self::Link => "the link between the two ends",
+            Self::Rtt => "round trip of the emulated link: 0ms to 10s",
+            Self::Emulate => "what else the emulated link does: loss=1e-6 queue=50ms ...",
+            Self::Offload => "whether super-packets cross the emulated link whole: on or off",
+            Self::Window => "largest window of TCP: 2bdp, or bytes",
             Self::Path => "how bytes pass between program and kernel",
             Self::Wait => "what a load thread does while there is nothing to do",
             Self::Congestion => "TCP congestion control",
@@ -231,6 +259,7 @@ impl Factor {
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
             Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
             Self::Timestamps => Timestamps::ALL.iter().map(|word| word.word()).collect(),
+            Self::Offload => Offload::ALL.iter().map(|word| word.word()).collect(),
             _ => Vec::new(),
         }
     }
@@ -271,6 +300,18 @@ impl Factor {
             Self::Link => Link::from_str(text)
                 .map(|link| link.to_string())
                 .map_err(|error| LevelError(error.to_string())),
+            Self::Rtt => match text.parse::<Nanos>() {
+                Ok(rtt @ Nanos(0..=RTT_MAX_NS)) => Ok(rtt.to_string()),
+                _ => Err(LevelError(format!(
+                    "`{text}` is not a round trip such as 400ms, at most 10s"
+                ))),
+            },
+            Self::Emulate => emulated(text),
+            Self::Offload => word(text, Offload::ALL, &[]),
+            Self::Window => text
+                .parse()
+                .map(|window: Window| window.to_string())
+                .map_err(|error| LevelError(error.to_string())),
             // RFC 8200: 20 bits; 0 is no label.
             Self::FlowLabel => number(text, 1, (1 << 20) - 1),
             Self::Mark => number(text, 1, u32::MAX.into()),
@@ -296,6 +337,26 @@ impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.key())
     }
+}
+
+/// Link words but those that are factors of their own.
+fn emulated(text: &str) -> Result<Level, LevelError> {
+    let words: LinkWords = text.parse().map_err(|error| LevelError(format!("{error}")))?;
+    let level = words.to_string();
+    let keys = level.split(' ').map(|word| word.split('=').next().unwrap_or_default());
+    for key in keys {
+        let help = match key {
+            "link" | "mtu" => "it is said by the factor `link`",
+            "rtt" | "delay" => "it is the factor `rtt`",
+            "trace" => "a plan reads no traces of links yet",
+            _ => continue,
+        };
+        return Err(LevelError(format!("`{key}` is no level of emulate: {help}")));
+    }
+    if level.is_empty() {
+        return Err(LevelError("emulate names no word, such as loss=1e-6".to_owned()));
+    }
+    Ok(level)
 }
 
 /// The choices of a probe, and that of none.

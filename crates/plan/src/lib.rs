@@ -7,6 +7,7 @@
 //! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
 
 mod burst;
+mod emulation;
 mod factor;
 mod file;
 mod matrix;
@@ -19,6 +20,7 @@ mod problem;
 mod reading;
 mod resolve;
 mod settings;
+mod window;
 
 pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
@@ -29,7 +31,10 @@ pub use plan::{
     Amount, Chart, ChartKind, Compare, Figure, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan,
     Presentation, Table, Testbed, Where,
 };
-pub use point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
+pub use point::{
+    Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+};
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
 pub use settings::{SettingError, overlay, settings};
+pub use window::{Window, WindowError};

@@ -9,7 +9,8 @@
 //!    continued as it was begun.
 //! 2. A group leaves when each of its members meets the stopping rule after the same block.
 //! 3. No group runs in more than `runs_max` blocks, whatever failed meanwhile.
-//! 4. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
+//! 4. A point that was skipped once is not tried again, and nobody waits for it.
+//! 5. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
 use std::collections::BTreeMap;
 
@@ -44,17 +45,31 @@ pub struct Outcome {
 
 /// What the counted runs of each point gave, by block.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcomes(BTreeMap<usize, BTreeMap<u32, Option<f64>>>);
+pub struct Outcomes {
+    values: BTreeMap<usize, BTreeMap<u32, Option<f64>>>,
+    /// Points that cannot be run here, with the block in which that was said.
+    skipped: BTreeMap<usize, u32>,
+}
 
 impl Outcomes {
     /// Takes note of a run.
     pub fn add(&mut self, outcome: Outcome) {
-        self.0.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
+        self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
+    }
+
+    /// Takes note that a point cannot be run.
+    pub fn skip(&mut self, block: u32, point: usize) {
+        self.skipped.entry(point).or_insert(block);
+    }
+
+    /// Whether a point was skipped in a block before `before`.
+    fn is_skipped(&self, point: usize, before: u32) -> bool {
+        self.skipped.get(&point).is_some_and(|&block| block < before)
     }
 
     /// The valid values of one point in the order of their blocks, from blocks before `before`.
     pub fn samples(&self, point: usize, before: u32) -> Vec<f64> {
-        let runs = self.0.get(&point).into_iter().flat_map(|runs| runs.range(..before));
+        let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
         runs.filter_map(|(_, value)| *value).collect()
     }
 }
@@ -74,10 +89,10 @@ pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outco
         return true;
     }
     // A group that has left stays out: its samples no longer change with the block.
-    let members: Vec<Vec<f64>> =
-        plan.groups[group].iter().map(|&point| outcomes.samples(point, block)).collect();
+    let tried = plan.groups[group].iter().filter(|&&point| !outcomes.is_skipped(point, block));
+    let members: Vec<Vec<f64>> = tried.map(|&point| outcomes.samples(point, block)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
-    plan.stop.is_finished(&members)
+    members.is_empty() || plan.stop.is_finished(&members)
 }
 
 /// The runs of block `block`, in order; none when the plan is finished.
@@ -90,6 +105,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut steps = Vec::new();
     for group in groups {
         let mut members = plan.groups[group].clone();
+        members.retain(|&point| !outcomes.is_skipped(point, block));
         stream.shuffle(&mut members);
         for point in members {
             let warms_up = block == 0 && plan.warm_up_ns.0 > 0;
@@ -211,5 +227,26 @@ mod tests {
             let (all, early) = (outcomes(&plan, 5, value), outcomes(&plan, 3, value));
             prop_assert_eq!(block(&plan, 3, &all), block(&plan, 3, &early));
         }
+    }
+
+    #[test]
+    fn a_skipped_point_is_not_tried_again_and_holds_nobody_up() {
+        let plan = plan(1);
+        let mut outcomes = nothing();
+        outcomes.skip(0, 2);
+        let points = |number, outcomes: &Outcomes| {
+            let steps = block(&plan, number, outcomes).into_iter();
+            steps.map(|step| step.point).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(points(0, &outcomes).contains(&2));
+        assert!(!points(1, &outcomes).contains(&2));
+        let group: Vec<usize> =
+            plan.groups.iter().find(|group| group.contains(&2)).unwrap().clone();
+        for &point in &group {
+            outcomes.skip(0, point);
+        }
+        let index = plan.groups.iter().position(|known| *known == group).unwrap();
+        assert!(!group_is_finished(&plan, index, 0, &outcomes));
+        assert!(group_is_finished(&plan, index, 1, &outcomes));
     }
 }

@@ -377,8 +377,16 @@ impl Plan {
             // Nobody knows how fast it will be.
             (false, Some(_)) => Nanos(0),
         };
-        let each = Nanos(each.0 + self.omit_ns.0);
+        let each = Nanos(each.0 + self.omitted(point).0);
         if point.probe.is_some() { Nanos(2 * each.0) } else { each }
+    }
+
+    /// What a run of a point does at first and does not count: what the plan leaves out, and at least TCP's
+    /// slow start over an emulated round trip.
+    pub fn omitted(&self, point: &Point) -> Nanos {
+        let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
+        let ramp = if is_stream { point.ramp() } else { Nanos(0) };
+        self.omit_ns.max(ramp)
     }
 
     /// The files of traces that the points name, each once.

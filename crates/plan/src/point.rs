@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::factor::Factor;
 use crate::pace::Pace;
+use crate::window::Window;
 
 /// A choice of words: an enum whose variants are written the same in plans, flags, JSON and tables.
 macro_rules! words {
@@ -136,6 +137,16 @@ words! {
 }
 
 words! {
+    /// Whether super-packets of up to 64 KiB may cross an emulated link whole.
+    Offload {
+        /// They may: each costs what its segments cost, and no single frame is seen.
+        On = "on",
+        /// Senders hand over single packets.
+        Off = "off",
+    }
+}
+
+words! {
     /// What a load thread does while there is nothing to do.
     Wait {
         /// It sleeps in the call itself.
@@ -229,6 +240,19 @@ pub struct Point {
     pub pace_wait: Option<PaceWait>,
     /// The link between the two ends.
     pub link: Link,
+    /// Round trip of the emulated link; absent where none is asked for.
+    #[serde(default)]
+    pub rtt: Option<Nanos>,
+    /// What else the emulated link does, as the words of [`fabricmark_link::LinkWords`]; absent for
+    /// nothing else.
+    #[serde(default)]
+    pub emulate: Option<String>,
+    /// Whether super-packets cross the emulated link whole; absent where the link is not emulated.
+    #[serde(default)]
+    pub offload: Option<Offload>,
+    /// Largest window of TCP; absent where the kernel tunes it.
+    #[serde(default)]
+    pub window: Option<Window>,
     /// How bytes pass between program and kernel.
     pub path: Path,
     /// What a load thread does while there is nothing to do.
@@ -333,6 +357,10 @@ impl Point {
             Factor::Pace => Some(self.pace.to_string()),
             Factor::PaceWait => self.pace_wait.map(|wait| wait.to_string()),
             Factor::Link => Some(self.link.to_string()),
+            Factor::Rtt => self.rtt.map(|rtt| rtt.to_string()),
+            Factor::Emulate => self.emulate.clone(),
+            Factor::Offload => self.offload.map(|offload| offload.to_string()),
+            Factor::Window => self.window.map(|window| window.to_string()),
             Factor::Path => Some(self.path.to_string()),
             Factor::Wait => Some(self.wait.to_string()),
             Factor::Congestion => self.congestion.clone(),

@@ -6,6 +6,7 @@ use fabricmark_units::Bytes;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
 use crate::burst;
+use crate::emulation;
 use crate::factor::Factor;
 use crate::pace::Pace;
 use crate::plan::Where;
@@ -81,6 +82,10 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         pace_wait: is_open
             .then(|| levels.word(Factor::PaceWait, PaceWait::named).unwrap_or(PaceWait::SleepSpin)),
         link,
+        rtt: levels.parsed(Factor::Rtt),
+        emulate: levels.parsed(Factor::Emulate),
+        offload: None,
+        window: levels.parsed(Factor::Window).filter(|_| transport == Transport::Tcp),
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
         wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
         congestion: match transport {
@@ -111,6 +116,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             .filter(|_| !is_stream && matches!(transport, Transport::Udp | Transport::Tcp)),
         label: levels.parsed(Factor::Label),
     };
+    let point = Point { offload: emulation::offload(levels.0, &point)?, ..point };
     check(&point)?;
     Ok(point)
 }
@@ -219,6 +225,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Direction, message, "use direction forward");
     }
     burst::check(point)?;
+    emulation::check(point)?;
     check_quic(point)?;
     check_options(point)?;
     check_path(point)

@@ -8,6 +8,7 @@
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
 mod clock;
+mod emulation;
 mod events;
 mod figure;
 mod flow;
@@ -22,6 +23,7 @@ mod usage;
 mod warning;
 
 pub use clock::ClockFacts;
+pub use emulation::{EmulatedWay, Emulation};
 pub use events::{EventCount, Events};
 pub use figure::{Figure, Figures, Limits, Provenance};
 pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};

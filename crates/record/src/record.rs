@@ -5,6 +5,7 @@ use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::emulation::Emulation;
 use crate::figure::{Figures, Limits};
 use crate::flow::Flow;
 use crate::node::Node;
@@ -38,6 +39,9 @@ pub struct Record {
     pub figures: Figures,
     /// What the wire allows.
     pub limits: Limits,
+    /// What the emulator did, where the link was emulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<Emulation>,
     /// What to know before trusting it.
     pub warnings: Vec<Warning>,
     /// Whether the run counts.

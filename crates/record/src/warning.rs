@@ -21,6 +21,11 @@ pub enum Warning {
         /// How much, at most.
         bytes: u64,
     },
+    /// The emulator lost packets that it was not asked to lose.
+    MissedPackets {
+        /// How many.
+        packets: u64,
+    },
     /// Datagrams were lost and no counter says where.
     UnexplainedLoss {
         /// How many.
@@ -115,6 +120,11 @@ impl fmt::Display for Warning {
             Self::Backlog { bytes } => {
                 write!(f, "up to {bytes} bytes that had waited when counting began are counted")
             }
+            Self::MissedPackets { packets } => write!(
+                f,
+                "the emulated link lost {packets} packets that it was not asked to lose: this machine is \
+                 too slow for it"
+            ),
             Self::UnexplainedLoss { datagrams } => {
                 write!(f, "{datagrams} datagrams were lost and no counter says where")
             }

@@ -94,6 +94,18 @@ impl Histogram {
         self.clamped += other.clamped;
     }
 
+    /// What was recorded since `earlier`, a copy of this one at that time.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut rest = self.clone();
+        // One that is no copy has counts that this one does not have; nothing is taken away then.
+        if rest.counts.subtract(&earlier.counts).is_ok() {
+            rest.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
+            rest.clamped = self.clamped.saturating_sub(earlier.clamped);
+        }
+        rest
+    }
+
     /// How many latencies were recorded.
     pub fn len(&self) -> u64 {
         self.counts.len()

@@ -54,6 +54,7 @@ fn record(block: u32, place: u32) -> Record {
         testbed: Testbed::Lab,
         duration_ns: Nanos(1),
         started: "2026-01-01T00:00:00Z".to_owned(),
+        emulation: None,
         nodes: Vec::new(),
         flows: Vec::new(),
         figures: Figures {

@@ -2,7 +2,7 @@
 
 mod lfn;
 mod message;
-mod number;
+pub mod number;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! `fabricmark lab`: networks on this machine that stay up between commands.
 
+mod simulate;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,8 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use fabricmark_lab::Source;
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
+use fabricmark_lab::{Backend, Source};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
@@ -24,6 +26,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
         Options::Link(options) => link(options),
         Options::Show(options) => show(options),
         Options::List(options) => list(options.json),
+        Options::Simulate(options) => simulate::simulate(options),
         Options::Down(options) => {
             find(&options.which)?.down()?;
             Ok(ExitCode::SUCCESS)
@@ -149,7 +152,10 @@ fn path_row(path: &PathReport) -> [String; 9] {
         count(path.held),
         count(path.dropped),
         count(path.trains),
-        path.words.clone(),
+        match path.backend {
+            Backend::Emulator => path.words.clone(),
+            backend => format!("{backend}: {}", path.words),
+        },
     ]
 }
 
@@ -188,6 +194,7 @@ mod tests {
             link: "wan".to_owned(),
             from: "client".to_owned(),
             to: "server".to_owned(),
+            backend: Backend::Netem,
             words: "rtt=400ms".to_owned(),
             arrived: 1000,
             arrived_bytes: 0,
@@ -230,7 +237,7 @@ mod tests {
              node          addresses\n\
              client  host  10.71.0.1 fd71::1\n\n\
              link  from    to        in  out  held  dropped  super-packets  does\n\
-             wan   client  server  1000  990     7        3             12  rtt=400ms\n\n\
+             wan   client  server  1000  990     7        3             12  netem: rtt=400ms\n\n\
              shared  in  out  held  dropped  does\n\
              s        5    4     0        1  forwarding=store delay=500ns\n\n\
              2 packets were lost that no link was asked to lose: a device was full or down; \

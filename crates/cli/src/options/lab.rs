@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::simulate::Simulate;
+
 /// What `lab` does.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
@@ -18,6 +20,8 @@ pub enum Lab {
     Show(Show),
     /// List the labs that are up
     List(List),
+    /// Simulate one TCP connection over a link, in virtual time: nothing is sent, and any rate will do
+    Simulate(Box<Simulate>),
     /// End a lab and the commands that run in it
     Down(Down),
 }

@@ -169,6 +169,45 @@ pub fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() 
 }
 
 #[test]
+fn a_link_of_the_kernel_is_shown_and_changed_like_others() {
+    let Some(bench) = bench("a link of the kernel") else { return };
+    bench.up(&format!("{TWO}backend = 'tbf'\nwords = 'rate=10M queue=50ms'"));
+    let (client, server) = ([10, 71, 0, 1].into(), [10, 71, 0, 2].into());
+    round_trips(&bench.udp("client", client), &bench.udp("server", server));
+    expect(&bench.lab(&["link", "--from", "client", "wan", "rate=20M"]), 0, &[]);
+    expect(&bench.lab(&["link", "wan", "up=1s", "down=1s"]), 64, &["`tbf` cannot do `up=1s`"]);
+    let report = bench.report();
+    for path in report["paths"].as_array().unwrap() {
+        assert_eq!(path["backend"], "tbf");
+        assert!(path["arrived"].as_u64() >= Some(10), "{path}");
+        assert_eq!(path["arrived"], path["departed"], "{path}");
+    }
+    let text = stdout(&bench.lab(&["show"]));
+    assert!(text.contains("tbf: rate=20M queue=50ms\n"), "{text}");
+    assert!(text.contains("tbf: rate=10M queue=50ms\n"), "{text}");
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+#[test]
+fn a_lab_that_needs_what_the_kernel_lacks_is_refused_like_a_missing_program() {
+    let Some(bench) = bench("a lab over netem") else { return };
+    bench.topology(&format!("{TWO}backend = 'netem'\nwords = 'rtt=20ms'"));
+    let output = bench.lab(&["up", "two.toml"]);
+    if output.status.success() {
+        let text = stdout(&bench.lab(&["show"]));
+        assert!(text.contains("netem: rtt=20ms\n"), "{text}");
+        expect(&bench.lab(&["down"]), 0, &[]);
+    } else {
+        expect(
+            &output,
+            66,
+            &["link `wan`: this kernel has no queue of the kind netem", "sch_netem"],
+        );
+        assert!(bench.sockets().is_empty());
+    }
+}
+
+#[test]
 fn a_command_in_a_lab_is_the_users_own() {
     let Some(bench) = bench("lab exec") else { return };
     bench.up(TWO);

@@ -49,6 +49,7 @@ pub fn ask_to_hold(
     message::write(&ours, &order).map_err(HeldError::Lost)?;
     match message::read(&ours).map_err(HeldError::Lost)? {
         Reply::Failed(why) => Err(HeldError::Refused(why)),
+        Reply::Missing(what) => Err(HeldError::Missing(what)),
         Reply::Done | Reply::Report(_) => Ok(()),
     }
 }
@@ -90,9 +91,7 @@ impl Lab {
     pub fn report(&self) -> Result<Report, HeldError> {
         match self.ask(&Request::Show)? {
             Reply::Report(report) => Ok(report),
-            Reply::Done | Reply::Failed(_) => {
-                Err(HeldError::Lost(io::ErrorKind::InvalidData.into()))
-            }
+            _ => Err(HeldError::Lost(io::ErrorKind::InvalidData.into())),
         }
     }
 
@@ -141,6 +140,7 @@ impl Lab {
         message::write(&self.stream, request).map_err(HeldError::Lost)?;
         match message::read(&self.stream).map_err(HeldError::Lost)? {
             Reply::Failed(why) => Err(HeldError::Refused(why)),
+            Reply::Missing(what) => Err(HeldError::Missing(what)),
             reply => Ok(reply),
         }
     }

@@ -30,7 +30,7 @@ pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
     let built = build(&order, &lab);
     let reply = match &built {
         Ok(_) => Reply::Done,
-        Err(error) => Reply::Failed(error.to_string()),
+        Err(error) => Reply::of(error),
     };
     message::write(parent, &reply).map_err(HeldError::Lost)?;
     let (place, listener, fabric) = built?;
@@ -88,7 +88,7 @@ impl Holder {
             }
             Request::Down => return,
         };
-        let reply = reply.unwrap_or_else(|error| Reply::Failed(error.to_string()));
+        let reply = reply.unwrap_or_else(|error| Reply::of(&error));
         let _ = message::write(stream, &reply);
     }
 
@@ -169,6 +169,7 @@ impl Holder {
             link: wire.name.clone(),
             from: wire.between[end].clone(),
             to: wire.between[1 - end].clone(),
+            backend: wire.backend,
             words: wire.words[end].to_string(),
             arrived: traffic.arrived.packets,
             arrived_bytes: traffic.arrived.bytes,

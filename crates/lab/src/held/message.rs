@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::HeldError;
+use crate::qdisc::Backend;
 use crate::topology::Source;
 
 /// The lab that a new process is to hold.
@@ -54,6 +55,17 @@ pub(crate) enum Reply {
     Done,
     /// Why not.
     Failed(String),
+    /// What this machine lacks for it.
+    Missing(String),
+}
+
+impl Reply {
+    pub(crate) fn of(error: &HeldError) -> Self {
+        match error {
+            HeldError::Lab(error) if error.is_missing() => Self::Missing(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 /// A lab that is up.
@@ -118,6 +130,8 @@ pub struct PathReport {
     pub from: String,
     /// The node to which it carries them.
     pub to: String,
+    /// What carries its packets.
+    pub backend: Backend,
     /// What it does.
     pub words: String,
     /// Packets that came from `from`.

@@ -8,6 +8,7 @@ use super::TopologyError;
 use super::error::NAME_MAX;
 use super::file::{FileLink, FileNode};
 use crate::network::LINKS_MAX;
+use crate::qdisc::Backend;
 
 /// `routers` routers NAME-r1, NAME-r2 and so on between two nodes, and the links NAME-1, NAME-2 and so on
 /// between them, all of the same words.
@@ -23,6 +24,8 @@ pub(super) struct FileChain {
     #[serde(default)]
     back: String,
     single: Option<bool>,
+    #[serde(default)]
+    backend: Backend,
 }
 
 impl FileChain {
@@ -33,7 +36,8 @@ impl FileChain {
         routers: &mut BTreeMap<String, FileNode>,
         links: &mut BTreeMap<String, FileLink>,
     ) -> Result<(), TopologyError> {
-        let Self { between: [first, last], routers: count, words, there, back, single } = self;
+        let Self { between: [first, last], routers: count, words, there, back, single, backend } =
+            self;
         if count >= LINKS_MAX {
             return Err(TopologyError::TooManyLinks(count.saturating_add(1)));
         }
@@ -54,7 +58,7 @@ impl FileChain {
             let between = [router(number - 1), router(number)];
             let (words, there, back) = (words.clone(), there.clone(), back.clone());
             let link = format!("{name}-{number}");
-            let file = FileLink { between, words, there, back, single };
+            let file = FileLink { between, words, there, back, single, backend };
             if links.insert(link.clone(), file).is_some() {
                 return Err(TopologyError::TwoThings(link));
             }

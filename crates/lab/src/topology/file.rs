@@ -11,6 +11,7 @@ use super::junction::{FileHub, FileSwitch};
 use super::networks::Networks;
 use super::{Junction, Node, Topology, TopologyError, Wire, fill_trace};
 use crate::network::LINKS_MAX;
+use crate::qdisc::{Backend, Qdiscs};
 
 /// Gives the text of a file that is named in another, or says why there is none.
 pub(super) type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -55,6 +56,8 @@ pub(super) struct FileLink {
     #[serde(default)]
     pub(super) back: String,
     pub(super) single: Option<bool>,
+    #[serde(default)]
+    pub(super) backend: Backend,
 }
 
 impl File {
@@ -101,6 +104,9 @@ impl File {
         for (place, wire) in topology.links.iter().enumerate() {
             let unable = |error| TopologyError::Words { link: wire.name.clone(), error };
             topology.check_link(place).map_err(unable)?;
+            for words in &wire.words {
+                Qdiscs::of(wire.backend, words).map_err(|refusal| unable(refusal.to_string()))?;
+            }
         }
         Ok(topology)
     }
@@ -114,7 +120,7 @@ impl FileLink {
         junctions: &BTreeMap<String, Junction>,
         read: Read<'_>,
     ) -> Result<Wire, TopologyError> {
-        let Self { between, words, there, back, single } = self;
+        let Self { between, words, there, back, single, backend } = self;
         check_name("link", &name)?;
         // Every namespace has a loopback device of this name.
         if name == "lo" {
@@ -147,7 +153,7 @@ impl FileLink {
             Ok::<_, TopologyError>(words)
         };
         let words = [direction(&there)?, direction(&back)?];
-        Ok(Wire { name, between, words, single })
+        Ok(Wire { name, between, words, single, backend })
     }
 }
 

@@ -32,6 +32,9 @@ fn the_shipped_labs_are_sound() {
     assert_eq!(dual.ends("client").count(), 2);
     let lfn = Topology::parse(include_str!("../../../../plans/labs/lfn.toml")).unwrap();
     assert_eq!(lfn.links[0].words[1].mtu(), 9000);
+    let kernel = Topology::parse(include_str!("../../../../plans/labs/kernel.toml")).unwrap();
+    let backends = [0, 1].map(|link| kernel.links[link].backend);
+    assert_eq!(backends, [Backend::Htb, Backend::Tbf]);
 }
 
 #[test]
@@ -117,6 +120,16 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
              by `there` or `back`",
         ),
         (
+            "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G'\nbackend='htb'",
+            "link `l`: switch `s` is the emulator's, which backend `htb` does not carry packets to: \
+             leave `backend` out",
+        ),
+        (
+            "[hosts.a]\nbus='1G'\n[hosts.b]\n[links.l]\nbetween=['b','a']\nbackend='netem'",
+            "link `l`: the bus of `a` is the emulator's, which backend `netem` does not carry packets \
+             to: leave `backend` out",
+        ),
+        (
             "[hosts.\"a b\"]",
             "node `a b`: names have 1 to 15 letters, digits and dashes, as network devices do",
         ),
@@ -130,5 +143,26 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
     assert!(
         refused(&format!("{TWO}words = 'pause'")).contains("does nothing without rate or link")
     );
+    assert_eq!(
+        refused(&format!("{TWO}words = 'rate=1G pause'\nbackend = 'tbf'")),
+        "link `wan`: backend `tbf` cannot do `pause`: use backend `emulator`, or leave it out"
+    );
+    assert_eq!(
+        refused(&format!("{TWO}words = 'rate=1G loss=every:10'\nbackend = 'tbf'")),
+        "link `wan`: backend `tbf` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
+    );
+    assert!(refused(&format!("{TWO}backend = 'fq'")).contains("unknown variant `fq`"));
     assert!(refused("[host.a]").contains("unknown field `host`"));
+}
+
+#[test]
+fn queues_that_count_super_packets_as_one_get_none_from_any_host() {
+    let text = "[hosts.a]\n[routers.r]\n[hosts.b]\n[links.l0]\nbetween = ['a', 'r']\n\
+                [links.l1]\nbetween = ['r', 'b']\nwords = 'rate=1G'\n";
+    for (backend, single) in
+        [("emulator", [false; 2]), ("tbf", [false, true]), ("htb", [true; 2]), ("netem", [true; 2])]
+    {
+        let topology = Topology::parse(&format!("{text}backend = '{backend}'")).unwrap();
+        assert_eq!([0, 1].map(|link| topology.is_single(link, 0)), single, "{backend}");
+    }
 }

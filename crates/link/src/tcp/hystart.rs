@@ -1,15 +1,15 @@
-//! HyStart++: leaves slow start when the round trip grows, before anything is lost (RFC 9406).
+//! Leaving slow start when the path shows that it is full, before anything is lost.
 
-use fabricmark_units::Nanos;
+mod linux;
+mod plus_plus;
 
-/// Increase of the round trip that counts, by RFC 9406, section 4.3: an eighth within these.
-const THRESHOLD: (Nanos, Nanos) = (Nanos::from_millis(4), Nanos::from_millis(16));
-/// Samples of a round before it is judged (`N_RTT_SAMPLE`).
-const SAMPLES: u32 = 8;
-/// Rounds of conservative slow start (`CSS_ROUNDS`).
-const ROUNDS: u32 = 5;
+use fabricmark_units::{Instant, Nanos};
 
-/// By how much slow start is slower while it is conservative (`CSS_GROWTH_DIVISOR`).
+use super::HyStart;
+use linux::Linux;
+use plus_plus::PlusPlus;
+
+/// By how much slow start is slower while it is conservative (RFC 9406, `CSS_GROWTH_DIVISOR`).
 pub(super) const GROWTH_DIVISOR: f64 = 4.0;
 
 /// What to do with the window.
@@ -21,111 +21,41 @@ pub(super) enum Advice {
     Leave,
 }
 
-/// The least round trips of this round and the last.
-#[derive(Clone, Debug)]
-pub(super) struct HyStart {
-    /// Transmission whose answer ends the round.
-    ends: u64,
-    last: Option<Nanos>,
-    current: Option<Nanos>,
-    samples: u32,
-    conservative: Option<Conservative>,
-}
-
+/// An answer in slow start.
 #[derive(Clone, Copy, Debug)]
-struct Conservative {
-    baseline: Nanos,
-    rounds: u32,
+pub(super) struct Sample {
+    pub now: Instant,
+    /// Round trip of the last segment that it answers.
+    pub rtt: Nanos,
+    /// The transmission after the last that it answers.
+    pub answered: u64,
+    /// The number of the next transmission.
+    pub next: u64,
+    /// The congestion window in segments.
+    pub cwnd: f64,
 }
 
-impl HyStart {
-    pub fn new() -> Self {
-        Self { ends: 0, last: None, current: None, samples: 0, conservative: None }
-    }
-
-    /// An answer came for transmissions below `answered` after `rtt`, when `next` is the number of the
-    /// next transmission.
-    pub fn advise(&mut self, rtt: Nanos, answered: u64, next: u64) -> Advice {
-        if answered > self.ends {
-            self.ends = next;
-            (self.last, self.current, self.samples) = (self.current, None, 0);
-            if let Some(conservative) = &mut self.conservative {
-                conservative.rounds += 1;
-                if conservative.rounds >= ROUNDS {
-                    return Advice::Leave;
-                }
-            }
-        }
-        let current = self.current.map_or(rtt, |least| least.min(rtt));
-        self.current = Some(current);
-        self.samples += 1;
-        if self.samples >= SAMPLES {
-            self.judge(current);
-        }
-        if self.conservative.is_some() { Advice::Conservative } else { Advice::Slow }
-    }
-
-    fn judge(&mut self, current: Nanos) {
-        match (self.conservative, self.last) {
-            (Some(Conservative { baseline, .. }), _) if current < baseline => {
-                self.conservative = None;
-            }
-            (None, Some(last)) => {
-                let threshold = Nanos(last.0 / 8).clamp(THRESHOLD.0, THRESHOLD.1);
-                if current >= last + threshold {
-                    self.conservative = Some(Conservative { baseline: current, rounds: 0 });
-                }
-            }
-            _ => {}
-        }
-    }
+/// Watches the answers of slow start.
+#[derive(Clone, Debug)]
+pub(super) enum Detector {
+    PlusPlus(PlusPlus),
+    Linux(Linux),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Advice at the end of rounds of 10 answers with these least round trips in ms.
-    fn rounds(least_ms: &[u64]) -> Vec<Advice> {
-        let mut hystart = HyStart::new();
-        let mut answered = 0u64;
-        let mut round = |ms| {
-            let mut advice = Advice::Slow;
-            for _ in 0..10 {
-                answered += 1;
-                let next = answered.next_multiple_of(10);
-                match hystart.advise(Nanos::from_millis(ms), answered, next) {
-                    Advice::Leave => return Advice::Leave,
-                    other => advice = other,
-                }
-            }
-            advice
-        };
-        least_ms.iter().map(|&ms| round(ms)).collect()
+impl Detector {
+    /// `paced` where the sender spreads its segments.
+    pub fn new(kind: HyStart, paced: bool) -> Self {
+        match kind {
+            HyStart::PlusPlus => Self::PlusPlus(PlusPlus::new()),
+            HyStart::Linux => Self::Linux(Linux::new(true, paced)),
+            HyStart::LinuxDelay => Self::Linux(Linux::new(false, paced)),
+        }
     }
 
-    #[test]
-    fn slow_start_goes_on_while_the_round_trip_stays() {
-        // An eighth of 100 ms is 12.5 ms.
-        assert_eq!(rounds(&[100, 112, 124, 136]), [Advice::Slow; 4]);
-        // At 10 ms the least that counts is 4, at 1 s the most is 16.
-        assert_eq!(rounds(&[10, 13, 16]), [Advice::Slow; 3]);
-        assert_eq!(rounds(&[1000, 1016])[1], Advice::Conservative);
-    }
-
-    #[test]
-    fn a_longer_round_trip_ends_slow_start_after_five_conservative_rounds() {
-        use Advice::{Conservative, Leave, Slow};
-        let advice = rounds(&[100, 113, 114, 115, 116, 117, 118]);
-        assert_eq!(
-            advice,
-            [Slow, Conservative, Conservative, Conservative, Conservative, Conservative, Leave]
-        );
-    }
-
-    #[test]
-    fn a_round_trip_that_shrinks_again_was_no_queue() {
-        use Advice::{Conservative, Slow};
-        assert_eq!(rounds(&[100, 113, 100, 100]), [Slow, Conservative, Slow, Slow]);
+    pub fn advise(&mut self, sample: Sample) -> Advice {
+        match self {
+            Self::PlusPlus(it) => it.advise(sample.rtt, sample.answered, sample.next),
+            Self::Linux(it) => it.advise(sample),
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 pub struct Outcome {
     /// One after the other, without gaps.
     pub intervals: Vec<Interval>,
-    /// Until slow start first ended: by a loss, by HyStart++, or at the receiver's window. `None`
+    /// Until slow start first ended: by a loss, by HyStart, or at the receiver's window. `None`
     /// where it did not.
     pub ramp: Option<Nanos>,
     /// Segments delivered in order.

@@ -3,7 +3,7 @@
 use fabricmark_units::{Instant, Nanos};
 
 use super::cubic::{self, Cubic};
-use super::hystart::{Advice, GROWTH_DIVISOR, HyStart};
+use super::hystart::{Advice, Detector, GROWTH_DIVISOR, Sample};
 use super::{Congestion, Settings};
 
 /// The least threshold of slow start in segments (RFC 5681, equation 4).
@@ -21,7 +21,7 @@ pub(super) struct Window {
     /// `None` for Reno.
     cubic: Option<Cubic>,
     /// Taken away when slow start has ended for the first time (RFC 9406, section 4.3).
-    hystart: Option<HyStart>,
+    hystart: Option<Detector>,
 }
 
 /// An answer that lets the window grow.
@@ -43,7 +43,7 @@ pub(super) struct Growth {
 impl Window {
     pub fn new(settings: &Settings) -> Self {
         let (cubic, hystart) = match settings.congestion {
-            Congestion::Reno => (None, false),
+            Congestion::Reno => (None, None),
             Congestion::Cubic { hystart, fast_convergence } => {
                 (Some(Cubic::new(fast_convergence)), hystart)
             }
@@ -55,7 +55,7 @@ impl Window {
             most,
             segments_per_ack: settings.acks.segments().into(),
             cubic,
-            hystart: hystart.then(HyStart::new),
+            hystart: hystart.map(|kind| Detector::new(kind, settings.pacing.is_some())),
         }
     }
 
@@ -67,7 +67,7 @@ impl Window {
         self.segments < self.threshold
     }
 
-    /// Whether the first slow start is over: by a loss, by HyStart++, or at the receiver's window.
+    /// Whether the first slow start is over: by a loss, by HyStart, or at the receiver's window.
     pub fn is_open(&self) -> bool {
         self.segments >= self.threshold.min(self.most) || self.threshold.is_finite()
     }
@@ -76,7 +76,8 @@ impl Window {
         let Growth { now, acked, rtt, smooth, answered, next } = growth;
         let acks = acked as f64 / self.segments_per_ack;
         let grown = if self.is_slow_start() {
-            let advice = self.hystart.as_mut().map(|h| h.advise(rtt, answered, next));
+            let sample = Sample { now, rtt, answered, next, cwnd: self.segments };
+            let advice = self.hystart.as_mut().map(|hystart| hystart.advise(sample));
             let by = match advice {
                 Some(Advice::Leave) => {
                     self.threshold = self.segments;

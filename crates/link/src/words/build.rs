@@ -1,6 +1,7 @@
 //! The elements that words ask for.
 
 use fabricmark_units::{BitRate, Nanos, Stream};
+use fabricmark_wire::Link;
 
 use super::LinkWords;
 use super::value::{Discipline, Distribution, Room};
@@ -126,8 +127,26 @@ impl LinkWords {
         self.ratio().is_some() || self.get(Key::Pace).is_some()
     }
 
+    /// The wire alone, without its queue; `None` where packets pass at once. What a schedule or a trace
+    /// lets through stands here with its mean rate and no framing.
+    pub fn line(&self) -> Result<Option<Line>, Invalid> {
+        let (bits, seconds) = match (self.ratio(), self.get(Key::Pace)) {
+            (Some((bits, seconds)), _) => {
+                return Line::ratio(bits, seconds, self.framing()).map(Some);
+            }
+            (None, Some(Word::Schedule { bytes, period })) => {
+                (bytes.0.saturating_mul(8_000_000_000), period.0)
+            }
+            (None, Some(Word::Trace(_))) => {
+                (self.trace.as_ref().ok_or(Invalid::Unread)?.mean_rate_bps() as u64, 1)
+            }
+            _ => return Ok(None),
+        };
+        Line::ratio(bits, seconds, Framing::NONE).map(Some)
+    }
+
     /// What is said of a key, unless it is said to be absent.
-    fn get(&self, key: Key) -> Option<&Word> {
+    pub(super) fn get(&self, key: Key) -> Option<&Word> {
         self.words.get(&key).filter(|word| !matches!(word, Word::Absent(_)))
     }
 
@@ -156,11 +175,15 @@ impl LinkWords {
                 return Err(Invalid::Alone { word: key.name(), needs });
             }
         }
+        // What makes it ask for a pause has room.
+        if self.pause_room_bytes().is_some_and(|room| room < u64::from(self.mtu())) {
+            return Err(Invalid::Narrow);
+        }
         Ok(())
     }
 
     /// The rate of the wire; `None` where there is none or something else says when packets leave.
-    fn ratio(&self) -> Option<Ratio> {
+    pub(super) fn ratio(&self) -> Option<Ratio> {
         match self.words.get(&Key::Pace) {
             Some(Word::Rate(rate)) => Some((rate.0, 1)),
             Some(_) => None,
@@ -172,11 +195,15 @@ impl LinkWords {
     }
 
     fn framing(&self) -> Framing {
-        let link = match self.get(Key::Framing) {
+        self.framing_link().and_then(Framing::of).unwrap_or(Framing::NONE)
+    }
+
+    /// The link whose framing is added.
+    pub(super) fn framing_link(&self) -> Option<Link> {
+        match self.get(Key::Framing) {
             Some(Word::Framing(link)) => *link,
             _ => self.link(),
-        };
-        link.and_then(Framing::of).unwrap_or(Framing::NONE)
+        }
     }
 
     /// What says when packets leave, with its queue.
@@ -215,13 +242,7 @@ impl LinkWords {
 
     fn queue<T: Clone>(&self, (bits, seconds): Ratio, stream: Stream) -> Result<Queue<T>, Invalid> {
         let bytes = self.queue_bytes(bits, seconds);
-        let limit = match self.get(Key::Queue) {
-            // What small packets fill, the marks would not see in time.
-            _ if self.pauses() => Limit::Bytes(bytes),
-            Some(Word::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
-            Some(Word::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
-            _ => Limit::Packets(bytes / u64::from(self.mtu())),
-        };
+        let limit = self.limit(bits, seconds);
         let marks = self.get(Key::Ecn).is_some();
         Ok(match self.get(Key::Discipline) {
             Some(Word::Discipline(Discipline::CoDel { target, interval })) => {
@@ -246,8 +267,20 @@ impl LinkWords {
         })
     }
 
+    /// How much may wait.
+    pub(super) fn limit(&self, bits: u64, seconds: u64) -> Limit {
+        let bytes = self.queue_bytes(bits, seconds);
+        match self.get(Key::Queue) {
+            // What small packets fill, the marks would not see in time.
+            _ if self.pauses() => Limit::Bytes(bytes),
+            Some(Word::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
+            Some(Word::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
+            _ => Limit::Packets(bytes / u64::from(self.mtu())),
+        }
+    }
+
     /// Bytes that may wait, where they wait in packets of the MTU.
-    fn queue_bytes(&self, bits: u64, seconds: u64) -> u64 {
+    pub(super) fn queue_bytes(&self, bits: u64, seconds: u64) -> u64 {
         let mtu = u64::from(self.mtu());
         let sent_in = |time: u128| {
             saturated(u128::from(bits).saturating_mul(time) / (BIT_NS * u128::from(seconds)))
@@ -265,15 +298,8 @@ impl LinkWords {
 
     fn delaying<T>(&self, stream: Stream) -> Result<Option<Delay<T>>, Invalid> {
         let mean = self.delay();
-        let order = match self.get(Key::Order) {
-            Some(Word::Order(order)) => *order,
-            _ => Order::Kept,
-        };
-        let distribution = match self.get(Key::Distribution) {
-            Some(Word::Distribution(distribution)) => *distribution,
-            _ => Distribution::default(),
-        };
-        let delays = match (self.get(Key::Jitter), distribution) {
+        let order = self.order();
+        let delays = match (self.get(Key::Jitter), self.distribution()) {
             (Some(Word::Jitter(deviation)), Distribution::Normal) => {
                 Delays::Normal { mean, deviation: *deviation }
             }
@@ -283,6 +309,20 @@ impl LinkWords {
             _ => return Ok((mean.0 > 0).then(|| Delay::fixed(mean))),
         };
         Delay::new(delays, order, stream).map(Some)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        match self.get(Key::Order) {
+            Some(Word::Order(order)) => *order,
+            _ => Order::Kept,
+        }
+    }
+
+    pub(super) fn distribution(&self) -> Distribution {
+        match self.get(Key::Distribution) {
+            Some(Word::Distribution(distribution)) => *distribution,
+            _ => Distribution::default(),
+        }
     }
 }
 

@@ -33,14 +33,16 @@ impl fmt::Display for Share {
 
 /// How delays lie around their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Distribution {
+pub enum Distribution {
+    /// Normal; what would be below 0 takes no time.
     #[default]
     Normal,
+    /// Pareto, of the shape that has the mean and the deviation asked for.
     Pareto,
 }
 
 impl Distribution {
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "normal" => Some(Self::Normal),
             "pareto" => Some(Self::Pareto),
@@ -91,20 +93,25 @@ impl fmt::Display for Room {
 
 /// Who signals congestion before the queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Discipline {
+pub enum Discipline {
+    /// Nobody: what does not fit is dropped.
     #[default]
     DropTail,
+    /// CoDel (RFC 8289).
     CoDel {
+        /// Time in the queue that is good enough.
         target: Nanos,
+        /// Time for which it may be longer.
         interval: Nanos,
     },
+    /// RED, between a twelfth and a quarter of the queue, as tc-red(8) advises.
     Red,
 }
 
 impl Discipline {
     const CODEL: Self = Self::CoDel { target: CoDel::TARGET, interval: CoDel::INTERVAL };
 
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "drop-tail" => Some(Self::DropTail),
             "codel" => Some(Self::CODEL),

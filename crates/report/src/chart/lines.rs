@@ -1,4 +1,4 @@
-//! Lines on logarithmic axes, with intervals as bars and limits as dotted lines.
+//! Lines on logarithmic or linear axes, with intervals as bars and limits as dotted lines.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,26 @@ use super::svg::{COLOURS, dashes, escaped, marker};
 /// Room between the axis and the outermost points.
 const INSET: f64 = 16.0;
 
+/// Values on a logarithmic axis.
 pub(super) fn draw(plot: &Plot, _stem: &str, form: Form) -> String {
-    let values = plot.dots().flat_map(|dot| {
+    draw_on(Scale::log(values(plot)), plot, form)
+}
+
+/// Values on a linear axis from 0.
+pub(super) fn draw_linear(plot: &Plot, form: Form) -> String {
+    draw_on(Scale::linear(values(plot)), plot, form)
+}
+
+/// All that the vertical axis has to reach.
+fn values(plot: &Plot) -> impl Iterator<Item = f64> {
+    plot.dots().flat_map(|dot| {
         let (low, high) = dot.interval.unwrap_or((dot.value, dot.value));
         [Some(dot.value), Some(low), Some(high), dot.limit].into_iter().flatten()
-    });
-    let frame = Frame::new(plot, Scale::log(values), form);
+    })
+}
+
+fn draw_on(scale: Scale, plot: &Plot, form: Form) -> String {
+    let frame = Frame::new(plot, scale, form);
     let places = places(plot);
     let mut body = String::new();
     // Limits lie below all series, so that they never hide a figure.

@@ -4,6 +4,7 @@
 //! lines differ in dash and marker, bars in their hatching.
 
 mod bars;
+mod course;
 mod curves;
 mod frame;
 mod lines;
@@ -13,6 +14,7 @@ mod svg;
 
 use fabricmark_plan::ChartKind;
 
+pub use course::{Course, course_chart};
 pub use curves::{Curve, goodput_chart};
 
 use crate::Experiment;

@@ -215,6 +215,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         testbed: plan.testbed,
         duration_ns: plan.duration_ns,
         started: "2026-01-05T09:00:00Z".to_owned(),
+        emulation: None,
         nodes: ["a", "b"].map(node).to_vec(),
         flows: vec![Flow {
             group: "main".to_owned(),

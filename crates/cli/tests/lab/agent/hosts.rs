@@ -16,7 +16,8 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         return;
     };
     let keys = Keys::more();
-    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let lab =
+        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
     let server = lab.namespace(End::Server);
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let plan = bench.plan(PLAN);
@@ -52,7 +53,8 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
 fn a_host_is_reached_by_an_address_of_its_link() {
     let Some(_bench) = bench("a_host_is_reached_by_an_address_of_its_link") else { return };
     let keys = Keys::more();
-    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let lab =
+        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
     let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
     // An address is of use when nobody else was found to have it (RFC 4862, section 5.4).
     let of_link = |namespace: &Namespace| {
@@ -100,7 +102,8 @@ fn what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled() {
         return;
     };
     let keys = Keys::more();
-    let lab = Lab::build(&["veth".parse().unwrap()]).unwrap();
+    let lab =
+        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
     let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let mut command = keys.command(&["measure", "stream", "10.71.0.2", "-t", "60s"]);

@@ -1,0 +1,121 @@
+//! `fabricmark lab simulate`: one TCP connection over a link in virtual time. Nothing is sent.
+
+mod against;
+mod connection;
+mod print;
+mod run;
+
+use std::fs;
+use std::process::ExitCode;
+
+use fabricmark_link::LinkWords;
+use fabricmark_link::tcp::Settings;
+use fabricmark_units::{BitRate, Nanos};
+
+use crate::exit::{Code, Failure};
+use crate::options::simulate::{Law, Simulate, Window};
+use crate::output::{pretty, print};
+
+use connection::{Connection, UNLIMITED};
+use run::Run;
+
+/// Prints what the model predicts, or how far it is from what was measured.
+pub fn simulate(options: &Simulate) -> Result<ExitCode, Failure> {
+    if let Some(folder) = &options.against {
+        let answer = against::Answer::of(options, folder)?;
+        print(&match options.json {
+            true => pretty(&against::as_json(&answer)),
+            false => against::as_text(&answer),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runs = connections(options)?
+        .into_iter()
+        .map(|connection| Run::of(connection, options))
+        .collect::<Result<Vec<_>, _>>()?;
+    print(&match options.json {
+        true => pretty(&print::as_json(&runs)),
+        false => print::as_text(&runs),
+    })?;
+    if let Some(file) = &options.plot {
+        fs::write(file, print::chart(&runs))
+            .map_err(|error| Failure::output(file.display(), &error))?;
+        eprintln!("chart    {}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(Code::Input, message)
+}
+
+/// One for each rate and congestion control.
+fn connections(options: &Simulate) -> Result<Vec<Connection>, Failure> {
+    let words: LinkWords =
+        options.words.join(" ").parse().map_err(|error| wrong(format!("{error}")))?;
+    let rates: Vec<Option<BitRate>> = match options.rate.as_slice() {
+        [] => vec![None],
+        rates => rates.iter().copied().map(Some).collect(),
+    };
+    let mut connections = Vec::new();
+    for rate in rates {
+        let mut there = words.clone();
+        if let Some(BitRate(bps)) = rate {
+            there.merge(&format!("rate={bps}").parse().map_err(|error| wrong(format!("{error}")))?);
+        }
+        let mut back = there.clone();
+        if let Some(words) = &options.back {
+            back.merge(words);
+        }
+        for &law in &options.congestion {
+            let settings = settings(options, law, &there);
+            let name = match rate {
+                Some(rate) => format!("{rate} {}", law.word()),
+                None => law.word().to_owned(),
+            };
+            let (there, back) = (there.clone(), back.clone());
+            connections.push(Connection::new(name, there, back, settings, options.seed)?);
+        }
+    }
+    Ok(connections)
+}
+
+fn settings(options: &Simulate, law: Law, words: &LinkWords) -> Settings {
+    let window_bytes = match options.window {
+        Some(Window::Bytes(bytes)) => bytes.0,
+        Some(Window::Unlimited) => UNLIMITED,
+        None => Settings::default().window_bytes,
+    };
+    Settings {
+        window_bytes,
+        initial_segments: options.initial_window.into(),
+        pacing: options.pacing,
+        ecn: options.ecn,
+        ..connection::as_linux(law, options.hystart, options.family, words.mtu())
+    }
+}
+
+/// Bytes that a course of `delivered` bytes by the end of each stretch had between two times; those of
+/// a stretch that lies in it in part are taken to come evenly.
+fn delivered(stretches: &[Stretch], from: Nanos, until: Nanos) -> f64 {
+    let part = |stretch: &Stretch| {
+        let inside = stretch.end.min(until).0.saturating_sub(stretch.start.max(from).0);
+        let length = stretch.end.0.saturating_sub(stretch.start.0).max(1);
+        stretch.bytes as f64 * inside as f64 / length as f64
+    };
+    stretches.iter().map(part).sum()
+}
+
+/// Bytes that were delivered in a stretch of time since a connection began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    start: Nanos,
+    end: Nanos,
+    bytes: u64,
+}
+
+/// Goodput in bit/s between two times.
+fn goodput_bps(stretches: &[Stretch], from: Nanos, until: Nanos) -> f64 {
+    let length_s = Nanos(until.0.saturating_sub(from.0)).as_secs_f64();
+    if length_s > 0.0 { 8.0 * delivered(stretches, from, until) / length_s } else { 0.0 }
+}

@@ -1,0 +1,93 @@
+//! What a point of a plan is for the model.
+
+use fabricmark_link::LinkWords;
+use fabricmark_link::tcp::Settings;
+use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
+
+use super::super::connection::{Connection, as_linux};
+use super::super::wrong;
+use crate::exit::Failure;
+use crate::options::simulate::{Law, Simulate, Window};
+
+/// What the link of a point does; `None` where it imitates nothing.
+fn words_of(point: &Point) -> Option<LinkWords> {
+    let shaped =
+        || format!("link={}", Some(point.link).filter(|link| link.has_wire())?).parse().ok();
+    point.words().or_else(shaped)
+}
+
+/// The most that a connection of this point has under way, in bytes; `None` where the kernel decides.
+///
+/// Linux doubles the buffer that is asked for and keeps half of it for what it needs besides
+/// (socket(7), tcp(7)): what is asked for is what is offered.
+fn window_of(point: &Point) -> Option<u64> {
+    let asked = [point.window_bytes(), point.receive_buffer, point.send_buffer];
+    asked.into_iter().flatten().map(|bytes| bytes.0).min()
+}
+
+/// The law of its congestion control; `None` where it is not modelled.
+fn law_of(point: &Point) -> Option<Law> {
+    point.congestion.as_deref().and_then(Law::named)
+}
+
+/// Why a point has no model; `None` where it has one.
+pub fn why_not(point: &Point) -> Option<String> {
+    if point.pattern != Pattern::Stream || point.transport != Transport::Tcp {
+        return Some(format!("{} over {} is no stream of TCP", point.pattern, point.transport));
+    }
+    if point.flows != 1 || point.direction == Some(Direction::Both) {
+        return Some("one connection is modelled, not several".to_owned());
+    }
+    if point.pace != Pace::Closed {
+        return Some("an endless stream is modelled, not one with a pace".to_owned());
+    }
+    if law_of(point).is_none() {
+        let congestion = point.congestion.as_deref().unwrap_or("none");
+        return Some(format!("congestion control {congestion} is not modelled"));
+    }
+    words_of(point).is_none().then(|| format!("{} is not emulated", point.link))
+}
+
+/// The point as a connection.
+pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Connection, Failure> {
+    let (Some(there), Some(law)) = (words_of(point), law_of(point)) else {
+        return Err(wrong(why_not(point).unwrap_or_default()));
+    };
+    let mut back = there.clone();
+    if let Some(words) = &options.back {
+        back.merge(words);
+    }
+    let asked = match options.window {
+        Some(Window::Bytes(bytes)) => Some(bytes.0),
+        _ => None,
+    };
+    let linux = as_linux(law, options.hystart, point.family, there.mtu());
+    let mss = point.mss.and_then(|mss| u16::try_from(mss).ok()).unwrap_or(u16::MAX);
+    let settings = Settings {
+        mss_bytes: linux.mss_bytes.min(mss),
+        window_bytes: window_of(point).or(asked).unwrap_or(linux.window_bytes),
+        initial_segments: options.initial_window.into(),
+        pacing: point.pacing_rate,
+        ecn: options.ecn,
+        ..linux
+    };
+    if settings.window_bytes < settings.mss_bytes.into() {
+        return Err(wrong(format!("{name}: the window holds no segment")));
+    }
+    Connection::new(name.to_owned(), there, back, settings, options.seed)
+}
+
+/// A name for each point: the levels by which they differ, or the link where there is only one.
+pub fn names(points: &[Point]) -> Vec<String> {
+    let differs = |factor: &Factor| {
+        points.iter().any(|point| point.level(*factor) != points[0].level(*factor))
+    };
+    let factors: Vec<Factor> = Factor::ALL.into_iter().filter(differs).collect();
+    let factors = if factors.is_empty() { vec![Factor::Link] } else { factors };
+    let name = |point: &Point| {
+        let levels = factors.iter().map(|factor| (factor, point.level(*factor)));
+        let levels = levels.filter(|(_, level)| !level.is_empty());
+        levels.map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(" ")
+    };
+    points.iter().map(name).collect()
+}

@@ -1,0 +1,158 @@
+//! A connection and its path, before it is simulated.
+
+use std::fs;
+use std::path::Path;
+
+use fabricmark_link::tcp::{self, Congestion, Outcome, Settings};
+use fabricmark_link::{Invalid, LinkWords};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Family;
+use fabricmark_wire::frame::TCP_TIMESTAMPS;
+
+use super::wrong;
+use crate::exit::Failure;
+use crate::options::simulate::{Exit, Law};
+
+/// A window that never limits: more bytes than any path holds, few enough to add to them.
+pub const UNLIMITED: u64 = 1 << 60;
+
+/// Bytes of a TCP header without options (RFC 9293, section 3.1).
+const TCP_HEADER: u16 = 20;
+
+/// Packets or trains beyond which a simulation takes longer than anybody waits: an optimised build moves
+/// some million a second.
+const STEPS_MAX: f64 = 3e8;
+
+/// Who sends what over which path.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// What tells it from others beside it.
+    pub name: String,
+    pub there: LinkWords,
+    pub back: LinkWords,
+    pub settings: Settings,
+    pub seed: u64,
+    /// What limits the goodput in bit/s, by name, whatever the congestion control does; the wire first,
+    /// where there is one.
+    pub limits: Vec<(&'static str, f64)>,
+}
+
+/// How Linux sends: time stamps in each segment, a time-out of 200 ms at least (`TCP_RTO_MIN`).
+pub fn as_linux(law: Law, exit: Exit, family: Family, mtu: u16) -> Settings {
+    let ip_header = match family {
+        Family::V4 => 20,
+        Family::V6 => 40,
+    };
+    let header_bytes = ip_header + TCP_HEADER + u16::from(TCP_TIMESTAMPS);
+    Settings {
+        header_bytes,
+        // No MTU is below 1280.
+        mss_bytes: mtu.saturating_sub(header_bytes),
+        congestion: match law {
+            Law::Reno => Congestion::Reno,
+            Law::Cubic => Congestion::Cubic { hystart: exit.into(), fast_convergence: true },
+        },
+        timeout_least: Nanos::from_millis(200),
+        ..Settings::default()
+    }
+}
+
+fn invalid(error: Invalid) -> Failure {
+    wrong(error.to_string())
+}
+
+impl Connection {
+    /// Reads the traces that the words name, and finds what limits.
+    pub fn new(
+        name: String,
+        mut there: LinkWords,
+        mut back: LinkWords,
+        settings: Settings,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        for words in [&mut there, &mut back] {
+            if words.to_string().split(' ').any(|word| word == "pause") {
+                let message =
+                    "`pause` stops the wire before a link, and there is none: leave it out";
+                return Err(wrong(message));
+            }
+            read_trace(words)?;
+        }
+        let mut connection = Self { name, there, back, settings, seed, limits: Vec::new() };
+        connection.limits = connection.limits()?;
+        Ok(connection)
+    }
+
+    /// The round trip of a packet that takes no time on the wire.
+    pub fn rtt(&self) -> Nanos {
+        Nanos(self.there.delay().0.saturating_add(self.back.delay().0))
+    }
+
+    /// The window in bytes; `None` where there is none.
+    pub fn window_bytes(&self) -> Option<u64> {
+        Some(self.settings.window_bytes).filter(|&bytes| bytes < UNLIMITED)
+    }
+
+    /// The least limit in bit/s.
+    pub fn limit(&self) -> Option<(&'static str, f64)> {
+        self.limits.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+
+    /// The goodput in bit/s that the wire carries; `None` where there is no wire.
+    pub fn wire_bps(&self) -> Option<f64> {
+        self.limits.iter().find(|(what, _)| *what == "wire").map(|(_, bps)| *bps)
+    }
+
+    fn limits(&self) -> Result<Vec<(&'static str, f64)>, Failure> {
+        let Settings { mss_bytes, header_bytes, pacing, .. } = self.settings;
+        let mut limits = Vec::new();
+        if let Some(line) = self.there.line().map_err(invalid)? {
+            limits.push(("wire", line.stream_bps(header_bytes, mss_bytes)));
+        }
+        let rtt_s = self.rtt().as_secs_f64();
+        if let Some(window_bytes) = self.window_bytes().filter(|_| rtt_s > 0.0) {
+            let whole = window_bytes - window_bytes % u64::from(mss_bytes);
+            limits.push(("window", 8.0 * whole as f64 / rtt_s));
+        }
+        if let Some(rate) = pacing {
+            let packet_bytes = f64::from(mss_bytes) + f64::from(header_bytes);
+            limits.push(("pacing", rate.0 as f64 * f64::from(mss_bytes) / packet_bytes));
+        }
+        Ok(limits)
+    }
+
+    /// Lets it send.
+    pub fn simulate(&self, duration: Nanos, interval: Nanos) -> Result<Outcome, Failure> {
+        self.check(duration)?;
+        let there = self.there.build(self.seed, "there").map_err(invalid)?;
+        let back = self.back.build(self.seed, "back").map_err(invalid)?;
+        let path = tcp::Path::new(there, back);
+        tcp::simulate(&self.settings, path, duration, interval).map_err(invalid)
+    }
+
+    /// Whether it comes to an end before the reader does.
+    fn check(&self, duration: Nanos) -> Result<(), Failure> {
+        let Some((_, limit_bps)) = self.limit() else {
+            return Err(wrong(
+                "nothing limits this connection: give a rate (rate=10G, link=ethernet:10G) or a window \
+                 and a delay (rtt=400ms)",
+            ));
+        };
+        let packets_per_s = limit_bps / (8.0 * f64::from(self.settings.mss_bytes));
+        // A window of more segments than trains moves in trains.
+        let trains_per_s = self.settings.trains as f64 / self.rtt().as_secs_f64();
+        let steps = duration.as_secs_f64() * packets_per_s.min(trains_per_s);
+        if steps > STEPS_MAX {
+            let message = format!("{duration} of it are {steps:.0e} packets");
+            return Err(wrong(format!("{message}: give a shorter --duration or a longer delay")));
+        }
+        Ok(())
+    }
+}
+
+fn read_trace(words: &mut LinkWords) -> Result<(), Failure> {
+    let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
+    let text =
+        fs::read_to_string(&file).map_err(|error| Failure::input(Path::new(&file), &error))?;
+    words.set_trace(&text).map_err(|error| wrong(format!("{file}: {error}")))
+}

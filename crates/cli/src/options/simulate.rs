@@ -1,0 +1,143 @@
+//! Options of `lab simulate`: one TCP connection in virtual time.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fabricmark_link::LinkWords;
+use fabricmark_link::tcp::HyStart;
+use fabricmark_units::{BitRate, Bytes, Nanos};
+use fabricmark_wire::Family;
+
+use super::lfn::{Metres, distance};
+use super::stack::family;
+
+/// Options of `lab simulate`.
+#[derive(Args, Debug)]
+pub struct Simulate {
+    /// What the link does, such as rtt=400ms link=ethernet:100G,mtu=9000
+    #[arg(value_name = "WORD", required_unless_present = "against")]
+    pub words: Vec<String>,
+    /// What the way back does, beyond that or instead, such as "rate=10M loss=none"
+    #[arg(long, value_name = "WORDS", value_parser = |text: &str| text.parse::<LinkWords>())]
+    pub back: Option<LinkWords>,
+    /// Rates of the link instead of its own, a simulation each
+    #[arg(long, value_name = "RATE", value_delimiter = ',')]
+    pub rate: Vec<BitRate>,
+    /// Congestion control; several are simulated one after the other
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "cubic")]
+    pub congestion: Vec<Law>,
+    /// How long the connection sends
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub duration: Nanos,
+    /// Length of an interval [default: the fewest whole round trips that are a second or more]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<Nanos>,
+    /// The receiver's window: a size, or unlimited, which TCP has not [default: TCP's largest,
+    /// 1073725440 bytes]
+    #[arg(long, value_name = "SIZE", value_parser = window)]
+    pub window: Option<Window>,
+    /// The sender spreads its packets at this rate
+    #[arg(long, value_name = "RATE")]
+    pub pacing: Option<BitRate>,
+    /// Segments with which slow start begins (10: RFC 6928)
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
+    pub initial_window: u16,
+    /// How CUBIC leaves slow start before a loss
+    #[arg(long, value_enum, default_value_t = Exit::Linux)]
+    pub hystart: Exit,
+    /// Packets may be marked instead of dropped; the link needs discipline=codel or red, and ecn
+    #[arg(long)]
+    pub ecn: bool,
+    /// IP version
+    #[arg(long, value_name = "4|6", default_value = "4", value_parser = family)]
+    pub family: Family,
+    /// Length of the path one way, for its land speed, such as 15461km [default: as far as light in
+    /// fibre comes in half a round trip]
+    #[arg(long, value_name = "KM", value_parser = distance)]
+    pub distance: Option<Metres>,
+    /// What chance is drawn from: equal seeds lose equal packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Hold the model against what an experiment measured over emulated links: the folder of its
+    /// results
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "words", "rate", "congestion", "duration", "interval", "pacing", "family", "distance", "plot",
+    ])]
+    pub against: Option<PathBuf>,
+    /// Name of that experiment
+    #[arg(long, value_name = "NAME", default_value = "latest", requires = "against")]
+    pub experiment: String,
+    /// Draw goodput by time into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print figures as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Congestion controls that are modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Law {
+    /// RFC 5681
+    Reno,
+    /// RFC 9438
+    Cubic,
+}
+
+impl Law {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    /// The one of that word.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Reno, Self::Cubic].into_iter().find(|law| law.word() == word)
+    }
+}
+
+/// How slow start of CUBIC ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Exit {
+    /// As Linux does: also where answers come without a gap for half a round trip
+    Linux,
+    /// As Linux does on busy hosts: where the round trip grows, at once
+    Delay,
+    /// HyStart++: where the round trip grows
+    #[value(name = "rfc9406")]
+    PlusPlus,
+    /// By a loss, or at the receiver's window
+    None,
+}
+
+impl From<Exit> for Option<HyStart> {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Linux => Some(HyStart::Linux),
+            Exit::Delay => Some(HyStart::LinuxDelay),
+            Exit::PlusPlus => Some(HyStart::PlusPlus),
+            Exit::None => None,
+        }
+    }
+}
+
+/// What a receiver allows to be under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// So much. More than TCP can offer is taken, since it is not real packets that are sent.
+    Bytes(Bytes),
+    /// Anything.
+    Unlimited,
+}
+
+fn window(text: &str) -> Result<Window, String> {
+    match text.parse() {
+        _ if text == "unlimited" => Ok(Window::Unlimited),
+        Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
+        Ok(bytes) => Ok(Window::Bytes(bytes)),
+        Err(error) => Err(format!("{error}, and not unlimited")),
+    }
+}

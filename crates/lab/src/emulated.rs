@@ -1,0 +1,61 @@
+//! A link of a two-node lab behind the emulator: a TUN device at each end and a thread between them.
+
+use fabricmark_link::LinkWords;
+use fabricmark_units::Nanos;
+
+use crate::device;
+use crate::emulator::Emulator;
+use crate::namespace::Namespace;
+use crate::path::{LinkEnd, Traffic};
+use crate::tool::LabError;
+use crate::tun::Tun;
+
+/// Largest buffers that the kernel may give a connection by its own tuning, so that they are not what
+/// bounds a long fat path: the most that it takes (net/ipv4/sysctl_net_ipv4.c). What a connection
+/// begins with are Linux's defaults.
+const TUNED_BUFFERS: [(&str, &str); 2] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 2147483647"),
+    ("net.ipv4.tcp_wmem", "4096 16384 2147483647"),
+];
+
+/// A link behind the emulator.
+#[derive(Debug)]
+pub(crate) struct Emulated {
+    emulator: Emulator,
+}
+
+impl Emulated {
+    /// Makes the devices, both called `name`; they are down and have no addresses.
+    pub(crate) fn build(
+        name: &str,
+        nodes: [&Namespace; 2],
+        words: &LinkWords,
+        seed: u64,
+        cpu: Option<u32>,
+    ) -> Result<Self, LabError> {
+        let end = |node: &Namespace, way: &str| {
+            let tun = Tun::new(node, name)?;
+            Ok::<_, LabError>(LinkEnd { tun, name: format!("{name}:{way}"), words: words.clone() })
+        };
+        let ends = [end(nodes[0], "there")?, end(nodes[1], "back")?];
+        if words.delay() > Nanos(0) {
+            for node in nodes {
+                for (key, value) in TUNED_BUFFERS {
+                    node.set(key, value)?;
+                }
+            }
+        }
+        Ok(Self { emulator: Emulator::start(vec![ends], seed, cpu)? })
+    }
+
+    /// What its device is set to at both ends, as words for `ip -batch`.
+    pub(crate) fn set_up(name: &str, words: &LinkWords, single: bool) -> String {
+        // Without an address that the kernel makes, it asks for no routers either.
+        format!("link set {name} addrgenmode none\n{}", device::line(name, words, single))
+    }
+
+    /// What happened there and back.
+    pub(crate) fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
+        self.emulator.traffic()
+    }
+}

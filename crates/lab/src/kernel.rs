@@ -1,0 +1,216 @@
+//! Links that the kernel carries: a veth pair, with queues at both ends that do what the words say.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_link::{Count, Reason};
+use serde_json::Value;
+
+use crate::namespace::Namespace;
+use crate::path::Traffic;
+use crate::qdisc::{Backend, Command, Qdiscs};
+use crate::tool::{self, LabError};
+use crate::topology::Wire;
+
+/// The address of both ends, of those that anybody may give. Where they are equal, nobody needs to ask
+/// for the other's: there is no ARP, which would be delayed, lost and counted like packets of IP.
+const ADDRESS: &str = "02:00:00:00:00:01";
+
+/// Bytes of a frame before the IP packet, which veth devices count.
+const HEADER: u64 = fabricmark_wire::frame::ETHERNET_HEADER;
+
+/// Makes the devices of a link and their queues; they are down and have no IP addresses.
+pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
+    let (name, there) = (&wire.name, ends[1].path());
+    let quiet = format!("link set {name} arp off\n");
+    let pair = format!(
+        "link add {name} address {ADDRESS} type veth peer name {name} address {ADDRESS} \
+         netns {there}\n{quiet}"
+    );
+    tool::run(ends[0], "ip", &["-batch", "-"], &pair)?;
+    tool::run(ends[1], "ip", &["-batch", "-"], &quiet)?;
+    for (end, namespace) in ends.into_iter().enumerate() {
+        if let Some(qdiscs) = wanted(wire, end)? {
+            set(wire, namespace, &qdiscs.commands(name, true))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until both devices, which are up, carry packets.
+///
+/// A device drops what it gets until a thread of the kernel has seen that both ends are up
+/// (net/core/link_watch.c). From Linux 6.8 on, asking for the state waits for that thread.
+pub(crate) fn await_carrier(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
+    const PAUSE: Duration = Duration::from_millis(1);
+    const PATIENCE: u32 = 2000;
+    for namespace in ends {
+        let mut left = PATIENCE;
+        loop {
+            let text = tool::run(namespace, "ip", &["-j", "link", "show", "dev", &wire.name], "")?;
+            let devices: Value = serde_json::from_str(&text).unwrap_or_default();
+            if devices[0]["operstate"] == "UP" {
+                break;
+            }
+            left = left.checked_sub(1).ok_or_else(|| {
+                LabError::system("bring up a veth device")(io::ErrorKind::TimedOut.into())
+            })?;
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+/// Lets a link that is up do what `new` says, or what it did before where it cannot.
+pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
+    let mut steps = Vec::new();
+    for (end, namespace) in ends.into_iter().enumerate() {
+        let (Some(before), Some(after)) = (wanted(old, end)?, wanted(new, end)?) else { continue };
+        if !after.can_follow(&before) {
+            return Err(LabError::OtherFraming { link: old.name.clone() });
+        }
+        if after != before {
+            let [before, after] = [before, after].map(|all| all.commands(&old.name, false));
+            steps.push((namespace, before, after));
+        }
+    }
+    let done = steps.iter().try_for_each(|(namespace, _, after)| set(new, namespace, after));
+    if done.is_err() {
+        for (namespace, before, _) in &steps {
+            set(old, namespace, before)?;
+        }
+    }
+    done
+}
+
+fn wanted(wire: &Wire, end: usize) -> Result<Option<Qdiscs>, LabError> {
+    let refused = |refusal| LabError::Backend { link: wire.name.clone(), refusal };
+    Qdiscs::of(wire.backend, &wire.words[end]).map_err(refused)
+}
+
+fn set(wire: &Wire, namespace: &Namespace, commands: &[Command]) -> Result<(), LabError> {
+    for Command { kind, words } in commands {
+        let arguments: Vec<_> = words.split(' ').collect();
+        tool::run(namespace, "tc", &arguments, "").map_err(|error| match error {
+            LabError::Tool { message, .. } if is_unknown_kind(&message) => {
+                LabError::NoQdisc { link: wire.name.clone(), kind }
+            }
+            error => error,
+        })?;
+    }
+    Ok(())
+}
+
+/// What the kernel says where it has no such queue and finds no module for it: a word of its own, or
+/// ENOENT from kernels before 4.16.
+fn is_unknown_kind(message: &str) -> bool {
+    message.contains("qdisc kind is unknown") || message.contains("No such file or directory")
+}
+
+/// What happened to the packets that one end sent.
+///
+/// The kernel counts neither what arrives at a queue nor the bytes that it drops: the first is here the
+/// sum of what came of it, the second is 0. A copy counts as one more that arrived.
+pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Traffic, LabError> {
+    let name = &wire.name;
+    let text = tool::run(sender, "tc", &["-s", "-j", "qdisc", "show", "dev", name], "")?;
+    let queues: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let devices = sender
+        .within(|| fs::read_to_string("/proc/thread-self/net/dev"))
+        .map_err(LabError::system("read the counters of devices"))?;
+    let [node, other] = [&wire.between[end], &wire.between[1 - end]];
+    let title = format!("{name}:{node}>{other}");
+    let header = match wanted(wire, end)? {
+        Some(qdiscs) if !qdiscs.counts_header() => 0,
+        _ => HEADER,
+    };
+    Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent(&devices, name)) })
+}
+
+/// `header` is what the queue counts of each packet beyond IP.
+fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic {
+    let number = |queue: &Value, key: &str| queue[key].as_u64().unwrap_or(0);
+    // A root counts what is dropped and what waits below it (`qdisc_tree_reduce_backlog`).
+    let root = queues.iter().find(|queue| queue["root"] == true).unwrap_or(&Value::Null);
+    let packets = number(root, "qlen");
+    let held = Count { packets, bytes: number(root, "backlog").saturating_sub(packets * header) };
+    // Counted by the queue at one moment with what waits; the bytes would be those of its framing.
+    let departed = Count {
+        packets: number(root, "packets").saturating_sub(sent.drops),
+        bytes: sent.bytes.saturating_sub(sent.packets * HEADER),
+    };
+    let drops = Count { packets: number(root, "drops"), bytes: 0 };
+    let refused = Count { packets: sent.drops, bytes: 0 };
+    // Of CoDel and of RED.
+    let marks = queues.iter().map(|queue| number(queue, "ecn_mark") + number(queue, "marked"));
+    let marked = Count { packets: marks.sum(), bytes: 0 };
+    let mut dropped = [Count::default(); Reason::ALL.len()];
+    dropped[reason as usize] = drops;
+    let arrived = departed + refused + drops + held;
+    Traffic { arrived, departed, refused, dropped, marked, held, ..Traffic::default() }
+}
+
+/// The kernel has one count of drops; this is what most of them come from.
+fn reason(wire: &Wire, end: usize) -> Reason {
+    let asked = wire.words[end].describe();
+    let is_managed =
+        asked.wire.is_some_and(|wire| wire.discipline != fabricmark_link::Discipline::DropTail);
+    match asked.loss {
+        Some(_) => Reason::Loss,
+        None if is_managed => Reason::Congestion,
+        None => Reason::Overflow,
+    }
+}
+
+/// What a device sent, in frames, and what the other end did not take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sent {
+    bytes: u64,
+    packets: u64,
+    drops: u64,
+}
+
+/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
+fn sent(text: &str, device: &str) -> Sent {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let fields =
+        lines.filter(|(name, _)| *name == device).flat_map(|(_, fields)| fields.split_whitespace());
+    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    let field = |number: usize| fields.get(number - 1).copied().unwrap_or(0);
+    Sent { bytes: field(9), packets: field(10), drops: field(12) }
+}
+
+impl Backend {
+    /// Whether all senders of a lab must hand over single packets for this link: super-packets count as
+    /// one in its queues, so that a loss takes 64 KiB, a limit holds 40 times as much, and what a wire
+    /// adds is added once. Routers pass on what they get. The token bucket alone cuts them.
+    pub(crate) fn needs_single_packets(self) -> bool {
+        matches!(self, Self::Htb | Self::Netem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_dropped_or_was_sent_adds_up() {
+        // As iproute2 6.1 prints it.
+        let queues = r#"[{"kind":"tbf","handle":"1:","root":true,"refcnt":3,"options":{"rate":125000},
+            "bytes":4542,"packets":3,"drops":3,"overlimits":7,"requeues":0,"backlog":1514,"qlen":1},
+            {"kind":"pfifo","handle":"5:","parent":"1:1","options":{"limit":1},
+            "bytes":4542,"packets":3,"drops":3,"overlimits":0,"requeues":0,"backlog":1514,"qlen":1}]"#;
+        let queues: Vec<Value> = serde_json::from_str(queues).unwrap();
+        let devices = "Inter-|   Receive |  Transmit\n face |bytes packets\n   \
+                       wan: 10245     149    1    2    3     4          5         6     3028       2    0    1    0     0       0          0\n";
+        let sent = sent(devices, "wan");
+        assert_eq!(sent, Sent { bytes: 3028, packets: 2, drops: 1 });
+        let way = counted(&queues, HEADER, Reason::Overflow, sent);
+        assert_eq!(way.departed, Count { packets: 2, bytes: 3000 });
+        assert_eq!(way.held, Count { packets: 1, bytes: 1500 });
+        assert_eq!(way.dropped[Reason::Overflow as usize].packets, 3);
+        assert_eq!((way.refused.packets, way.arrived.packets), (1, 7));
+    }
+}

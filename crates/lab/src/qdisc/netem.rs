@@ -1,0 +1,142 @@
+//! What a netem is told: tc-netem(8), and net/sched/sch_netem.c where that says less.
+
+use fabricmark_link::{Description, Discipline, Distribution, Losses, Order, WireDescription};
+use fabricmark_units::Nanos;
+
+use super::{Ask, HEADER, Qdiscs, Refusal, limited};
+use crate::shaper;
+
+/// A rate that delays nobody, 12 ns for 1500 bytes: netem keeps the order of packets where it has a
+/// rate, since a packet then leaves after the one before it (`netem_enqueue` in
+/// net/sched/sch_netem.c). Without, a packet with a shorter delay overtakes.
+const KEEPING_ORDER: &str = "1000gbit 0";
+
+/// Jitter of netem lies within four standard deviations: its tables have 16 bits, 8192 to one
+/// (NETEM_DIST_SCALE in linux/pkt_sched.h).
+const DEVIATIONS: u64 = 4;
+
+/// Netem draws 32 bits for a chance (`get_crandom`): less than half of a step would be none.
+const SHARE_LEAST: f64 = 0.5 / 4_294_967_296.0;
+
+/// Packets that netem has room for where no rate says how many come: the smallest Ethernet frames at
+/// 10 Gbit/s (RFC 5180, appendix A: 84 bytes with the gap).
+const FRAMES_PER_SECOND: u128 = 14_880_953;
+
+/// The queue of netem where nothing says more: its own default (tc-netem(8)).
+const NETEM_LEAST: u64 = 1000;
+
+impl Ask<'_> {
+    /// A netem at the root, with a rate of its own.
+    pub(super) fn netem_alone(&self, wire: Option<WireDescription>) -> Result<Qdiscs, Refusal> {
+        let rate = match wire {
+            Some(wire) => {
+                let shapers = "`tbf`, `htb` or `emulator`";
+                if wire.discipline != Discipline::DropTail {
+                    return Err(self.refusal("discipline", "", shapers));
+                }
+                if self.asked.jitter.0 > 0 && self.asked.order == Order::Free {
+                    return Err(self.refusal("order", " with a rate, which keeps order", shapers));
+                }
+                if self.asked.reorder.is_some() {
+                    let why = " with a rate, which packets out of order would not have";
+                    return Err(self.refusal("reorder", why, shapers));
+                }
+                let (rate, vlan) = self.framed(wire)?;
+                let overhead = vlan.map_or_else(
+                    || format!("-{HEADER}"),
+                    |vlan| shaper::beyond_header(vlan).to_string(),
+                );
+                format!("{}bit {overhead}", rate.0)
+            }
+            None => self.rate_for_order(),
+        };
+        Ok(Qdiscs { root: self.netem(&rate)?, class: None, leaf: None })
+    }
+
+    /// The rate of a netem that shapes nothing.
+    pub(super) fn rate_for_order(&self) -> String {
+        let is_kept = self.asked.jitter.0 > 0 && self.asked.order == Order::Kept;
+        if is_kept { KEEPING_ORDER } else { "0bit 0" }.to_owned()
+    }
+
+    /// A netem with this rate. Rate and corruption are always there, for a change of netem keeps those
+    /// that it does not name (`netem_change` in net/sched/sch_netem.c).
+    pub(super) fn netem(&self, rate: &str) -> Result<String, Refusal> {
+        let Description { delay, jitter, distribution, loss, corrupt, duplicate, reorder, .. } =
+            &self.asked;
+        let mut text = format!("netem limit {}", self.netem_limit());
+        if let &Some((share, longest, gap)) = reorder {
+            // Netem sends a share at once and delays the others: the same from the other side, where
+            // nothing else delays.
+            if gap.is_some() || delay.0 > 0 {
+                let why = " with a delay or a number of packets that overtake";
+                return Err(self.refusal("reorder", why, "`emulator`"));
+            }
+            text += &format!(" delay {longest} reorder {}", percent(1.0 - share));
+        } else if delay.0 > 0 || jitter.0 > 0 {
+            text += &format!(" delay {delay}");
+        }
+        if jitter.0 > 0 {
+            // Without one, the kernel draws evenly, whatever tc-netem(8) says.
+            let distribution = match distribution {
+                Distribution::Normal => "normal",
+                Distribution::Pareto => "pareto",
+            };
+            text += &format!(" {jitter} distribution {distribution}");
+        }
+        match loss {
+            None => {}
+            Some(Losses::Independent(share)) => {
+                text += &format!(" loss random {}", self.chance("loss", *share)?);
+            }
+            Some(Losses::GilbertElliott(bursts)) => {
+                let shares = [bursts.to_bad, bursts.to_good, bursts.loss_bad, bursts.loss_good];
+                let [p, r, h, k] = shares.map(|share| self.chance("loss", share));
+                text += &format!(" loss gemodel {} {} {} {}", p?, r?, h?, k?);
+            }
+            Some(Losses::Periodic(_) | Losses::Trace(_)) => {
+                return Err(self.refusal("loss", "", "`emulator`"));
+            }
+        }
+        if *duplicate > 0.0 {
+            text += &format!(" duplicate {}", self.chance("duplicate", *duplicate)?);
+        }
+        text += &format!(" corrupt {} rate {rate}", self.chance("corrupt", *corrupt)?);
+        Ok(text)
+    }
+
+    /// Packets that netem has room for: what waits for the wire and what is on its way, both of which
+    /// it counts against its limit.
+    ///
+    /// Its default of 1,000 packets is what 10 Gbit/s carry in 1.2 ms.
+    fn netem_limit(&self) -> u64 {
+        let reorder = self.asked.reorder.map_or(Nanos(0), |(_, longest, _)| longest);
+        let spread = Nanos(self.asked.jitter.0.saturating_mul(DEVIATIONS));
+        let longest = u128::from((self.asked.delay + spread + reorder).0);
+        let Some(wire) = self.asked.wire else {
+            let frames = (FRAMES_PER_SECOND * longest).div_ceil(1_000_000_000);
+            return limited(u64::try_from(frames).unwrap_or(u64::MAX).max(NETEM_LEAST));
+        };
+        let (bits, seconds) = (u128::from(wire.rate.0), u128::from(wire.rate.1));
+        let packet = u128::from(self.mtu) * 8_000_000_000 * seconds;
+        let on_the_way = u64::try_from(bits.saturating_mul(longest).div_ceil(packet));
+        let waiting = self.packets(wire.queue);
+        // And the one that is being sent.
+        limited(waiting.saturating_add(on_the_way.unwrap_or(u64::MAX)).saturating_add(1))
+    }
+
+    /// A share that netem can draw.
+    fn chance(&self, key: &str, share: f64) -> Result<String, Refusal> {
+        if share > 0.0 && share < SHARE_LEAST {
+            let why = ", which is less than it can draw (2^-33)";
+            return Err(self.refusal(key, why, "`emulator`"));
+        }
+        Ok(percent(share))
+    }
+}
+
+/// With more digits than the kernel's steps of 2^-32.
+fn percent(share: f64) -> String {
+    let text = format!("{:.10}", share * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}

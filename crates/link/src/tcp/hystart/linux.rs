@@ -1,0 +1,138 @@
+//! HyStart as CUBIC of Linux has it (`hystart_update` in net/ipv4/tcp_cubic.c, 6.12).
+//!
+//! Left out: the half millisecond at most by which Linux lets a train of answers be longer, for
+//! super-packets.
+
+use fabricmark_units::{Instant, Nanos};
+
+use super::{Advice, Sample};
+
+/// Smaller windows are never judged (`hystart_low_window`).
+const WINDOW_LEAST: f64 = 16.0;
+/// Answers at most so far apart are a train (`hystart_ack_delta_us`).
+const GAP_MOST: Nanos = Nanos::from_millis(2);
+/// Increase of the round trip that counts: an eighth within these (`HYSTART_DELAY_THRESH`).
+const THRESHOLD: (Nanos, Nanos) = (Nanos::from_millis(4), Nanos::from_millis(16));
+/// Samples of a round before it is judged (`HYSTART_MIN_SAMPLES`).
+const SAMPLES: u32 = 8;
+
+/// What was seen of this round.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) struct Linux {
+    /// Whether a train of answers counts (`hystart_detect`).
+    sees_trains: bool,
+    paced: bool,
+    /// Transmission whose answer ends the round.
+    ends: u64,
+    began: Instant,
+    /// The last answer of the train with which the round began.
+    last: Instant,
+    /// The least round trip of the connection and of this round.
+    least: Nanos,
+    current: Nanos,
+    samples: u32,
+}
+
+impl Linux {
+    pub fn new(sees_trains: bool, paced: bool) -> Self {
+        let (ends, began, last) = (0, Instant(0), Instant(0));
+        let (least, current) = (Nanos(u64::MAX), Nanos(u64::MAX));
+        Self { sees_trains, paced, ends, began, last, least, current, samples: 0 }
+    }
+
+    pub fn advise(&mut self, Sample { now, rtt, answered, next, cwnd }: Sample) -> Advice {
+        self.least = self.least.min(rtt);
+        if answered > self.ends {
+            (self.ends, self.began, self.last) = (next, now, now);
+            (self.current, self.samples) = (Nanos(u64::MAX), 0);
+        }
+        if cwnd < WINDOW_LEAST {
+            return Advice::Slow;
+        }
+        if self.is_long_train(now) || self.is_delayed(rtt) { Advice::Leave } else { Advice::Slow }
+    }
+
+    /// Answers come without a gap for half a round trip; for a whole one where segments are spread.
+    fn is_long_train(&mut self, now: Instant) -> bool {
+        if !self.sees_trains || now - self.last > GAP_MOST {
+            return false;
+        }
+        self.last = now;
+        let threshold = if self.paced { self.least.0 } else { self.least.0 / 2 };
+        now - self.began > Nanos(threshold)
+    }
+
+    fn is_delayed(&mut self, rtt: Nanos) -> bool {
+        self.current = self.current.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        let threshold = Nanos(self.least.0 / 8).clamp(THRESHOLD.0, THRESHOLD.1);
+        self.current > self.least + threshold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether slow start ends in a round of answers that come so many µs apart, after a round trip of
+    /// 100 ms before and with `rtt_ms` in it.
+    fn leaves(paced: bool, cwnd: f64, answers: u64, apart_us: u64, rtt_ms: u64) -> bool {
+        leaves_slow_start(Linux::new(true, paced), cwnd, answers, apart_us, rtt_ms)
+    }
+
+    fn leaves_slow_start(
+        mut linux: Linux,
+        cwnd: f64,
+        answers: u64,
+        apart_us: u64,
+        rtt_ms: u64,
+    ) -> bool {
+        let sample = |number: u64, at_us: u64, ms| Sample {
+            now: Instant(at_us * 1000),
+            rtt: Nanos::from_millis(ms),
+            answered: number + 1,
+            next: if number == 0 { 1 } else { 1 + answers },
+            cwnd,
+        };
+        assert_eq!(linux.advise(sample(0, 100_000, 100)), Advice::Slow);
+        let mut round = 1..=answers;
+        round.any(|number| {
+            linux.advise(sample(number, 200_000 + number * apart_us, rtt_ms)) == Advice::Leave
+        })
+    }
+
+    #[test]
+    fn answers_without_a_gap_for_half_a_round_trip_end_slow_start() {
+        // 51 ms of 100, then 49, then with a gap after each.
+        assert!(leaves(false, 52.0, 52, 1000, 100));
+        assert!(!leaves(false, 52.0, 49, 1000, 100));
+        assert!(!leaves(false, 52.0, 52, 2001, 100));
+        // Paced segments come spread over half a round trip anyway.
+        assert!(!leaves(true, 52.0, 52, 1000, 100));
+        assert!(leaves(true, 102.0, 102, 1000, 100));
+    }
+
+    #[test]
+    fn a_host_that_sees_no_trains_looks_at_the_round_trip_alone() {
+        let blind = || Linux::new(false, false);
+        assert!(!leaves_slow_start(blind(), 52.0, 52, 1000, 100));
+        assert!(leaves_slow_start(blind(), 52.0, 52, 1000, 113));
+    }
+
+    #[test]
+    fn a_longer_round_trip_ends_slow_start_at_once() {
+        // An eighth of 100 ms is 12.5 ms; eight answers are not judged.
+        assert!(leaves(false, 20.0, 9, 1, 113));
+        assert!(!leaves(false, 20.0, 9, 1, 112));
+        assert!(!leaves(false, 20.0, 8, 1, 113));
+    }
+
+    #[test]
+    fn a_window_below_16_segments_is_not_judged() {
+        assert!(!leaves(false, 15.9, 52, 1000, 150));
+        assert!(leaves(false, 16.0, 52, 1000, 150));
+    }
+}

@@ -1,0 +1,188 @@
+//! What of a point's link is emulated, and what follows from it for TCP.
+
+use fabricmark_link::LinkWords;
+use fabricmark_units::{Bytes, Nanos};
+use fabricmark_wire::Link;
+
+use crate::factor::Factor;
+use crate::plan::Where;
+use crate::point::{Offload, Point};
+use crate::resolve::{Contradiction, contradiction};
+
+/// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.
+const FIRST_FLIGHT_BYTES: u64 = 10 * 1460;
+
+/// Round trips that a connection gets to find the rest of its window: CUBIC leaves slow start early, where
+/// answers come in trains or later than before (HyStart), at a quarter of 14 Gbit/s x 400 ms in each
+/// of four runs, and was steady 5 to 8 round trips after the doublings (Linux 6.18).
+const FOUND: u64 = 8;
+
+impl Point {
+    /// What the link does in both directions, where a lab emulates it: a round trip or words are asked
+    /// for, or it is IPoIB. `None` for what a lab has otherwise.
+    pub fn words(&self) -> Option<LinkWords> {
+        let is_ipoib = matches!(self.link, Link::Ipoib(_));
+        if self.rtt.is_none() && self.emulate.is_none() && !is_ipoib {
+            return None;
+        }
+        let mut words = LinkWords::default();
+        // Each was checked when the point was made.
+        let _ = match self.link {
+            Link::Veth { mtu } => words.set("mtu", &mtu.to_string()),
+            Link::Loopback => Ok(()),
+            link => words.set("link", &link.to_string()),
+        };
+        if let Some(rtt) = self.rtt {
+            let _ = words.set("rtt", &rtt.to_string());
+        }
+        if let Some(Ok(others)) = self.emulate.as_deref().map(str::parse) {
+            words.merge(&others);
+        }
+        Some(words)
+    }
+
+    /// Bytes that the emulated link's rate fills its round trip with; `None` where one of the two is
+    /// not said.
+    pub fn bdp(&self) -> Option<Bytes> {
+        let rate = self.words()?.rate_bps()?;
+        let Nanos(rtt_ns) = self.rtt?;
+        Some(Bytes((rate * rtt_ns as f64 / 8e9) as u64))
+    }
+
+    /// Largest window of TCP in bytes; `None` where the kernel tunes it.
+    pub fn window_bytes(&self) -> Option<Bytes> {
+        Some(self.window?.bytes(self.bdp().unwrap_or_default()))
+    }
+
+    /// How long TCP's slow start takes over the emulated link: doublings from ten segments to what the
+    /// window or the round trip holds, and [`FOUND`] round trips more. 0 where no round trip is emulated.
+    ///
+    /// Without a rate the path is taken for one of 40 Gbit/s: more than TUN devices carried in any run
+    /// (`docs/lab.md`).
+    pub fn ramp(&self) -> Nanos {
+        let Some(Nanos(rtt_ns)) = self.rtt else { return Nanos(0) };
+        let fastest = Bytes((40e9 * rtt_ns as f64 / 8e9) as u64);
+        let Bytes(bdp) = self.bdp().unwrap_or(fastest);
+        let full = self.window_bytes().map_or(bdp, |Bytes(window)| window.min(bdp));
+        let doublings = (full as f64 / FIRST_FLIGHT_BYTES as f64).log2().max(0.0).ceil();
+        Nanos(rtt_ns * (doublings as u64 + FOUND))
+    }
+}
+
+/// The level of offload, or what follows from the words; `None` where nothing is emulated.
+pub(crate) fn offload(levels: &Where, point: &Point) -> Result<Option<Offload>, Contradiction> {
+    let asked = levels.get(&Factor::Offload).and_then(|level| Offload::named(level));
+    let Some(words) = point.words() else {
+        if point.link == Link::Loopback || asked.is_none() {
+            return Ok(None);
+        }
+        let message = "offload is a matter of emulated links".to_owned();
+        return Err(contradiction(Factor::Offload, message, "add rtt = \"0ms\", or leave it out"));
+    };
+    if words.needs_single_packets() && asked == Some(Offload::On) {
+        let message = "the words of emulate meet single packets".to_owned();
+        return Err(contradiction(Factor::Offload, message, "leave out offload, or say off"));
+    }
+    let fitting = if words.needs_single_packets() { Offload::Off } else { Offload::On };
+    Ok(Some(asked.unwrap_or(fitting)))
+}
+
+/// Refuses what cannot be emulated, or cannot be meant.
+pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
+    let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
+    let Some(words) = point.words() else {
+        if let Some(window) = point.window.filter(|_| point.bdp().is_none())
+            && window.bytes(Bytes(0)) != window.bytes(Bytes(u64::MAX))
+        {
+            let message = format!("a window of {window} over a link without a round trip");
+            return refuse(Factor::Window, message, "add rtt, or give the window in bytes");
+        }
+        return Ok(());
+    };
+    if point.link == Link::Loopback {
+        let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
+        return refuse(factor, "loopback is not emulated".to_owned(), "use link = \"veth\"");
+    }
+    if let Err(error) = words.build::<()>(0, "") {
+        let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
+        return Err(contradiction(factor, error.to_string(), "see docs/lab.md for the words"));
+    }
+    if let Some(window) = point.window
+        && point.bdp().is_none()
+        && window.bytes(Bytes(0)) != window.bytes(Bytes(u64::MAX))
+    {
+        let message = format!("a window of {window} over a link without a rate or a round trip");
+        return refuse(Factor::Window, message, "use ethernet:RATE and rtt, or a window in bytes");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(levels: &str) -> Result<Point, Contradiction> {
+        let base = "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;";
+        let levels = format!("{base}{levels}");
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        crate::resolve(&levels.collect())
+    }
+
+    #[test]
+    fn a_round_trip_makes_a_link_an_emulated_one() {
+        let long = point("link=ethernet:10G,mtu=9000;rtt=400ms;emulate=queue=50ms").unwrap();
+        let words = long.words().unwrap().to_string();
+        assert_eq!(words, "rtt=400ms link=ethernet:10G,mtu=9000 queue=50ms");
+        assert_eq!(long.offload, Some(Offload::On));
+        assert_eq!(long.bdp(), Some(Bytes(500_000_000)));
+        assert_eq!(point("link=ethernet:10G").unwrap().words(), None);
+        let veth = point("link=veth,mtu=9000;rtt=0ms").unwrap();
+        assert_eq!(veth.words().unwrap().to_string(), "rtt=0ns mtu=9000");
+    }
+
+    #[test]
+    fn ipoib_is_emulated_in_a_lab_without_being_asked() {
+        let ipoib = point("link=ipoib:4X-SDR").unwrap();
+        assert_eq!(ipoib.words().unwrap().mtu(), 2044);
+    }
+
+    #[test]
+    fn words_of_single_packets_switch_the_offload_off() {
+        let lossy = point("link=ethernet:1G;emulate=loss=1e-3").unwrap();
+        assert_eq!(lossy.offload, Some(Offload::Off));
+        let refusal = point("link=ethernet:1G;emulate=loss=1e-3;offload=on").unwrap_err();
+        assert_eq!(refusal.factor, Factor::Offload);
+        assert_eq!(point("link=veth;offload=on").unwrap_err().factor, Factor::Offload);
+    }
+
+    #[test]
+    fn a_window_of_products_needs_a_rate_and_a_round_trip() {
+        let wide = point("link=ethernet:10G;rtt=400ms;window=2bdp").unwrap();
+        assert_eq!(wide.window_bytes(), Some(Bytes(1_000_000_000)));
+        for levels in ["link=veth;rtt=1ms;window=1bdp", "link=ethernet:1G;window=1bdp"] {
+            assert_eq!(point(levels).unwrap_err().factor, Factor::Window, "{levels}");
+        }
+        assert!(point("link=veth;window=1MiB").is_ok());
+    }
+
+    #[test]
+    fn the_ramp_grows_with_the_round_trip_and_the_product() {
+        let ramp = |levels: &str| point(levels).unwrap().ramp();
+        assert_eq!(ramp("link=ethernet:10G"), Nanos(0));
+        assert_eq!(ramp("link=ethernet:10G;rtt=0ms"), Nanos(0));
+        // log2(500 MB / 14.6 kB) is 15.06.
+        assert_eq!(ramp("link=ethernet:10G;rtt=400ms"), Nanos::from_millis(400 * 24));
+    }
+
+    #[test]
+    fn what_is_a_factor_of_its_own_is_no_word_of_emulate() {
+        for text in ["rtt=1ms", "delay=1ms", "link=ethernet:1G", "mtu=9000", "trace=x", ""] {
+            assert!(Factor::Emulate.level(text).is_err(), "{text}");
+        }
+        assert_eq!(Factor::Emulate.level("loss=0.1%").unwrap(), "loss=0.001");
+    }
+}
