@@ -95,7 +95,8 @@ fn of_part(part: &Part, provenance: Provenance, queue_drops: u64) -> (Flow, Figu
     warnings.extend(stolen(start, answer));
     // Goodput is counted where a stream arrives, and where bursts are answered.
     let counted = if point.pattern == Pattern::Burst { active } else { passive };
-    warnings.extend(above_ceiling(point, &figures, &limits(point), &counted.counts));
+    let sent_again = active.tcp.as_ref().map_or(0, |tcp| tcp.retransmitted);
+    warnings.extend(above_ceiling(point, &figures, &limits(point), &counted.counts, sent_again));
     warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {

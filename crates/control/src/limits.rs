@@ -80,19 +80,24 @@ fn floor(point: &Point) -> Option<Floor> {
     wire::rtt_floor(&path, stack, payload, response).ok()
 }
 
-/// A warning where more arrived than the hard bound and its tolerances allow.
+/// A warning where more arrived than the hard bound and its tolerances allow; `sent_again` are segments.
 pub(crate) fn above_ceiling(
     point: &Point,
     figures: &Figures,
     limits: &Limits,
     counts: &Counts,
+    sent_again: u64,
 ) -> Option<Warning> {
     let goodput_bps = figures.goodput_bps?.value;
     let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound)?;
     let bound_bps = bound.goodput_bps.as_f64();
     let shaper = Shaper::of(&point.link).filter(|_| point.words().is_none());
     let bucket = shaper.map_or(0, |shaper| shaper.bucket_bytes());
-    let earlier_bytes = bucket + counts.waiting_bytes;
+    // What came behind a lost segment waits for it in the kernel, and counts when that has come again: as
+    // much as a window, which is at most the largest one.
+    let window = point.window_bytes().or(point.bdp()).filter(|_| sent_again > 0);
+    let behind_hole = window.map_or(0, |Bytes(bytes)| bytes.min(lfn::WINDOW_MAX));
+    let earlier_bytes = bucket + counts.waiting_bytes + behind_hole;
     let seconds = counts.elapsed_ns as f64 / 1e9;
     wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
         let allowed_bps = wire::allowed(bound_bps, earlier_bytes, seconds);

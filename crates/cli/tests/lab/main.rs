@@ -8,6 +8,7 @@
 mod aa;
 mod agent;
 mod burst;
+mod emulated;
 mod fabric;
 mod hostile;
 mod main_job;

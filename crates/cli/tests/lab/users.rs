@@ -21,7 +21,7 @@ impl Bench {
         path
     }
 
-    fn as_user(&self, words: &[&str]) -> Command {
+    pub fn as_user(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.public_program());
         command.args(words).current_dir(self.folder.path()).uid(USER).gid(USER);
         command
