@@ -234,16 +234,21 @@ impl Worker {
     /// Writes out what is due.
     fn deliver(&mut self) {
         let now = clock();
-        for (number, path) in self.paths.iter_mut().enumerate() {
-            // The other end of the same link.
-            if path.deadline().is_some_and(|due| due <= now)
-                && let Some(Device { tun, .. }) = &self.devices[number ^ 1]
-                && !self.shared.has(number)
-            {
-                path.deliver(now, tun);
-            }
+        for number in 0..self.paths.len() {
+            self.deliver_from(number, now);
         }
         self.shared.deliver(now, &mut self.paths, &self.devices);
+    }
+
+    /// Writes out what is due from one device to that at the other end of its link.
+    fn deliver_from(&mut self, number: usize, now: Instant) {
+        let path = &mut self.paths[number];
+        if path.deadline().is_some_and(|due| due <= now)
+            && let Some(Device { tun, .. }) = &self.devices[number ^ 1]
+            && !self.shared.has(number)
+        {
+            path.deliver(now, tun);
+        }
     }
 
     /// Sleeps until there is something to do, or not at all when it is due soon.
@@ -300,6 +305,9 @@ impl Worker {
                     let now = clock();
                     *awake_until = Some(now + STAY_AWAKE);
                     self.arrive(now, number, slice);
+                    // A packet of 64 KiB takes some 15 us: what is due does not wait for several.
+                    self.deliver_from(number, now);
+                    self.deliver_from(number ^ 1, now);
                     if self.paths[number].is_stopped() || self.shared.is_full(number) {
                         // Neither asked nor waited for.
                         self.set_awake(number, None);
