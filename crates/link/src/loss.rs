@@ -22,6 +22,25 @@ pub enum Losses {
     Trace(Vec<bool>),
 }
 
+impl Losses {
+    /// The share of packets that is lost in the long run.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Independent(share) => *share,
+            Self::GilbertElliott(model) => model.mean_loss(),
+            Self::Periodic(period) => 1.0 / *period as f64,
+            Self::Trace(trace) => {
+                trace.iter().filter(|lost| **lost).count() as f64 / trace.len().max(1) as f64
+            }
+        }
+    }
+
+    /// Whether a packet's fate says nothing about that of others, so that losses are binomial.
+    pub fn are_independent(&self) -> bool {
+        matches!(self, Self::Independent(_))
+    }
+}
+
 /// The model of Gilbert (1960) and Elliott (1963). Before each packet the state may change.
 ///
 /// In the words of tc-netem(8): `p` is `to_bad`, `r` is `to_good`, `1-h` is `loss_bad`, `1-k` is

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
+use crate::loss::Losses;
 use crate::trace::{Trace, TraceError};
 pub use describe::{Description, WireDescription};
 pub use value::{Discipline, Distribution};
@@ -158,6 +159,22 @@ impl LinkWords {
             Some(Word::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
             Some(Word::Delay(delay)) => *delay,
             _ => Nanos(0),
+        }
+    }
+
+    /// The standard deviation of the delay in this direction; `None` where all are delayed alike.
+    pub fn jitter(&self) -> Option<Nanos> {
+        match self.words.get(&Key::Jitter) {
+            Some(Word::Jitter(jitter)) => Some(*jitter),
+            _ => None,
+        }
+    }
+
+    /// Which packets the medium loses; `None` where it loses none.
+    pub fn losses(&self) -> Option<Losses> {
+        match self.words.get(&Key::Loss) {
+            Some(Word::Loss(loss)) => Some(loss.losses()),
+            _ => None,
         }
     }
 

@@ -367,6 +367,23 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
+#[test]
+fn words_say_what_share_is_lost_and_how_delays_spread() {
+    for (text, share, independent) in [
+        ("loss=1e-3", 0.001, true),
+        ("loss=every:200", 0.005, false),
+        // A hundredth of the time in the bad state, of which half is lost.
+        ("loss=ge:0.001,0.099,0.5", 0.005, false),
+    ] {
+        let losses = words(text).losses().unwrap();
+        assert!((losses.mean() - share).abs() < 1e-12, "{text} {}", losses.mean());
+        assert_eq!(losses.are_independent(), independent, "{text}");
+    }
+    assert_eq!(words("loss=none").losses(), None);
+    assert_eq!(words("jitter=1ms").jitter(), Some(Nanos::from_millis(1)));
+    assert_eq!(words("rtt=1ms").jitter(), None);
+}
+
 proptest! {
     #[test]
     fn what_is_printed_is_read_back(list in prop::collection::vec(word(), 0..12)) {

@@ -134,6 +134,15 @@ impl Histogram {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.len() as f64)
     }
 
+    /// The standard deviation in nanoseconds, each latency taken for the middle of its bucket; `None`
+    /// with fewer than two.
+    pub fn deviation_ns(&self) -> Option<f64> {
+        let len = self.len();
+        // hdrhistogram divides by their number.
+        let sample = (len as f64 / (len.max(2) - 1) as f64).sqrt();
+        (len > 1).then(|| self.counts.stdev() * sample)
+    }
+
     /// The lower end, in nanoseconds, of the lowest bucket in use; `None` when nothing was recorded.
     pub fn min(&self) -> Option<u64> {
         (!self.is_empty()).then(|| self.counts.min())

@@ -11,6 +11,7 @@ mod compare;
 mod correlation;
 mod estimate;
 mod histogram;
+mod proportion;
 mod rank;
 mod stop;
 mod student;
@@ -21,5 +22,6 @@ pub use compare::{
 pub use correlation::{LAG1_WARNING, lag1};
 pub use estimate::{Estimate, Interval, mean, median, quantile};
 pub use histogram::{DecodeError, Histogram};
+pub use proportion::proportion;
 pub use rank::{mann_whitney, wilcoxon_signed_rank};
 pub use stop::{PEEKING_SURCHARGE, StopRule};

@@ -32,6 +32,14 @@ fn quantiles_are_within_a_thousandth_and_the_mean_is_exact() {
 }
 
 #[test]
+fn the_deviation_is_that_of_a_sample() {
+    // Of 1, 2, 3, 4, 5 it is sqrt(10 / 4).
+    let found = of(&[1, 2, 3, 4, 5]).deviation_ns().unwrap();
+    assert!((found - 2.5_f64.sqrt()).abs() < 1e-12, "{found}");
+    assert_eq!(of(&[7]).deviation_ns(), None);
+}
+
+#[test]
 fn nothing_recorded_has_no_quantile() {
     let empty = Histogram::new();
     assert!(empty.is_empty());
