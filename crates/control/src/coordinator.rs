@@ -10,7 +10,7 @@ use std::time::Instant as Clock;
 use fabricmark_lab::{End, Lab, Namespace, Way, Wiring};
 use fabricmark_plan::{Pace, Plan, Point};
 use fabricmark_proto::{Prepare, Role};
-use fabricmark_record::{Carrier, ClockOffset, HostFacts, Provenance};
+use fabricmark_record::{Calibration, Carrier, ClockOffset, HostFacts, Provenance};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
 
@@ -27,6 +27,9 @@ pub struct Workers<'a> {
     pub program: &'a Path,
     /// Who answers.
     pub peer: &'a Peer,
+    /// How true this machine's emulator is, where that was measured: wires faster than it holds are
+    /// skipped, and records carry it in short.
+    pub calibration: Option<&'a Calibration>,
 }
 
 /// Who answers.

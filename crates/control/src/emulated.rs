@@ -2,7 +2,7 @@
 
 use fabricmark_lab::{Traffic, Way};
 use fabricmark_plan::{Offload, Point};
-use fabricmark_record::{EmulatedWay, Emulation, Record, Warning};
+use fabricmark_record::{Calibration, EmulatedWay, Emulation, Record, Warning};
 
 use crate::coordinator::Coordinator;
 use crate::experiment::PlanError;
@@ -12,6 +12,7 @@ pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
     before: Option<&[Way; 2]>,
+    calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
     let (Some(words), Some(before), Some(after)) =
         (point.words(), before, coordinator.traffic(point)?)
@@ -22,6 +23,7 @@ pub(crate) fn emulation(
         words: words.to_string(),
         offloaded: point.offload == Some(Offload::On),
         cpu: coordinator.emulator_cpu(),
+        calibration: calibration.map(Calibration::in_short),
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),
     }))

@@ -10,7 +10,8 @@ use fabricmark_plan::{
 };
 use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
-    Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION, Warning,
+    Calibration, Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION,
+    Warning,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
@@ -19,7 +20,7 @@ use fabricmark_wire::Link;
 
 use crate::assemble::assemble;
 use crate::carrier::AgentError;
-use crate::coordinator::{Coordinator, Workers};
+use crate::coordinator::{Coordinator, Peer, Workers};
 use crate::emulated::{emulation, missed};
 use crate::run::{Run, RunResult};
 use crate::skip;
@@ -120,8 +121,10 @@ pub fn run_plan(
 ) -> Result<(), PlanError> {
     let mut history = History::of(kept);
     let mut coordinator = Coordinator::start(plan, workers)?;
-    let context =
-        Context { plan, digest: plan.digest(), host: fabricmark_host::facts(), interrupted };
+    // What leads to another host is no emulator of this one.
+    let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));
+    let (digest, host) = (plan.digest(), fabricmark_host::facts());
+    let context = Context { plan, digest, host, calibration, interrupted };
     let mut invalid_in_a_row = 0;
     for number in 0.. {
         let steps = block(plan, number, &history.outcomes);
@@ -136,7 +139,7 @@ pub fn run_plan(
                 return Err(PlanError::Interrupted);
             }
             let point = &plan.points[step.point];
-            let skipped = skip::reason(point);
+            let skipped = skip::reason(point, calibration);
             if skipped.is_some() && step.warm_up {
                 continue;
             }
@@ -213,6 +216,8 @@ struct Context<'a> {
     plan: &'a Plan,
     digest: String,
     host: HostFacts,
+    /// How true this machine's emulator is, where that is known.
+    calibration: Option<&'a Calibration>,
     interrupted: &'a AtomicBool,
 }
 
@@ -275,7 +280,7 @@ impl Context<'_> {
             result => result?,
         };
         let dropped = link_drops(coordinator)?.saturating_sub(before);
-        let emulation = emulation(coordinator, point, traffic.as_ref())?;
+        let emulation = emulation(coordinator, point, traffic.as_ref(), self.calibration)?;
         let mut record = self.record(step, Outcome::Completed);
         record.emulation = emulation;
         record.duration_ns = duration;

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibrated;
+
 /// An emulated link during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {
@@ -12,6 +14,9 @@ pub struct Emulation {
     pub offloaded: bool,
     /// The processor that its thread was bound to.
     pub cpu: Option<u32>,
+    /// How true the emulator is on this machine; absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibrated>,
     /// From the node that opens flows.
     pub there: EmulatedWay,
     /// To it.

@@ -7,6 +7,7 @@
 //!
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
+mod calibration;
 mod clock;
 mod emulation;
 mod events;
@@ -22,6 +23,9 @@ mod tcp_sample;
 mod usage;
 mod warning;
 
+pub use calibration::{
+    Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit,
+};
 pub use clock::ClockFacts;
 pub use emulation::{EmulatedWay, Emulation};
 pub use events::{EventCount, Events};

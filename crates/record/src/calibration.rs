@@ -1,0 +1,215 @@
+//! What the emulator of links was found to do when it measured itself.
+
+mod group;
+mod rows;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Record;
+use group::{Group, Kind, groups};
+
+/// How far a delivered rate may be from what the wire allows, as a share of it, for the rate to count as
+/// true.
+pub const RATE_GOAL: f64 = 0.005;
+
+/// How far a delay may be from what was asked for, in ns: the goal for its mean and its 99th percentile.
+pub const DELAY_GOAL_NS: f64 = 100_000.0;
+
+/// What the emulator did on a machine, asked against delivered: `fabricmark lab calibrate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// When the last of its runs began, in RFC 3339.
+    pub at: String,
+    /// Version of the program.
+    pub program: String,
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processors that the program could use.
+    pub cpus: u32,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Largest rate of a wire that was delivered to [`RATE_GOAL`], with super-packets whole, in bit/s;
+    /// absent where none of those tried was: nothing is known of others then.
+    pub true_rate_bps: Option<f64>,
+    /// The same in single packets.
+    pub true_rate_single_bps: Option<f64>,
+    /// Largest 99th percentile of how much later than asked packets came over an idle link, in ns.
+    pub delay_error_p99_ns: Option<f64>,
+    /// 99th percentile of how much longer than asked the round trip beside a stream was, in ns; what the
+    /// hosts took for it is in it.
+    pub loaded_delay_error_p99_ns: Option<f64>,
+    /// Goodput of one TCP connection over a link without a rate, with super-packets whole, in bit/s.
+    pub highest_rate_bps: Option<f64>,
+    /// What was asked for and what came.
+    pub rows: Vec<CalibrationRow>,
+}
+
+/// One thing that the emulator was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationRow {
+    /// What it is.
+    pub what: Quantity,
+    /// The words of the link.
+    pub words: String,
+    /// Whether super-packets crossed it whole.
+    pub offloaded: bool,
+    /// What was asked for; absent where nothing was.
+    pub asked: Option<f64>,
+    /// What came.
+    pub delivered: f64,
+    /// Lower end of its interval; absent with too few runs for one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Unit of these four.
+    pub unit: Unit,
+    /// Delivered less asked: of delays in ns, else as a share of what was asked for.
+    pub error: Option<f64>,
+    /// Whether the goal was reached; absent where there is none.
+    pub holds: Option<bool>,
+}
+
+/// What a row of a calibration is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Mean round trip over a link without a delay: the time that the hosts take.
+    HostTime,
+    /// Mean round trip less [`Self::HostTime`].
+    Delay,
+    /// 99th percentile of the round trips less the mean of [`Self::HostTime`].
+    DelayP99,
+    /// 99th percentile of how much later than due packets departed, of the later direction.
+    LateP99,
+    /// 99th percentile of the round trips beside a stream, the hosts' time in it.
+    LoadedDelayP99,
+    /// [`Self::LateP99`] of that stream and its probe.
+    LoadedLateP99,
+    /// Goodput of that stream, beside the rate of its pacing, headers included.
+    LoadedRate,
+    /// Goodput of a stream beside what the wire allows it.
+    Rate,
+    /// Share of packets that were lost.
+    Loss,
+    /// Standard deviation of the delay in one direction.
+    Jitter,
+    /// Goodput of a stream over a link without a rate.
+    HighestRate,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::HostTime => "hosts' own time",
+            Self::Delay => "delay",
+            Self::DelayP99 => "delay, p99",
+            Self::LateP99 => "lateness, p99",
+            Self::LoadedDelayP99 => "loaded delay, p99",
+            Self::LoadedLateP99 => "loaded lateness, p99",
+            Self::LoadedRate => "rate of that load",
+            Self::Rate => "rate",
+            Self::Loss => "loss",
+            Self::Jitter => "jitter",
+            Self::HighestRate => "highest rate",
+        })
+    }
+}
+
+/// Unit of what was asked for and delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Unit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Bits per second.
+    #[serde(rename = "bit/s")]
+    BitsPerSecond,
+    /// A share of 1.
+    #[serde(rename = "share")]
+    Share,
+}
+
+/// A calibration in short, as records carry it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibrated {
+    /// See [`Calibration::at`].
+    pub at: String,
+    /// See [`Calibration::true_rate_bps`].
+    pub true_rate_bps: Option<f64>,
+    /// See [`Calibration::true_rate_single_bps`].
+    pub true_rate_single_bps: Option<f64>,
+    /// See [`Calibration::delay_error_p99_ns`].
+    pub delay_error_p99_ns: Option<f64>,
+    /// See [`Calibration::loaded_delay_error_p99_ns`].
+    pub loaded_delay_error_p99_ns: Option<f64>,
+}
+
+impl Calibration {
+    /// What runs over emulated links say, plan after plan, with intervals of that confidence; `None`
+    /// without a run that counts. The machine is that of the first of them.
+    ///
+    /// What a run was for follows from its point: losses and jitter from the words, rates and delays
+    /// from the pattern.
+    pub fn of(records: &[Record], confidence: f64) -> Option<Self> {
+        let groups = groups(records);
+        let first = *groups.first()?.runs.first()?;
+        let machine = &first.nodes.first()?.host;
+        let at = groups.iter().flat_map(|group| &group.runs).map(|run| run.started.clone()).max();
+        let rows = rows::rows(&groups, confidence);
+        let true_rate = |offloaded: bool| {
+            let is_true = |row: &CalibrationRow| {
+                row.what == Quantity::Rate && row.offloaded == offloaded && row.holds == Some(true)
+            };
+            let held = |words: &str| rows.iter().any(|row| row.words == words && is_true(row));
+            let rates =
+                groups.iter().filter(|group| group.kind == Kind::Rate && held(&group.words));
+            rates.filter_map(Group::rate_bps).max_by(f64::total_cmp)
+        };
+        let largest_error = |quantities: &[Quantity]| {
+            let errors = rows.iter().filter(|row| quantities.contains(&row.what));
+            errors.filter_map(|row| row.error).map(|error| error.max(0.0)).max_by(f64::total_cmp)
+        };
+        let highest = rows.iter().find(|row| row.what == Quantity::HighestRate && row.offloaded);
+        Some(Self {
+            at: at.unwrap_or_default(),
+            program: first.program.clone(),
+            hostname: machine.hostname.clone(),
+            kernel: machine.kernel.clone(),
+            cpus: machine.cpus,
+            confidence,
+            true_rate_bps: true_rate(true),
+            true_rate_single_bps: true_rate(false),
+            delay_error_p99_ns: largest_error(&[Quantity::DelayP99, Quantity::LateP99]),
+            loaded_delay_error_p99_ns: largest_error(&[Quantity::LoadedDelayP99]),
+            highest_rate_bps: highest.map(|row| row.delivered),
+            rows,
+        })
+    }
+
+    /// Whether it says something about runs of this program on a machine of this kernel and so many
+    /// processors.
+    pub fn counts_for(&self, program: &str, kernel: &str, cpus: u32) -> bool {
+        self.program == program && self.kernel == kernel && self.cpus == cpus
+    }
+
+    /// The largest rate that was true, with super-packets whole or in single packets.
+    pub fn true_rate(&self, offloaded: bool) -> Option<f64> {
+        if offloaded { self.true_rate_bps } else { self.true_rate_single_bps }
+    }
+
+    /// What records carry of it.
+    pub fn in_short(&self) -> Calibrated {
+        Calibrated {
+            at: self.at.clone(),
+            true_rate_bps: self.true_rate_bps,
+            true_rate_single_bps: self.true_rate_single_bps,
+            delay_error_p99_ns: self.delay_error_p99_ns,
+            loaded_delay_error_p99_ns: self.loaded_delay_error_p99_ns,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What was asked for and what came, row by row.
+
+use std::collections::BTreeMap;
+
+use fabricmark_stats::{Estimate, mean, median, proportion};
+use fabricmark_wire::{Stack, frame, stream_goodput};
+
+use super::group::{Group, Kind};
+use super::{CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit};
+use crate::emulation::EmulatedWay;
+use crate::record::Record;
+
+/// Longest round trip whose 99th percentile is read from round trips, in ns: their histogram is exact to
+/// a thousandth, which is a tenth of the goal here. For longer ones lateness stands.
+const RESOLVED_NS: f64 = 100.0 * DELAY_GOAL_NS;
+
+/// The rows of all points, in their order.
+pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow> {
+    let host_ns: BTreeMap<u32, f64> = groups
+        .iter()
+        .filter(|group| group.kind == Kind::Delay && asked_ns(group) == 0.0)
+        .flat_map(|group| &group.runs)
+        .filter_map(|run| Some((run.place.block, run.figures.rtt_mean_ns?.value)))
+        .collect();
+    let of = |group: &Group<'_>| match group.kind {
+        Kind::Delay => delay(group, &host_ns, confidence),
+        Kind::Loaded => loaded(group, confidence),
+        Kind::Rate => rate(group, confidence).into_iter().collect(),
+        Kind::Loss => loss(group, confidence).into_iter().collect(),
+        Kind::Jitter => jitter(group, confidence).into_iter().collect(),
+        Kind::Highest => highest(group, confidence).into_iter().collect(),
+    };
+    groups.iter().flat_map(of).collect()
+}
+
+/// A row without a judgement.
+fn row(
+    group: &Group<'_>,
+    what: Quantity,
+    unit: Unit,
+    asked: Option<f64>,
+    found: &Estimate,
+) -> CalibrationRow {
+    let error = asked.map(|asked| match unit {
+        Unit::Nanoseconds if what != Quantity::Jitter => found.value - asked,
+        _ => found.value / asked - 1.0,
+    });
+    CalibrationRow {
+        what,
+        words: group.words.clone(),
+        offloaded: group.is_offloaded(),
+        asked,
+        delivered: found.value,
+        low: found.interval.map(|interval| interval.low),
+        high: found.interval.map(|interval| interval.high),
+        unit,
+        error,
+        holds: None,
+    }
+}
+
+/// With whether the error is no larger than a goal.
+fn within(goal: f64, row: CalibrationRow) -> CalibrationRow {
+    CalibrationRow { holds: row.error.map(|error| error.abs() <= goal), ..row }
+}
+
+/// With whether what was asked for lies in the interval of what came.
+fn in_interval(row: CalibrationRow) -> CalibrationRow {
+    let holds = match (row.asked, row.low, row.high) {
+        (Some(asked), Some(low), Some(high)) => Some(low <= asked && asked <= high),
+        _ => None,
+    };
+    CalibrationRow { holds, ..row }
+}
+
+fn asked_ns(group: &Group<'_>) -> f64 {
+    group.point.rtt.unwrap_or_default().0 as f64
+}
+
+/// The round trip over an idle link, less what the hosts took in the same block.
+fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Vec<CalibrationRow> {
+    let asked = asked_ns(group);
+    let found = |what, asked, estimate: Option<Estimate>| {
+        Some(row(group, what, Unit::Nanoseconds, asked, &estimate?))
+    };
+    let rtt_ns = |run: &Record| Some(run.figures.rtt_mean_ns?.value);
+    if asked == 0.0 {
+        let own = mean(&group.values(rtt_ns), confidence);
+        return found(Quantity::HostTime, None, own).into_iter().collect();
+    }
+    let host_ns = |run: &Record| host_ns.get(&run.place.block);
+    let means = group.values(|run| Some(rtt_ns(run)? - host_ns(run)?));
+    let middle = found(Quantity::Delay, Some(asked), mean(&means, confidence));
+    let p99 = if asked <= RESOLVED_NS {
+        let values = group.values(|run| Some(run.figures.rtt_p99_ns?.value - host_ns(run)?));
+        found(Quantity::DelayP99, Some(asked), median(&values, confidence))
+    } else {
+        found(Quantity::LateP99, Some(0.0), median(&group.values(late_ns), confidence))
+    };
+    [middle, p99].into_iter().flatten().map(|row| within(DELAY_GOAL_NS, row)).collect()
+}
+
+/// 99th percentile of the lateness of the later direction.
+fn late_ns(run: &Record) -> Option<f64> {
+    let emulation = run.emulation.as_ref()?;
+    let late = |way: &EmulatedWay| way.late_p99_ns;
+    let latest = [&emulation.there, &emulation.back].into_iter().filter_map(late).max()?;
+    Some(latest as f64)
+}
+
+/// The round trip beside a stream, what of it is the emulator's lateness, and what the load was.
+fn loaded(group: &Group<'_>, confidence: f64) -> Vec<CalibrationRow> {
+    let p99 = group.values(|run| Some(run.figures.loaded_rtt_p99_ns?.value));
+    let of = |what, asked, values: &[f64]| {
+        let found = median(values, confidence)?;
+        Some(within(DELAY_GOAL_NS, row(group, what, Unit::Nanoseconds, Some(asked), &found)))
+    };
+    let delay = of(Quantity::LoadedDelayP99, asked_ns(group), &p99);
+    let late = of(Quantity::LoadedLateP99, 0.0, &group.values(late_ns));
+    let pacing = group.point.pacing_rate.map(|rate| rate.0 as f64);
+    let load = mean(&group.values(goodput_bps), confidence)
+        .map(|found| row(group, Quantity::LoadedRate, Unit::BitsPerSecond, pacing, &found));
+    [delay, late, load].into_iter().flatten().collect()
+}
+
+fn goodput_bps(run: &Record) -> Option<f64> {
+    Some(run.figures.goodput_bps?.value)
+}
+
+/// Goodput beside the ceiling of TCP with time stamps, as Linux sends them.
+fn rate(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
+    let stack = Stack::Tcp { family: group.point.family, option_bytes: frame::TCP_TIMESTAMPS };
+    let ceiling = stream_goodput(group.point.link, stack).ok()?.goodput_bps.as_f64();
+    let found = mean(&group.values(goodput_bps), confidence)?;
+    Some(within(RATE_GOAL, row(group, Quantity::Rate, Unit::BitsPerSecond, Some(ceiling), &found)))
+}
+
+/// The share that was lost on the way, without what sockets had no room for. Where packets do not share
+/// a fate it is binomial; else the runs are the samples.
+fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
+    let losses = group.point.words()?.losses()?;
+    let counts = |run: &Record| {
+        let flow = run.load().next()?;
+        Some((flow.drops.lost.saturating_sub(flow.drops.socket), flow.sent.calls))
+    };
+    let found = if losses.are_independent() {
+        let all = group.runs.iter().filter_map(|run| counts(run));
+        let (lost, sent) = all.fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        proportion(lost, sent, confidence)?
+    } else {
+        let share = |run: &Record| counts(run).map(|(lost, sent)| lost as f64 / sent.max(1) as f64);
+        mean(&group.values(share), confidence)?
+    };
+    Some(in_interval(row(group, Quantity::Loss, Unit::Share, Some(losses.mean()), &found)))
+}
+
+/// Spread of the round trip over the square root of two: its two delays are drawn alike and apart.
+fn jitter(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
+    let asked = group.point.words()?.jitter()?.0 as f64;
+    let one_way = |run: &Record| {
+        let rtt_ns = run.load().next()?.rtt_ns.as_ref()?.deviation_ns()?;
+        Some(rtt_ns / std::f64::consts::SQRT_2)
+    };
+    let found = mean(&group.values(one_way), confidence)?;
+    Some(in_interval(row(group, Quantity::Jitter, Unit::Nanoseconds, Some(asked), &found)))
+}
+
+fn highest(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
+    let found = mean(&group.values(goodput_bps), confidence)?;
+    Some(row(group, Quantity::HighestRate, Unit::BitsPerSecond, None, &found))
+}

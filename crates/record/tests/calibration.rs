@@ -1,0 +1,269 @@
+//! What a calibration says of runs: fabricated ones, no figure here was measured.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use fabricmark_plan::{Factor, Point, Testbed, resolve};
+use fabricmark_record::{
+    Calibration, CalibrationRow, Carrier, Counts, Drops, EmulatedWay, Emulation, Figure, Figures,
+    Flow, HostFacts, Limits, Node, Outcome, Place, Provenance, Quantity, Record, SCHEMA_VERSION,
+    Side,
+};
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+
+const STREAM: &str =
+    "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;rtt=0ms;";
+const DATAGRAMS: &str = "pattern=stream;transport=udp;family=6;payload=64;link=veth;rtt=0ms;";
+const REQUESTS: &str =
+    "pattern=exchange;transport=udp;family=6;payload=64;link=veth;pace=fixed:500/s;";
+
+fn point(levels: &str) -> Point {
+    let levels = levels.split(';').filter(|level| !level.is_empty()).map(|level| {
+        let (name, text) = level.split_once('=').unwrap();
+        let factor = Factor::named(name).unwrap();
+        (factor, factor.level(text).unwrap())
+    });
+    resolve(&levels.collect()).unwrap()
+}
+
+/// A run of the point at `place` in a plan, in which nothing was found yet.
+fn run(place: u32, block: u32, levels: &str) -> Record {
+    let point = point(levels);
+    let late = EmulatedWay { late_p99_ns: Some(7_000), ..EmulatedWay::default() };
+    let emulation = Emulation {
+        words: point.words().unwrap().to_string(),
+        offloaded: true,
+        cpu: None,
+        calibration: None,
+        there: late,
+        back: EmulatedWay { late_p99_ns: Some(9_000), ..late },
+    };
+    let host = HostFacts {
+        hostname: "bench".to_owned(),
+        kernel: "6.12.0".to_owned(),
+        cpus: 2,
+        ..HostFacts::default()
+    };
+    let node = Node {
+        name: "client".to_owned(),
+        carrier: Carrier::LocalSocket,
+        namespace: None,
+        address: None,
+        device: None,
+        side: Side::default(),
+        usage: None,
+        kernel: None,
+        host,
+        clock_offset: None,
+    };
+    Record {
+        schema: SCHEMA_VERSION,
+        program: "0.1.0".to_owned(),
+        place: Place {
+            plan_digest: levels.split(';').next().unwrap().to_owned(),
+            seed: 1,
+            block,
+            place,
+            point: place,
+            warm_up: false,
+        },
+        point,
+        testbed: Testbed::Lab,
+        duration_ns: Nanos::from_secs(1),
+        started: format!("2026-01-05T09:00:0{block}Z"),
+        nodes: vec![node],
+        flows: Vec::new(),
+        figures: Figures::default(),
+        limits: Limits::default(),
+        emulation: Some(emulation),
+        warnings: Vec::new(),
+        outcome: Outcome::Completed,
+    }
+}
+
+fn flow(sent: u64, lost: u64, rtt_ns: Option<Histogram>) -> Flow {
+    Flow {
+        group: "load".to_owned(),
+        from: "client".to_owned(),
+        to: "server".to_owned(),
+        sent: Counts { calls: sent, ..Counts::default() },
+        received: Counts::default(),
+        sent_series: None,
+        received_series: None,
+        drops: Drops { lost, ..Drops::default() },
+        reordered: None,
+        duplicates: None,
+        fairness: None,
+        rtt_ns,
+        kernel_times: None,
+        pacing: None,
+        tcp: None,
+        quic: None,
+    }
+}
+
+fn figure(value: f64) -> Option<Figure> {
+    Some(Figure { value, provenance: Provenance::Emulated })
+}
+
+/// Two runs over a link, of these goodputs.
+fn streams(place: u32, link: &str, goodputs: [f64; 2]) -> Vec<Record> {
+    let one = |(block, bps)| {
+        let mut record = run(place, block, &format!("{STREAM}{link}"));
+        record.figures.goodput_bps = figure(bps);
+        record
+    };
+    (0..).zip(goodputs).map(one).collect()
+}
+
+/// Two runs of requests over a round trip, of these means and a 99th percentile 30 us above.
+fn round_trips(place: u32, rtt: &str, means_ns: [f64; 2]) -> Vec<Record> {
+    let one = |(block, mean_ns)| {
+        let mut record = run(place, block, &format!("{REQUESTS}rtt={rtt}"));
+        record.figures.rtt_mean_ns = figure(mean_ns);
+        record.figures.rtt_p99_ns = figure(mean_ns + 30_000.0);
+        record
+    };
+    (0..).zip(means_ns).map(one).collect()
+}
+
+fn rows_of(calibration: &Calibration, what: Quantity) -> Vec<&CalibrationRow> {
+    calibration.rows.iter().filter(|row| row.what == what).collect()
+}
+
+fn near(found: f64, known: f64) -> bool {
+    (found - known).abs() <= 1e-9 * known.abs().max(1.0)
+}
+
+#[test]
+fn delays_are_told_without_what_the_hosts_take_in_the_same_block() {
+    let mut records = round_trips(0, "0ms", [40_000.0, 50_000.0]);
+    records.extend(round_trips(1, "10ms", [10_050_000.0, 10_070_000.0]));
+    records.extend(round_trips(2, "400ms", [400_041_000.0, 400_051_000.0]));
+    let calibration = Calibration::of(&records, 0.95).unwrap();
+    let own = rows_of(&calibration, Quantity::HostTime);
+    assert!(near(own[0].delivered, 45_000.0) && own[0].holds.is_none());
+    let delays = rows_of(&calibration, Quantity::Delay);
+    assert_eq!((delays[0].delivered, delays[0].error), (10_015_000.0, Some(15_000.0)));
+    assert_eq!((delays[1].delivered, delays[1].low), (400_001_000.0, Some(400_001_000.0)));
+    assert!(delays.iter().all(|row| row.holds == Some(true)));
+    // Histograms of 400 ms are coarser than the goal: lateness stands there, of the later direction.
+    let p99 = rows_of(&calibration, Quantity::DelayP99);
+    assert_eq!((p99.len(), p99[0].error), (1, Some(45_000.0)));
+    let late = rows_of(&calibration, Quantity::LateP99);
+    assert_eq!((late.len(), late[0].delivered), (1, 9_000.0));
+    assert_eq!(calibration.delay_error_p99_ns, Some(45_000.0));
+}
+
+#[test]
+fn the_true_rate_is_the_largest_within_half_a_percent() {
+    // 9000 bytes of IP on a wire of 9038 carry 8928 of a stream over IPv6 with time stamps.
+    let ceiling = |rate: f64| rate * 8928.0 / 9038.0;
+    let share = |rate: f64, share: f64| [ceiling(rate) * share, ceiling(rate) * share];
+    let mut records = streams(0, "link=ethernet:1G,mtu=9000", share(1e9, 0.9999));
+    records.extend(streams(1, "link=ethernet:10G,mtu=9000", share(1e10, 1.003)));
+    records.extend(streams(2, "link=ethernet:20G,mtu=9000", share(2e10, 0.8)));
+    records.extend(streams(3, "link=ethernet:1G,mtu=9000;offload=off", share(1e9, 0.996)));
+    records.extend(streams(4, "link=ethernet:5G,mtu=9000;offload=off", share(5e9, 0.99)));
+    let calibration = Calibration::of(&records, 0.95).unwrap();
+    let found: Vec<_> = rows_of(&calibration, Quantity::Rate)
+        .iter()
+        .map(|row| (row.offloaded, row.holds.unwrap()))
+        .collect();
+    let expected = [(true, true), (true, true), (true, false), (false, true), (false, false)];
+    assert_eq!(found, expected);
+    assert!(near(calibration.rows[1].asked.unwrap(), ceiling(1e10)));
+    assert!((calibration.rows[1].error.unwrap() - 0.003).abs() < 1e-9);
+    assert_eq!(calibration.true_rate(true), Some(1e10));
+    assert_eq!(calibration.true_rate(false), Some(1e9));
+}
+
+#[test]
+fn a_rate_that_none_reached_is_unknown() {
+    let records = streams(0, "link=ethernet:1G,mtu=9000", [5e8, 5e8]);
+    assert_eq!(Calibration::of(&records, 0.95).unwrap().true_rate_bps, None);
+}
+
+#[test]
+fn losses_hold_where_the_share_asked_for_lies_in_the_exact_interval() {
+    let lossy = |place, emulate: &str, lost: [u64; 2]| {
+        let one = move |(block, lost)| {
+            let mut record = run(place, block, &format!("{DATAGRAMS}emulate={emulate}"));
+            record.flows.push(flow(10_000, lost, None));
+            record
+        };
+        (0..).zip(lost).map(one).collect::<Vec<_>>()
+    };
+    let mut records = lossy(0, "loss=1e-2", [90, 110]);
+    records.extend(lossy(1, "loss=1e-3", [30, 20]));
+    records.extend(lossy(2, "loss=ge:1e-3,0.099", [80, 130]));
+    let calibration = Calibration::of(&records, 0.95).unwrap();
+    let rows = rows_of(&calibration, Quantity::Loss);
+    // binomtest(200, 20000).proportion_ci(0.95) of SciPy 1.17.
+    assert!((rows[0].low.unwrap() - 0.008_667).abs() < 1e-6, "{:?}", rows[0]);
+    assert!((rows[0].high.unwrap() - 0.011_477).abs() < 1e-6, "{:?}", rows[0]);
+    assert_eq!((rows[0].holds, rows[1].holds), (Some(true), Some(false)));
+    // In bursts packets share a fate, so that runs are the samples.
+    assert!(near(rows[2].asked.unwrap(), 0.01) && near(rows[2].delivered, 0.010_5));
+    assert!(rows[2].low.unwrap() < 0.0 && rows[2].holds == Some(true));
+}
+
+#[test]
+fn jitter_is_the_spread_of_round_trips_over_the_square_root_of_two() {
+    let emulate = "emulate=jitter=1ms dist=normal order=free;rtt=20ms";
+    let one = |block| {
+        let mut record = run(0, block, &format!("{REQUESTS}{emulate}"));
+        let mut rtt_ns = Histogram::new();
+        // Of these two the deviation is sqrt(2) ms.
+        [19_000_000, 21_000_000].into_iter().for_each(|ns| rtt_ns.record(ns));
+        record.flows.push(flow(2, 0, Some(rtt_ns)));
+        record
+    };
+    let calibration = Calibration::of(&[one(0), one(1)], 0.95).unwrap();
+    let [row] = calibration.rows.as_slice() else { panic!("{:?}", calibration.rows) };
+    assert_eq!((row.what, row.asked), (Quantity::Jitter, Some(1e6)));
+    assert!(row.error.unwrap().abs() < 1e-3, "{row:?}");
+}
+
+#[test]
+fn a_probe_beside_a_stream_and_the_highest_rate_are_told() {
+    let probed = "link=veth,mtu=9000;probe=udp;pacing_rate=5G";
+    let levels = format!("{}{probed};rtt=10ms", STREAM.replace("rtt=0ms;", ""));
+    let mut record = run(0, 0, &levels);
+    record.figures.loaded_rtt_p99_ns = figure(10_250_000.0);
+    record.figures.goodput_bps = figure(4.9e9);
+    let mut records = vec![record];
+    records.extend(streams(1, "link=veth,mtu=9000", [2e10, 2.2e10]));
+    records.extend(streams(2, "link=veth,mtu=9000;offload=off", [4e9, 4e9]));
+    let calibration = Calibration::of(&records, 0.95).unwrap();
+    assert_eq!(calibration.loaded_delay_error_p99_ns, Some(250_000.0));
+    let holds = |what| rows_of(&calibration, what)[0].holds;
+    assert_eq!(holds(Quantity::LoadedDelayP99), Some(false));
+    assert_eq!(holds(Quantity::LoadedLateP99), Some(true));
+    assert_eq!(holds(Quantity::LoadedRate), None);
+    assert_eq!(calibration.highest_rate_bps, Some(2.1e10));
+    assert_eq!(calibration.delay_error_p99_ns, None);
+}
+
+#[test]
+fn what_does_not_count_says_nothing() {
+    let mut records = streams(0, "link=ethernet:1G,mtu=9000", [1e9, 1e9]);
+    records[0].place.warm_up = true;
+    records[1].outcome = Outcome::Invalid("nothing arrived".to_owned());
+    assert_eq!(Calibration::of(&records, 0.95), None);
+    let mut plain = streams(0, "link=ethernet:1G,mtu=9000", [1e9, 1e9]);
+    plain.iter_mut().for_each(|record| record.emulation = None);
+    assert_eq!(Calibration::of(&plain, 0.95), None);
+}
+
+#[test]
+fn it_counts_for_one_program_kernel_and_number_of_processors() {
+    let records = streams(0, "link=ethernet:1G,mtu=9000", [9.88e8, 9.88e8]);
+    let calibration = Calibration::of(&records, 0.95).unwrap();
+    assert_eq!(calibration.at, "2026-01-05T09:00:01Z");
+    assert!(calibration.counts_for("0.1.0", "6.12.0", 2));
+    assert!(!calibration.counts_for("0.2.0", "6.12.0", 2));
+    assert!(!calibration.counts_for("0.1.0", "6.12.1", 2));
+    assert!(!calibration.counts_for("0.1.0", "6.12.0", 4));
+    let text = serde_json::to_string(&calibration).unwrap();
+    assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), calibration);
+}
