@@ -17,6 +17,7 @@ mod command {
     pub mod run;
     pub mod wire;
 }
+mod calibration;
 mod exit;
 mod interrupt;
 mod key;

@@ -1,6 +1,7 @@
 //! `fabricmark lab`: networks on this machine that stay up between commands.
 
 mod simulate;
+mod calibrate;
 
 use std::fs;
 use std::io;
@@ -27,6 +28,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
         Options::Show(options) => show(options),
         Options::List(options) => list(options.json),
         Options::Simulate(options) => simulate::simulate(options),
+        Options::Calibrate(options) => calibrate::calibrate(options),
         Options::Down(options) => {
             find(&options.which)?.down()?;
             Ok(ExitCode::SUCCESS)

@@ -21,6 +21,7 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
+use crate::calibration;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -82,7 +83,9 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         records.push(record.clone());
         Ok(())
     };
-    let workers = Workers { program: &program, peer: &target.peer };
+    let calibration = calibration::of_this_machine();
+    let workers =
+        Workers { program: &program, peer: &target.peer, calibration: calibration.as_ref() };
     let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));

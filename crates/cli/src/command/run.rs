@@ -4,12 +4,14 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_traces, run_plan};
 use fabricmark_plan::{Plan, Size};
-use fabricmark_record::Record;
+use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
 
+use crate::calibration;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -71,21 +73,35 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let store = Store::open(&how.place.store_file())?;
     let _lock = lock(&how.place.store_file())?;
     let experiment = begin_or_resume(job, &plan, &store)?;
+    let calibration = calibration::of_this_machine();
     let interrupted = interruptions()?;
+    let calibration = calibration.as_ref();
+    let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
+    Ok(Some((store, experiment)))
+}
+
+/// Runs what is left of an experiment, and keeps each run.
+pub fn go_on(
+    plan: &Plan,
+    store: &Store,
+    experiment: &Experiment,
+    peer: &Peer,
+    calibration: Option<&Calibration>,
+    interrupted: &AtomicBool,
+) -> Result<Experiment, Failure> {
     let program = env::current_exe()
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
     let mut line = Line::new();
-    let kept = store.records(&experiment)?;
-    let mut keep = |record: &Record| store.append(&experiment, record);
-    let workers = Workers { program: &program, peer: &peer };
-    let result = run_plan(&plan, &kept, &mut keep, &workers, &mut line, &interrupted);
+    let kept = store.records(experiment)?;
+    let mut keep = |record: &Record| store.append(experiment, record);
+    let workers = Workers { program: &program, peer, calibration };
+    let result = run_plan(plan, &kept, &mut keep, &workers, &mut line, interrupted);
     line.clear();
     if let Err(error) = result {
-        return Err(interrupted_at(&store, &experiment, error));
+        return Err(interrupted_at(store, experiment, error));
     }
-    store.complete(&experiment)?;
-    let experiment = store.find(&experiment.name)?;
-    Ok(Some((store, experiment)))
+    store.complete(experiment)?;
+    Ok(store.find(&experiment.name)?)
 }
 
 fn read_plan(path: &Path) -> Result<String, Failure> {
@@ -121,7 +137,7 @@ fn summary(path: &Path, plan: &Plan) -> String {
 }
 
 /// Keeps other coordinators away: two that measure at once spoil each other's figures.
-fn lock(store: &Path) -> Result<fs::File, Failure> {
+pub fn lock(store: &Path) -> Result<fs::File, Failure> {
     let path = store.with_extension("lock");
     let file = fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
     match file.try_lock() {

@@ -24,6 +24,9 @@ pub enum Lab {
     Simulate(Box<Simulate>),
     /// End a lab and the commands that run in it
     Down(Down),
+    /// Measure how true the emulator of links is on this machine: asked against delivered, about 4
+    /// minutes
+    Calibrate(Calibrate),
 }
 
 /// Options of `lab up`.
@@ -101,4 +104,18 @@ pub struct Down {
     /// Which lab
     #[command(flatten)]
     pub which: Which,
+}
+
+/// Options of `lab calibrate`.
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// Fewer points and shorter runs: less than a minute, with wider intervals
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure all anew, even if an earlier call was interrupted
+    #[arg(long)]
+    pub fresh: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,0 +1,86 @@
+//! A calibration for people.
+
+use fabricmark_record::{Calibration, CalibrationRow, Quantity, Unit};
+
+use crate::command::lab::aligned;
+
+/// The table, and what follows from it.
+pub fn text(calibration: &Calibration) -> String {
+    let head = ["emulated", "link", "asked", "delivered", "interval", "error", ""];
+    let rows = [head.map(str::to_owned)].into_iter().chain(calibration.rows.iter().map(cells));
+    let table = aligned(&rows.collect::<Vec<_>>());
+    let Calibration { hostname, kernel, cpus, confidence, at, .. } = calibration;
+    let missed = calibration.rows.iter().filter(|row| row.holds == Some(false)).count();
+    let of = calibration.rows.iter().filter(|row| row.holds.is_some()).count();
+    let judged = if missed == 0 {
+        format!("all {of} goals are reached")
+    } else {
+        format!("{missed} of {of} goals are missed on this machine")
+    };
+    let rate = |bps: Option<f64>| bps.map_or_else(|| "no rate that was tried".to_owned(), rounded);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), micros);
+    format!(
+        "{table}\n{judged}\n\
+         true {}, in single packets {}; highest rate {}\n\
+         delay within {} (p99) on an idle link, {} beside a stream\n\
+         {hostname}, kernel {kernel}, {cpus} processors; {} % intervals; {at}\n",
+        rate(calibration.true_rate_bps),
+        rate(calibration.true_rate_single_bps),
+        calibration.highest_rate_bps.map_or_else(|| "unknown".to_owned(), rounded),
+        time(calibration.delay_error_p99_ns),
+        time(calibration.loaded_delay_error_p99_ns),
+        (1000.0 * confidence).round() / 10.0,
+    )
+}
+
+fn cells(row: &CalibrationRow) -> [String; 7] {
+    let value = |value: f64| match row.unit {
+        Unit::Nanoseconds => duration(value),
+        Unit::BitsPerSecond => bits(value),
+        Unit::Share => format!("{:.3} %", 100.0 * value),
+    };
+    let single = if row.offloaded { "" } else { ", single packets" };
+    let interval = match (row.low, row.high) {
+        (Some(low), Some(high)) => format!("{} to {}", value(low), value(high)),
+        _ => String::new(),
+    };
+    let is_time = row.unit == Unit::Nanoseconds && row.what != Quantity::Jitter;
+    let error = |error: f64| match is_time {
+        true => format!("{}{}", if error < 0.0 { "" } else { "+" }, micros(error)),
+        false => format!("{:+.2} %", 100.0 * error),
+    };
+    let holds = match row.holds {
+        Some(true) => "ok",
+        Some(false) => "missed",
+        None => "",
+    };
+    [
+        row.what.to_string(),
+        format!("{}{single}", row.words),
+        row.asked.map(value).unwrap_or_default(),
+        value(row.delivered),
+        interval,
+        row.error.map(error).unwrap_or_default(),
+        holds.to_owned(),
+    ]
+}
+
+/// `400.0012 ms`, `35.1 µs`.
+fn duration(ns: f64) -> String {
+    if ns.abs() < 1e6 { micros(ns) } else { format!("{:.4} ms", ns / 1e6) }
+}
+
+fn micros(ns: f64) -> String {
+    format!("{:.1} µs", ns / 1e3)
+}
+
+/// `9.8783 Gbit/s`, `92.8479 Mbit/s`.
+fn bits(bps: f64) -> String {
+    if bps < 1e9 { format!("{:.4} Mbit/s", bps / 1e6) } else { format!("{:.4} Gbit/s", bps / 1e9) }
+}
+
+/// `9.88 Gbit/s`, `10 Gbit/s`.
+fn rounded(bps: f64) -> String {
+    let (unit, prefix) = if bps < 1e9 { (1e6, 'M') } else { (1e9, 'G') };
+    format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
+}
