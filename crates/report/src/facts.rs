@@ -1,5 +1,7 @@
 //! How it was measured, on what, and how to get it again.
 
+mod emulator;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_plan::{Factor, Point, Testbed};
@@ -19,16 +21,20 @@ const DIGEST_DIGITS: usize = 12;
 
 /// What stands at the foot of every report.
 pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
-    vec![
-        ("instrument", instrument(e)),
-        ("runs", runs(e)),
-        ("certainty", certainty(e)),
-        ("hosts", hosts(e)),
-        ("seed", e.plan.seed.to_string()),
-        ("digest", digest(e)),
-        ("started", e.started.to_owned()),
-        ("again", e.reproduce.to_owned()),
-    ]
+    let emulator = emulator::line(e.records).map(|line| ("emulator", line));
+    [("instrument", instrument(e))]
+        .into_iter()
+        .chain(emulator)
+        .chain([
+            ("runs", runs(e)),
+            ("certainty", certainty(e)),
+            ("hosts", hosts(e)),
+            ("seed", e.plan.seed.to_string()),
+            ("digest", digest(e)),
+            ("started", e.started.to_owned()),
+            ("again", e.reproduce.to_owned()),
+        ])
+        .collect()
 }
 
 /// The resolved settings and the rules of judgement.

@@ -128,7 +128,7 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     }
     lines.push(("settings", shared(m)));
     for fact in facts::footer(&m.experiment()) {
-        let is_wanted = ["instrument", "runs", "hosts", "again"].contains(&fact.0);
+        let is_wanted = ["instrument", "emulator", "runs", "hosts", "again"].contains(&fact.0);
         lines.extend(is_wanted.then_some(fact));
     }
     out.push('\n');

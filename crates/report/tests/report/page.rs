@@ -1,7 +1,8 @@
 //! The page and the charts as files.
 
 use crate::fabricated::{Fabricated, write};
-use fabricmark_report::{charts, html, summary_json};
+use fabricmark_record::{Calibrated, EmulatedWay, Emulation};
+use fabricmark_report::{charts, html, summary_json, text};
 
 /// The text between two marks.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
@@ -103,4 +104,59 @@ fn a_chart_without_a_figure_is_drawn_empty() {
     }
     let page = html(&quick.experiment());
     assert_balanced(&page.replace(script(&page), ""), &["meta"]);
+}
+
+/// As the emulator of a run on this machine, calibrated or not.
+fn emulated(is_calibrated: bool) -> Emulation {
+    let calibration = Calibrated {
+        at: "2026-01-04T08:00:00Z".to_owned(),
+        true_rate_bps: Some(1e10),
+        true_rate_single_bps: Some(2.5e9),
+        delay_error_p99_ns: Some(20_600.0),
+        loaded_delay_error_p99_ns: None,
+    };
+    let way = EmulatedWay { late_p99_ns: Some(11_900), ..EmulatedWay::default() };
+    Emulation {
+        words: "rtt=10ms".to_owned(),
+        offloaded: true,
+        cpu: None,
+        calibration: is_calibrated.then_some(calibration),
+        there: way,
+        back: EmulatedWay { late_p99_ns: None, ..way },
+    }
+}
+
+#[test]
+fn reports_over_emulated_links_say_how_true_they_are() {
+    let mut full = Fabricated::full();
+    assert!(!text(&full.experiment(), 160).contains("emulated by fabricmark"));
+    let mut said = |is_calibrated: bool, is_offloaded: bool| {
+        let emulation = Emulation { offloaded: is_offloaded, ..emulated(is_calibrated) };
+        full.records.iter_mut().for_each(|record| record.emulation = Some(emulation.clone()));
+        (text(&full.experiment(), 400), html(&full.experiment()))
+    };
+    for (is_calibrated, is_offloaded, line) in [
+        (
+            true,
+            true,
+            "emulated by fabricmark: true to 10 Gbit/s (2026-01-04), delay within 21 µs (p99), late \
+             p99 12 µs in these runs",
+        ),
+        (
+            true,
+            false,
+            "emulated by fabricmark: true to 2.5 Gbit/s in single packets (2026-01-04), delay within \
+             21 µs (p99), late p99 12 µs in these runs",
+        ),
+        (
+            false,
+            true,
+            "emulated by fabricmark: not calibrated on this machine: run fabricmark lab calibrate, \
+             late p99 12 µs in these runs",
+        ),
+    ] {
+        let (text, page) = said(is_calibrated, is_offloaded);
+        assert!(text.contains(&format!("emulator    {line}")), "{text}");
+        assert!(page.contains(line), "{line}");
+    }
 }

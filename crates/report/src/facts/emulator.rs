@@ -1,0 +1,57 @@
+//! How true the emulated links were.
+
+use fabricmark_record::{Calibrated, EmulatedWay, Emulation, Record};
+
+use crate::number::fixed;
+
+/// What is known of the emulator that carried the runs: `emulated by fabricmark: true to 10 Gbit/s
+/// (2026-11-22), delay within 21 µs (p99), late p99 12 µs in these runs`; `None` where it carried none.
+pub(super) fn line(records: &[Record]) -> Option<String> {
+    let counted = records.iter().filter(|record| !record.place.warm_up);
+    let runs: Vec<&Emulation> = counted.filter_map(|record| record.emulation.as_ref()).collect();
+    // An experiment that was interrupted may go on after a calibration: the latest one speaks.
+    let calibration = runs.last()?.calibration.as_ref();
+    let known = calibration.map_or_else(
+        || "not calibrated on this machine: run fabricmark lab calibrate".to_owned(),
+        |calibration| told(calibration, &runs),
+    );
+    let late = |way: &EmulatedWay| way.late_p99_ns;
+    let ways = runs.iter().flat_map(|run| [&run.there, &run.back]);
+    let late = ways.filter_map(late).max().map_or_else(String::new, |ns| {
+        format!(", late p99 {} µs in these runs", micros(ns as f64))
+    });
+    Some(format!("emulated by fabricmark: {known}{late}"))
+}
+
+/// What a calibration found of the kinds of packets that the runs had.
+fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
+    let rate = |bps: Option<f64>| {
+        bps.map_or_else(
+            || "at no rate that was tried".to_owned(),
+            |bps| format!("to {}", bits(bps)),
+        )
+    };
+    let single = format!("{} in single packets", rate(calibration.true_rate_single_bps));
+    let whole = rate(calibration.true_rate_bps);
+    let has = |offloaded: bool| runs.iter().any(|run| run.offloaded == offloaded);
+    let rates = match (has(true), has(false)) {
+        (true, true) => format!("{whole}, {single}"),
+        (true, false) => whole,
+        _ => single,
+    };
+    let day = calibration.at.split('T').next().unwrap_or_default();
+    let delay = calibration
+        .delay_error_p99_ns
+        .map_or_else(String::new, |ns| format!(", delay within {} µs (p99)", micros(ns)));
+    format!("true {rates} ({day}){delay}")
+}
+
+fn micros(ns: f64) -> String {
+    fixed((ns / 1e3).ceil(), 0)
+}
+
+/// `10 Gbit/s`, `2.5 Gbit/s`, `100 Mbit/s`.
+fn bits(bps: f64) -> String {
+    let (unit, prefix) = if bps < 1e9 { (1e6, 'M') } else { (1e9, 'G') };
+    format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
+}
