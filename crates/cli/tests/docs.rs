@@ -65,6 +65,7 @@ fn every_command_that_a_document_shows_succeeds() {
                 .env("PATH", &path)
                 // Labs that are up on this machine are not those of the documents.
                 .env("XDG_RUNTIME_DIR", folder.path())
+                .env("XDG_STATE_HOME", folder.path())
                 .current_dir(folder.path())
                 .output()
                 .unwrap();

@@ -137,15 +137,18 @@ pub enum Unit {
 /// A calibration in short, as records carry it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
-    /// See [`Calibration::at`].
+    /// When its last run began, in RFC 3339.
     pub at: String,
-    /// See [`Calibration::true_rate_bps`].
+    /// Largest rate of a wire that was true with super-packets whole, in bit/s; absent where none
+    /// that was tried was.
     pub true_rate_bps: Option<f64>,
-    /// See [`Calibration::true_rate_single_bps`].
+    /// The same in single packets.
     pub true_rate_single_bps: Option<f64>,
-    /// See [`Calibration::delay_error_p99_ns`].
+    /// Largest 99th percentile of how much later than asked packets came over an idle link, in
+    /// ns.
     pub delay_error_p99_ns: Option<f64>,
-    /// See [`Calibration::loaded_delay_error_p99_ns`].
+    /// 99th percentile of how much longer than asked the round trip beside a stream was, in ns;
+    /// what the hosts took for it is in it.
     pub loaded_delay_error_p99_ns: Option<f64>,
 }
 

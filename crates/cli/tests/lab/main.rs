@@ -9,6 +9,7 @@ mod aa;
 mod agent;
 mod burst;
 mod emulated;
+mod calibrate;
 mod fabric;
 mod hostile;
 mod main_job;

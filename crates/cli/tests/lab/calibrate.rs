@@ -1,0 +1,111 @@
+//! The emulator measures itself: `fabricmark lab calibrate`.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use fabricmark_record::{Calibration, Outcome, Quantity, Record};
+use fabricmark_store::Store;
+
+use crate::support::{Bench, bench, expect, program, signal, stderr, stdout, wait_until};
+
+impl Bench {
+    /// A short calibration whose folder for state is this bench's.
+    fn calibrate(&self) -> Child {
+        let mut command = Command::new(program());
+        command.args(["lab", "calibrate", "--quick", "--json"]).current_dir(self.folder.path());
+        command.env("XDG_STATE_HOME", self.folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The records of calibrations, experiment by experiment.
+    fn calibrating(&self) -> Vec<Vec<Record>> {
+        let file = self.folder.path().join("fabricmark/calibration.sqlite");
+        let records = || -> Option<Vec<Vec<Record>>> {
+            let store = Store::open_existing(&file).ok()?;
+            let all = store.experiments().ok()?;
+            all.iter().map(|experiment| store.records(experiment).ok()).collect()
+        };
+        records().unwrap_or_default()
+    }
+}
+
+const PLAN: &str = r#"
+title = "test"
+[factors]
+link = ["ethernet:100M", "ethernet:2.5G"]
+[settings]
+pattern = "stream"
+transport = "tcp"
+family = 6
+payload = 1428
+congestion = "cubic"
+rtt = "0ms"
+[run]
+duration = "50ms"
+warm_up = "10ms"
+[stop]
+runs = 2
+"#;
+
+#[test]
+fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
+    let Some(bench) = bench("lab calibrate") else { return };
+    let first = bench.calibrate();
+    wait_until(|| bench.calibrating().iter().flatten().count() >= 2);
+    signal(first.id(), "INT");
+    let output = first.wait_with_output().unwrap();
+    expect(&output, 130, &["are kept; run the same command to go on"]);
+    let before = bench.calibrating()[0].clone();
+
+    let output = bench.calibrate().wait_with_output().unwrap();
+    expect(&output, 0, &["8 of 8", "kept in"]);
+    let all = bench.calibrating();
+    assert_eq!(all.len(), 8, "an experiment for each plan");
+    assert_eq!(all[0][..before.len()], before);
+
+    let calibration: Calibration = serde_json::from_str(&stdout(&output)).unwrap();
+    let file = bench.folder.path().join("fabricmark/calibration.json");
+    let kept: Calibration = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(kept, calibration);
+    let count = |what| calibration.rows.iter().filter(|row| row.what == what).count();
+    for (what, rows) in [
+        (Quantity::HostTime, 1),
+        (Quantity::Delay, 2),
+        (Quantity::DelayP99, 1),
+        (Quantity::LateP99, 1),
+        (Quantity::LoadedDelayP99, 1),
+        (Quantity::LoadedLateP99, 1),
+        (Quantity::LoadedRate, 1),
+        (Quantity::Rate, 7),
+        (Quantity::Loss, 3),
+        (Quantity::Jitter, 1),
+        (Quantity::HighestRate, 2),
+    ] {
+        assert_eq!(count(what), rows, "{what}");
+    }
+    for row in &calibration.rows {
+        assert!(row.delivered.is_finite() && !row.words.is_empty(), "{row:?}");
+        let is_judged =
+            !matches!(row.what, Quantity::HostTime | Quantity::LoadedRate | Quantity::HighestRate);
+        assert_eq!(row.holds.is_some(), is_judged, "{row:?}");
+    }
+
+    // Whatever this machine holds: a rate that is known decides.
+    let known = Calibration { true_rate_bps: Some(1e9), ..calibration };
+    fs::write(&file, serde_json::to_vec(&known).unwrap()).unwrap();
+    let plan = bench.plan(PLAN);
+    let output = bench.run(&["run", plan.to_str().unwrap()]);
+    expect(&output, 0, &[]);
+    let text = stdout(&output);
+    assert!(text.contains("emulated by fabricmark: true to 1 Gbit/s"), "{text}");
+    let records = bench.records();
+    let slow = records.iter().filter(|record| record.outcome == Outcome::Completed);
+    let carried: Vec<_> = slow.map(|run| run.emulation.as_ref().unwrap()).collect();
+    assert!(!carried.is_empty(), "{}", stderr(&output));
+    assert!(carried.iter().all(|run| run.calibration == Some(known.in_short())));
+    let skipped = records.iter().find_map(|record| match &record.outcome {
+        Outcome::Skipped(reason) => Some(reason.as_str()),
+        _ => None,
+    });
+    assert!(skipped.unwrap().contains("true up to 1 Gbit/s"), "{skipped:?}");
+}
