@@ -77,7 +77,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
         (Quantity::LoadedLateP99, 1),
         (Quantity::LoadedRate, 1),
         (Quantity::Rate, 7),
-        (Quantity::Loss, 3),
+        (Quantity::Loss, 2),
         (Quantity::Jitter, 1),
         (Quantity::HighestRate, 2),
     ] {

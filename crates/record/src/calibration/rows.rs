@@ -64,10 +64,13 @@ fn within(goal: f64, row: CalibrationRow) -> CalibrationRow {
     CalibrationRow { holds: row.error.map(|error| error.abs() <= goal), ..row }
 }
 
-/// With whether what was asked for lies in the interval of what came.
+/// With whether what was asked for lies in the interval of what came, and that says something: it is no
+/// wider than twice what was asked for.
 fn in_interval(row: CalibrationRow) -> CalibrationRow {
     let holds = match (row.asked, row.low, row.high) {
-        (Some(asked), Some(low), Some(high)) => Some(low <= asked && asked <= high),
+        (Some(asked), Some(low), Some(high)) => {
+            Some(low <= asked && asked <= high && high - low <= 2.0 * asked)
+        }
         _ => None,
     };
     CalibrationRow { holds, ..row }

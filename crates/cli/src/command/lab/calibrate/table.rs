@@ -17,7 +17,12 @@ pub fn text(calibration: &Calibration) -> String {
     } else {
         format!("{missed} of {of} goals are missed on this machine")
     };
-    let rate = |bps: Option<f64>| bps.map_or_else(|| "no rate that was tried".to_owned(), rounded);
+    let rate = |bps: Option<f64>| {
+        bps.map_or_else(
+            || "at no rate that was tried".to_owned(),
+            |bps| format!("up to {}", rounded(bps)),
+        )
+    };
     let time = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), micros);
     format!(
         "{table}\n{judged}\n\
