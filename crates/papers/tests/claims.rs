@@ -1,12 +1,14 @@
 //! The answers that the papers' own numbers give to their claims.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeMap;
+
 use Verdict::{Fails, FigureOnly, Holds, Unsupported};
 use fabricmark_papers::claims::{
     Column, Figures, Judged, Load, Origin, Quantity, Set, Shows, Value, Verdict, judge,
 };
 use fabricmark_papers::papers;
-use fabricmark_wire::Family;
+use fabricmark_wire::Family::{self, V4, V6};
 
 /// Verdict of each claim, comparisons that hold and all comparisons, worked out apart from the
 /// predicates here.
@@ -194,7 +196,7 @@ fn ping_pong(ratios: &[(u64, f64)]) -> Figures {
         set: Set::Technologies,
         network: network.to_owned(),
         link: link.to_owned(),
-        family: Family::V4,
+        family: V4,
         cells: ratios
             .iter()
             .map(|&(size, ratio)| (size, Value::exact(size as f64 * factor(ratio))))
@@ -220,4 +222,72 @@ fn runs_over_rdma_are_judged_by_message_size() {
     assert_eq!(verdict(&[(64, 1.0), (128, 0.9)]), Fails);
     assert_eq!(verdict(&[(64, 1.0), (128, 1.01)]), Verdict::Tie);
     assert_eq!(verdict(&[]), Unsupported);
+}
+
+/// New goodput of UDP: link, IP version, and a figure for one payload.
+fn goodputs(payload: u64, columns: &[(&str, Family, f64)]) -> Figures {
+    let column = |&(link, family, mbps): &(&str, Family, f64)| Column {
+        quantity: Quantity::GoodputMbps,
+        load: Load::Udp,
+        set: Set::Technologies,
+        network: format!("{link} (emulated)"),
+        link: link.to_owned(),
+        family,
+        cells: [(payload, Value::exact(mbps))].into(),
+        limits: BTreeMap::new(),
+    };
+    Figures { origin: Origin::Measured, columns: columns.iter().map(column).collect() }
+}
+
+#[test]
+fn speeds_of_ipoib_are_compared_within_a_width_and_an_ip_version() {
+    let figures = goodputs(
+        1024,
+        &[
+            ("ipoib:1X-DDR", V4, 200.0),
+            ("ipoib:1X-SDR", V4, 100.0),
+            ("ipoib:4X-DDR", V4, 150.0),
+            ("ipoib:4X-DDR", V6, 90.0),
+            ("ipoib:4X-SDR", V4, 120.0),
+            ("ipoib:4X-SDR", V6, 80.0),
+            ("ipoib:4X-FDR,mode=connected", V4, 1.0),
+        ],
+    );
+    let judged = judge(&figures, &["P1".to_owned()]);
+    let outcome = &of(&judged, "P1-11").outcome;
+    assert_eq!((outcome.verdict(), outcome.counts()), (Holds, (3, 3)));
+    let one = goodputs(1024, &[("ipoib:1X-FDR", V4, 200.0), ("ipoib:4X-SDR", V4, 100.0)]);
+    let judged = judge(&one, &["P1".to_owned()]);
+    assert_eq!(of(&judged, "P1-11").outcome.verdict(), Unsupported);
+}
+
+#[test]
+fn the_fastest_ipoib_that_is_faster_than_the_ethernet_has_the_place_of_fdr() {
+    let ethernet = ("ethernet:10G", V4, 100.0);
+    let (slower, faster) = (("ipoib:4X-SDR", V4, 90.0), ("ipoib:4X-DDR", V4, 110.0));
+    let verdict = |columns: &[(&str, Family, f64)]| {
+        let judged = judge(&goodputs(32_768, columns), &["P1".to_owned()]);
+        let outcome = &of(&judged, "P1-07b").outcome;
+        (outcome.verdict(), outcome.counts())
+    };
+    assert_eq!(verdict(&[ethernet, slower]), (Unsupported, (0, 0)));
+    assert_eq!(verdict(&[ethernet, slower, faster]), (Holds, (1, 1)));
+}
+
+#[test]
+fn modes_of_ipoib_are_compared_at_each_speed() {
+    let figures = goodputs(
+        1024,
+        &[
+            ("ipoib:4X-SDR", V4, 100.0),
+            ("ipoib:4X-SDR,mode=connected,mtu=65520", V4, 120.0),
+            ("ipoib:4X-FDR", V4, 300.0),
+            ("ipoib:4X-FDR,mode=connected,mtu=65520", V4, 200.0),
+        ],
+    );
+    let judged = judge(&figures, &["P1".to_owned()]);
+    let parts = &of(&judged, "P1-05").outcome.parts;
+    let found: Vec<(&str, usize, usize)> =
+        parts.iter().map(|part| (part.name.as_str(), part.holds, part.of())).collect();
+    assert_eq!(found, [("UDP ipoib:4X-SDR IPv4", 0, 1), ("UDP ipoib:4X-FDR IPv4", 1, 1)]);
 }

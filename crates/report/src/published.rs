@@ -1,38 +1,54 @@
-//! Published tables by the names that plans use: `P1 IV 10GbE`, `P1 V IPoIB`.
+//! Published tables by the names that plans use: `P1 II`, `P1 IV 10GbE`, `P1 V IPoIB`.
 
-use fabricmark_papers::{self as papers, Technology};
+use fabricmark_papers::{self as papers, Table, Technology};
 use fabricmark_plan::{Factor, Figure, Point};
 
 use crate::number::Unit;
 
+/// Technologies that a name may end with: then their columns stand beside any link.
 const TECHNOLOGIES: [(&str, Technology); 2] =
     [("10GbE", Technology::TenGigabitEthernet), ("IPoIB", Technology::IpoibFdr)];
 
 /// Every name that a plan's `published` key may hold.
 pub fn published_names() -> Vec<String> {
-    papers::names()
-        .flat_map(|table| TECHNOLOGIES.map(|(technology, _)| format!("{table} {technology}")))
+    let names = papers::names().filter_map(|name| Some((papers::published(&name)?, name)));
+    names
+        .flat_map(|(table, name)| {
+            let of = |(word, _)| format!("{name} {word}");
+            let named = TECHNOLOGIES.into_iter().filter(|(_, technology)| table.has(*technology));
+            let named: Vec<String> = named.map(of).collect();
+            [name].into_iter().chain(named)
+        })
         .collect()
 }
 
-/// One technology's columns of a published table.
+/// A published table, or one technology's columns of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
-    table: &'static papers::Table,
-    technology: Technology,
+    table: &'static Table,
+    /// `None` where the link of a point says which columns stand beside it.
+    technology: Option<Technology>,
 }
 
 impl Published {
     /// The columns of that name, if their figure is the wanted one.
     pub(crate) fn named(name: &str, figure: Figure) -> Option<Self> {
-        let (table, technology) = name.rsplit_once(' ')?;
-        let table = papers::published(table)?;
+        let (table, technology) = match papers::published(name) {
+            Some(table) => (table, None),
+            None => {
+                let (table, word) = name.rsplit_once(' ')?;
+                let table = papers::published(table)?;
+                let (_, technology) = TECHNOLOGIES
+                    .into_iter()
+                    .find(|(known, technology)| *known == word && table.has(*technology))?;
+                (table, Some(technology))
+            }
+        };
         let is_same = matches!(
             (table.figure, figure),
             (papers::Figure::GoodputMbps, Figure::Goodput)
                 | (papers::Figure::LatencyUs, Figure::HalfRtt)
         );
-        let (_, technology) = TECHNOLOGIES.into_iter().find(|(word, _)| *word == technology)?;
         is_same.then_some(Self { table, technology })
     }
 
@@ -41,7 +57,10 @@ impl Published {
         if point.level(Factor::Transport) != self.table.transport {
             return None;
         }
-        let printed = self.table.value(self.technology, point.family, point.payload.0)?;
+        let of_link = Technology::ALL.into_iter().filter(|t| t.is_of(point.link));
+        let mut technologies = of_link.filter(|&technology| self.table.has(technology));
+        let technology = self.technology.or_else(|| technologies.next())?;
+        let printed = self.table.value(technology, point.family, point.payload.0)?;
         Some(printed * Unit::of(figure).size)
     }
 }
@@ -49,12 +68,13 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fabricmark_plan::{Plan, Size, parse};
 
     #[test]
     fn every_published_name_is_found_again() {
         let names = published_names();
-        assert_eq!(names[0], "P1 IV 10GbE");
-        assert_eq!(names.len(), 8);
+        assert_eq!(names[..5], ["P1 II", "P1 III", "P1 IV", "P1 IV 10GbE", "P1 IV IPoIB"]);
+        assert_eq!(names.len(), 14);
         for name in names {
             let figures = [Figure::Goodput, Figure::HalfRtt];
             assert!(figures.iter().any(|&f| Published::named(&name, f).is_some()), "{name}");
@@ -64,5 +84,33 @@ mod tests {
     #[test]
     fn a_latency_table_does_not_stand_beside_goodput() {
         assert!(Published::named("P1 V 10GbE", Figure::Goodput).is_none());
+        assert!(Published::named("P1 III", Figure::Goodput).is_none());
+    }
+
+    #[test]
+    fn a_technology_without_columns_in_a_table_is_no_name() {
+        assert!(Published::named("P1 II 10GbE", Figure::Goodput).is_none());
+    }
+
+    fn plan() -> Plan {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'udp'\n\
+                    family = 4\npayload = 1024\n\
+                    link = ['ipoib:4X-FDR', 'ipoib:4X-FDR,mode=connected', 'ipoib:4X-SDR', \
+                    'ethernet:10G']\n";
+        parse("t", text, Size::Full, &[]).unwrap()
+    }
+
+    #[test]
+    fn the_link_of_a_point_says_which_columns_stand_beside_it() {
+        let beside = |name: &str| -> Vec<Option<u64>> {
+            let columns = Published::named(name, Figure::Goodput).unwrap();
+            let plan = plan();
+            let values = plan.points.iter().map(|p| columns.value(Figure::Goodput, p));
+            values.map(|value| value.map(|bps| bps.round() as u64)).collect()
+        };
+        let (datagram, connected, ethernet) = (3_107_230_000, 1_152_420_000, 4_967_320_000);
+        assert_eq!(beside("P1 II"), [Some(datagram), Some(connected), None, None]);
+        assert_eq!(beside("P1 IV"), [Some(datagram), None, None, Some(ethernet)]);
+        assert_eq!(beside("P1 IV IPoIB"), [Some(datagram); 4]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_wire::Family;
+use fabricmark_wire::{Exact, Family, Link};
 
 use super::limit::{Limit, limit};
 use super::tally::Scale;
@@ -125,6 +125,17 @@ impl Column {
         self.is_ipoib() && self.link.contains("mode=connected")
     }
 
+    /// The rate of its link in bit/s, line coding left out; 0 where there is no wire.
+    pub fn rate_bps(&self) -> f64 {
+        let link: Option<Link> = self.link.parse().ok();
+        link.and_then(Link::rate_bps).map_or(0.0, Exact::as_f64)
+    }
+
+    /// Its link without its settings: `ipoib:4X-SDR`.
+    pub fn base_link(&self) -> &str {
+        self.link.split(',').next().unwrap_or_default()
+    }
+
     /// Whether it is RDMA over Ethernet.
     pub fn is_roce(&self) -> bool {
         self.link.starts_with("roce")
@@ -236,10 +247,19 @@ impl Figures {
         pairs(&self.of(Set::Modes, quantity, Load::Udp).collect::<Vec<_>>(), by_family)
     }
 
-    /// The columns of Ethernet and of IPoIB in datagram mode with the same IP version.
+    /// The columns of Ethernet and of a faster IPoIB in datagram mode with the same IP version. Of
+    /// several speeds of IPoIB the fastest has the place of P1's FDR.
     pub fn technologies(&self, quantity: Quantity, load: Load) -> Vec<(&Column, &Column)> {
-        pairs(&self.columns(quantity, load).collect::<Vec<_>>(), |a, b| {
-            a.is_ethernet() && b.is_ipoib() && !b.is_connected() && a.family == b.family
+        let columns: Vec<&Column> = self.columns(quantity, load).collect();
+        let is_datagram = |column: &Column| column.is_ipoib() && !column.is_connected();
+        let datagrams = columns.iter().filter(|column| is_datagram(column));
+        let fastest_bps = datagrams.map(|column| column.rate_bps()).fold(0.0, f64::max);
+        pairs(&columns, |a, b| {
+            a.is_ethernet()
+                && is_datagram(b)
+                && a.family == b.family
+                && b.rate_bps() == fastest_bps
+                && fastest_bps > a.rate_bps()
         })
     }
 
@@ -260,11 +280,10 @@ impl Figures {
             Origin::Measured => Set::Technologies,
         };
         pairs(&self.of(set, quantity, Load::Udp).collect::<Vec<_>>(), |a, b| {
-            let base = |column: &Column| column.link.split(',').next().map(str::to_owned);
             a.is_ipoib()
                 && !a.is_connected()
                 && b.is_connected()
-                && (base(a), a.family) == (base(b), b.family)
+                && (a.base_link(), a.family) == (b.base_link(), b.family)
         })
     }
 

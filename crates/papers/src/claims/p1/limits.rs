@@ -1,7 +1,5 @@
 //! Figures beside what the wire allows.
 
-use fabricmark_wire::{Exact, Link};
-
 use super::at;
 use crate::claims::figures::{Column, Figures, Load, Origin, Quantity};
 use crate::claims::limit::limit;
@@ -85,12 +83,6 @@ pub fn latency_is_above_its_floor(figures: &Figures) -> Outcome {
         }
     }
     tally.outcome("no floor: no link with a wire, or a token bucket stands for it")
-}
-
-/// The rate of a column's link in bit/s; 0 where it has none.
-pub fn rate_bps(column: &Column) -> f64 {
-    let link: Option<Link> = column.link.parse().ok();
-    link.and_then(Link::rate_bps).map_or(0.0, Exact::as_f64)
 }
 
 /// What the ceilings say of P1's figure 10, whose numbers are not printed.

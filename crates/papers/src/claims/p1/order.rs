@@ -66,7 +66,8 @@ pub fn datagram_exceeds_connected(figures: &Figures) -> Outcome {
     let mut tally = Tally::default();
     let pairs = figures.modes(GoodputMbps);
     for &(datagram, connected) in &pairs {
-        cells(&mut tally, figures, &mode_name(datagram), (datagram, connected), Above, |_| true);
+        let name = pair_name(figures, datagram);
+        cells(&mut tally, figures, &name, (datagram, connected), Above, |_| true);
     }
     let factors: Vec<f64> = pairs
         .iter()
@@ -85,7 +86,8 @@ pub fn datagram_is_under_connected(figures: &Figures) -> Outcome {
     let mut tally = Tally::default();
     let pairs = figures.modes(LatencyUs);
     for &(datagram, connected) in &pairs {
-        cells(&mut tally, figures, &mode_name(datagram), (datagram, connected), Below, |_| true);
+        let name = pair_name(figures, datagram);
+        cells(&mut tally, figures, &name, (datagram, connected), Below, |_| true);
     }
     let more: Vec<f64> = pairs
         .iter()
@@ -106,15 +108,21 @@ pub fn datagram_is_under_connected(figures: &Figures) -> Outcome {
 
 const NO_MODES: &str = "no link over IPoIB in both datagram and connected mode";
 
-fn mode_name(column: &Column) -> String {
-    format!("{} {}", column.load.word(), column.family_word())
+/// A pair of networks by the one that an experiment may have several of: P1 has one, which needs no
+/// name.
+fn pair_name(figures: &Figures, column: &Column) -> String {
+    let (load, family) = (column.load.word(), column.family_word());
+    match figures.origin {
+        Origin::Published => format!("{load} {family}"),
+        Origin::Measured => format!("{load} {} {family}", column.base_link()),
+    }
 }
 
 pub fn ethernet_exceeds_ipoib(figures: &Figures) -> Outcome {
     let mut tally = Tally::default();
     for load in LOADS {
         for (ethernet, ipoib) in figures.technologies(GoodputMbps, load) {
-            let name = technologies_name(ethernet);
+            let name = pair_name(figures, ipoib);
             cells(&mut tally, figures, &name, (ethernet, ipoib), Above, |p| p <= LEAD_ENDS);
         }
     }
@@ -124,11 +132,9 @@ pub fn ethernet_exceeds_ipoib(figures: &Figures) -> Outcome {
     tally.outcome(NO_TECHNOLOGIES)
 }
 
-const NO_TECHNOLOGIES: &str = "no links of both kinds, Ethernet and IPoIB in datagram mode";
-
-fn technologies_name(ethernet: &Column) -> String {
-    mode_name(ethernet)
-}
+/// What is missing where no two technologies can be compared.
+pub(super) const NO_TECHNOLOGIES: &str =
+    "no links of both kinds, Ethernet and a faster IPoIB in datagram mode";
 
 /// What table II, which shows the same runs as table IV, would make of the claim.
 fn with_table_ii(figures: &Figures) -> Option<String> {
@@ -139,7 +145,7 @@ fn with_table_ii(figures: &Figures) -> Option<String> {
     for (datagram, _) in figures.modes(GoodputMbps) {
         for (ethernet, _) in figures.technologies(GoodputMbps, Load::Udp) {
             if ethernet.family == datagram.family {
-                let name = technologies_name(ethernet);
+                let name = pair_name(figures, ethernet);
                 let cells = ethernet.with(datagram).filter(|(p, ..)| *p <= LEAD_ENDS);
                 fails.extend(
                     cells.filter(|(_, a, b)| a.value <= b.value).map(|(p, ..)| at(&name, p)),
@@ -157,7 +163,7 @@ pub fn ipoib_exceeds_ethernet(figures: &Figures) -> Outcome {
     let mut crossings = Vec::new();
     for load in LOADS {
         for (ethernet, ipoib) in figures.technologies(GoodputMbps, load) {
-            let name = technologies_name(ethernet);
+            let name = pair_name(figures, ipoib);
             cells(&mut tally, figures, &name, (ipoib, ethernet), Above, |p| p == LARGEST);
             let ratios: Vec<(f64, f64)> =
                 ethernet.with(ipoib).map(|(p, a, b)| (p as f64, a.value / b.value)).collect();
@@ -175,7 +181,7 @@ pub fn ipoib_is_under_ethernet(figures: &Figures) -> Outcome {
     let mut tally = Tally::default();
     for load in LOADS {
         for (ethernet, ipoib) in figures.technologies(LatencyUs, load) {
-            let name = technologies_name(ethernet);
+            let name = pair_name(figures, ipoib);
             cells(&mut tally, figures, &name, (ipoib, ethernet), Below, |_| true);
         }
     }
@@ -189,19 +195,26 @@ pub fn faster_lanes_are_faster(figures: &Figures) -> Outcome {
     }
     let mut tally = Tally::default();
     for (quantity, relation) in [(GoodputMbps, Above), (LatencyUs, Below)] {
-        let mut columns: Vec<&Column> = figures
+        let mut columns: Vec<(&str, &Column)> = figures
             .columns(quantity, Load::Udp)
             .filter(|c| c.is_ipoib() && !c.is_connected())
+            .filter_map(|c| Some((c.base_link().split_once('-')?.0, c)))
             .collect();
-        columns.sort_by(|a, b| super::limits::rate_bps(b).total_cmp(&super::limits::rate_bps(a)));
+        // Speeds of one width and one IP version, the fastest first.
+        columns.sort_by(|(a_width, a), (b_width, b)| {
+            let key = |width, column: &Column| (u8::from(column.family), width);
+            key(*a_width, a).cmp(&key(*b_width, b)).then(b.rate_bps().total_cmp(&a.rate_bps()))
+        });
         for pair in columns.windows(2) {
-            if pair[0].family == pair[1].family {
-                let name = format!("{} against {}", pair[0].name(), pair[1].name());
-                cells(&mut tally, figures, &name, (pair[0], pair[1]), relation, |_| true);
+            let [(a_width, faster), (b_width, slower)] = *pair else { continue };
+            let is_slower = slower.rate_bps() < faster.rate_bps();
+            if is_slower && (a_width, faster.family) == (b_width, slower.family) {
+                let name = format!("{} against {}", faster.name(), slower.name());
+                cells(&mut tally, figures, &name, (faster, slower), relation, |_| true);
             }
         }
     }
-    tally.outcome("no two IPoIB links of different speed")
+    tally.outcome("no two IPoIB links of one width and different speed")
 }
 
 pub fn tcp_costs_more_than_udp(figures: &Figures) -> Outcome {

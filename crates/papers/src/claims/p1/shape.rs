@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::at;
+use super::order::NO_TECHNOLOGIES;
 use crate::claims::figures::{Column, Figures, Load, Quantity};
 use crate::claims::outcome::Outcome;
 use crate::claims::tally::{Relation, Scale, Tally};
@@ -23,8 +24,6 @@ const NO_DIFFERENCE: f64 = 1.03;
 
 /// What counts as a small difference of throughput.
 const SMALL_DIFFERENCE: f64 = 0.95;
-
-const NO_TECHNOLOGIES: &str = "no links of both kinds, Ethernet and IPoIB in datagram mode";
 
 fn ratio(figures: &Figures) -> Scale {
     Scale { unit: "", ..figures.scale(GoodputMbps) }
