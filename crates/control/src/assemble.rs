@@ -27,20 +27,22 @@ pub(crate) struct Parts {
 }
 
 /// Puts a run's parts together, the load first; `queue_drops` are packets dropped in front of the link
-/// meanwhile.
+/// meanwhile, `late_ns` is how much later than due an emulator delivered at worst.
 pub(crate) fn assemble(
     coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
     parts: &[Part],
     queue_drops: u64,
+    late_ns: u64,
 ) -> Result<Parts, PlanError> {
     let is_alone = parts.len() == 1;
     let (mut flows, mut figures) = (Vec::new(), Vec::new());
     let mut warnings: Vec<Warning> = Vec::new();
     let mut nodes: Vec<Node> = Vec::new();
     for part in parts {
-        let (flow, found, noted) = of_part(part, coordinator.provenance(&part.point), queue_drops);
+        let provenance = coordinator.provenance(&part.point);
+        let (flow, found, noted) = of_part(part, provenance, queue_drops, late_ns);
         flows.push(flow);
         figures.push((part, found));
         for warning in noted {
@@ -80,7 +82,12 @@ pub(crate) fn assemble(
 }
 
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
-fn of_part(part: &Part, provenance: Provenance, queue_drops: u64) -> (Flow, Figures, Vec<Warning>) {
+fn of_part(
+    part: &Part,
+    provenance: Provenance,
+    queue_drops: u64,
+    late_ns: u64,
+) -> (Flow, Figures, Vec<Warning>) {
     let Part { group, point, ends: Ends { start, answer } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
@@ -96,7 +103,14 @@ fn of_part(part: &Part, provenance: Provenance, queue_drops: u64) -> (Flow, Figu
     // Goodput is counted where a stream arrives, and where bursts are answered.
     let counted = if point.pattern == Pattern::Burst { active } else { passive };
     let sent_again = active.tcp.as_ref().map_or(0, |tcp| tcp.retransmitted);
-    warnings.extend(above_ceiling(point, &figures, &limits(point), &counted.counts, sent_again));
+    warnings.extend(above_ceiling(
+        point,
+        &figures,
+        &limits(point),
+        &counted.counts,
+        sent_again,
+        late_ns,
+    ));
     warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {

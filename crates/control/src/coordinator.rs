@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
 
 use fabricmark_lab::{End, Lab, Namespace, Way, Wiring};
 use fabricmark_plan::{Pace, Plan, Point};
@@ -20,6 +20,10 @@ use crate::foreign::Iperf3Access;
 use crate::host::towards;
 use crate::interfaces::device_of;
 use crate::node::Node;
+
+/// How long an emulator may take to empty a link that nobody fills any more, beside two round trips: a
+/// thousand of the longest packets over 2 Gbit/s take 262 ms.
+const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where workers come from.
 pub struct Workers<'a> {
@@ -291,6 +295,19 @@ impl Coordinator {
                 Ok(lab.traffic(place(lab, point)?)?)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Waits until what an end has sent over the emulated link of a point has left it, so that a receiver
+    /// who hears nothing more is not waiting for a busy emulator.
+    pub(crate) fn settle(&self, from: End, point: &Point) -> Result<(), PlanError> {
+        match &self.ground {
+            Ground::Lab(lab) if point.words().is_some() => {
+                let within =
+                    SETTLED_WITHIN + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
+                Ok(lab.settle(place(lab, point)?, from, within)?)
+            }
+            _ => Ok(()),
         }
     }
 

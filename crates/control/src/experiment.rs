@@ -10,8 +10,8 @@ use fabricmark_plan::{
 };
 use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
-    Calibration, Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION,
-    Warning,
+    Calibration, Emulation, Figures, HostFacts, Interval, Limits, Outcome, Place, Record,
+    SCHEMA_VERSION, Warning,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
@@ -281,6 +281,7 @@ impl Context<'_> {
         };
         let dropped = link_drops(coordinator)?.saturating_sub(before);
         let emulation = emulation(coordinator, point, traffic.as_ref(), self.calibration)?;
+        let late_ns = emulation.as_ref().map_or(0, Emulation::late_max_ns);
         let mut record = self.record(step, Outcome::Completed);
         record.emulation = emulation;
         record.duration_ns = duration;
@@ -288,7 +289,7 @@ impl Context<'_> {
         match result {
             RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
             RunResult::Finished(parts) => {
-                let parts = assemble(coordinator, host, point, &parts, dropped)?;
+                let parts = assemble(coordinator, host, point, &parts, dropped, late_ns)?;
                 record.nodes = parts.nodes;
                 record.flows = parts.flows;
                 record.figures = parts.figures;

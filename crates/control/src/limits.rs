@@ -80,13 +80,16 @@ fn floor(point: &Point) -> Option<Floor> {
     wire::rtt_floor(&path, stack, payload, response).ok()
 }
 
-/// A warning where more arrived than the hard bound and its tolerances allow; `sent_again` are segments.
+/// A warning where more arrived than the hard bound and its tolerances allow. `late_ns` is how much later
+/// than due an emulator delivered at worst: what it was late with when counting began counts, too, and has
+/// a warning of its own where it matters; `sent_again` are segments.
 pub(crate) fn above_ceiling(
     point: &Point,
     figures: &Figures,
     limits: &Limits,
     counts: &Counts,
     sent_again: u64,
+    late_ns: u64,
 ) -> Option<Warning> {
     let goodput_bps = figures.goodput_bps?.value;
     let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound)?;
@@ -99,8 +102,13 @@ pub(crate) fn above_ceiling(
     let behind_hole = window.map_or(0, |Bytes(bytes)| bytes.min(lfn::WINDOW_MAX));
     let earlier_bytes = bucket + counts.waiting_bytes + behind_hole;
     let seconds = counts.elapsed_ns as f64 / 1e9;
-    wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds).then(|| {
-        let allowed_bps = wire::allowed(bound_bps, earlier_bytes, seconds);
-        Warning::AboveCeiling { goodput_bps, allowed_bps }
-    })
+    if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds) {
+        return None;
+    }
+    let late_bytes = (bound_bps * late_ns as f64 / 8e9).ceil() as u64;
+    if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes + late_bytes, seconds) {
+        return Some(Warning::Backlog { bytes: late_bytes });
+    }
+    let allowed_bps = wire::allowed(bound_bps, earlier_bytes + late_bytes, seconds);
+    Some(Warning::AboveCeiling { goodput_bps, allowed_bps })
 }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_plan::{Group, Plan, Point};
-use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Role};
+use fabricmark_lab::End;
+use fabricmark_plan::{Group, Plan, Point, Transport};
+use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Role};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -178,6 +179,13 @@ impl Talk {
 
     fn send(&mut self, coordinator: &mut Coordinator, link: Link) -> Result<(), PlanError> {
         while let Some((role, order)) = self.conversation.poll_output() {
+            if self.point.transport == Transport::Udp && matches!(order, Order::Drain { .. }) {
+                let from = match role {
+                    Role::Start => End::Server,
+                    Role::Answer => End::Client,
+                };
+                coordinator.settle(from, &self.point)?;
+            }
             coordinator.pairs(link, 0)?[self.pair].node(role).send(&order)?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! A link of a two-node lab behind the emulator: a TUN device at each end and a thread between them.
 
+use std::time::Duration;
+
 use fabricmark_link::LinkWords;
 use fabricmark_units::Nanos;
 
@@ -52,6 +54,11 @@ impl Emulated {
     pub(crate) fn set_up(name: &str, words: &LinkWords, single: bool) -> String {
         // Without an address that the kernel makes, it asks for no routers either.
         format!("link set {name} addrgenmode none\n{}", device::line(name, words, single))
+    }
+
+    /// Waits until nothing is on its way there (0) or back (1), at most for so long.
+    pub(crate) fn settle(&self, way: usize, within: Duration) -> Result<bool, LabError> {
+        self.emulator.settle(way, within)
     }
 
     /// What happened there and back.

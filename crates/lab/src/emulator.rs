@@ -1,8 +1,9 @@
 //! The emulator: a thread that carries packets from device to device when they are due.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use fabricmark_link::{Invalid, LinkWords};
 use fabricmark_units::{Instant, Nanos};
@@ -46,6 +47,7 @@ enum Order {
     Change(usize, LinkWords, Sender<Result<(), Invalid>>),
     Traffic(Sender<Vec<Traffic>>),
     SharedTraffic(Sender<Vec<Traffic>>),
+    Settle(usize, Sender<()>),
     Stop,
 }
 
@@ -111,6 +113,18 @@ impl Emulator {
         answer.recv().map_err(|_| LabError::Stopped)
     }
 
+    /// Waits until a direction has nothing on its way and its device nothing to send, but not longer
+    /// than `within`; whether it came to that.
+    pub fn settle(&self, direction: usize, within: Duration) -> Result<bool, LabError> {
+        let (to, settled) = mpsc::channel();
+        self.order(Order::Settle(direction, to))?;
+        match settled.recv_timeout(within) {
+            Ok(()) => Ok(true),
+            Err(RecvTimeoutError::Timeout) => Ok(false),
+            Err(RecvTimeoutError::Disconnected) => Err(LabError::Stopped),
+        }
+    }
+
     fn order(&self, order: Order) -> Result<(), LabError> {
         self.orders.send(order).map_err(|_| LabError::Stopped)?;
         rustix::io::write(&self.bell, &1u64.to_ne_bytes()).map_err(system("ring a bell"))?;
@@ -156,6 +170,8 @@ struct Worker {
     /// Devices from which nothing is taken while their queue wants nothing: neither awake nor in the epoll
     /// set.
     stopped: Vec<usize>,
+    /// Who waits for a direction to have nothing on its way.
+    settling: Vec<(usize, Sender<()>)>,
 }
 
 pub(crate) struct Device {
@@ -206,7 +222,17 @@ impl Worker {
             paths.push(Path::new(name, words, shared.port(number)?, seed)?);
         }
         shared.connect(&mut paths)?;
-        Ok(Self { devices, paths, shared, ready, bell, timer, orders, stopped: Vec::new() })
+        Ok(Self {
+            devices,
+            paths,
+            shared,
+            ready,
+            bell,
+            timer,
+            orders,
+            stopped: Vec::new(),
+            settling: Vec::new(),
+        })
     }
 
     fn run(&mut self) {
@@ -228,7 +254,25 @@ impl Worker {
                     self.take(number);
                 }
             }
+            for (direction, to) in std::mem::take(&mut self.settling) {
+                if self.is_settled(direction) {
+                    // Who has given up waiting does not need it.
+                    let _ = to.send(());
+                } else {
+                    self.settling.push((direction, to));
+                }
+            }
         }
+    }
+
+    /// Whether a direction has nothing on its way, and its device nothing either.
+    fn is_settled(&mut self, direction: usize) -> bool {
+        let is_empty = |path: &Path| path.deadline().is_none();
+        if !self.paths.get(direction).is_some_and(is_empty) {
+            return direction >= self.paths.len();
+        }
+        self.wake(direction);
+        self.take(direction) && is_empty(&self.paths[direction])
     }
 
     /// Writes out what is due.
@@ -296,10 +340,12 @@ impl Worker {
         }
     }
 
-    /// Lets in what a device has.
-    fn take(&mut self, number: usize) {
+    /// Lets in what a device has; whether that was all.
+    fn take(&mut self, number: usize) -> bool {
         for _ in 0..TURN {
-            let Some(Device { tun, pool, awake_until }) = &mut self.devices[number] else { return };
+            let Some(Device { tun, pool, awake_until }) = &mut self.devices[number] else {
+                return true;
+            };
             match pool.fill(|bytes| tun.read(bytes)) {
                 Ok(Some(slice)) => {
                     let now = clock();
@@ -312,21 +358,19 @@ impl Worker {
                         // Neither asked nor waited for.
                         self.set_awake(number, None);
                         self.stopped.push(number);
-                        return;
+                        return false;
                     }
                 }
                 // A device that is down has nothing (EBADFD, EIO).
                 Ok(None) | Err(_) => {
                     if awake_until.is_some_and(|until| until <= clock()) {
                         self.rest(number);
-                    } else {
-                        // Whoever shares the processor may be the one that is waited for.
-                        thread::yield_now();
                     }
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     fn arrive(&mut self, now: Instant, number: usize, slice: Slice) {
@@ -381,6 +425,7 @@ impl Worker {
                     self.deliver();
                     let _ = to.send(self.shared.traffic());
                 }
+                Order::Settle(direction, to) => self.settling.push((direction, to)),
                 Order::Stop => return true,
             }
         }

@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
+mod brake;
 mod bus;
 mod device;
 mod emulated;

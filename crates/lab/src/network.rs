@@ -7,10 +7,12 @@
 //! ```
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use fabricmark_link::LinkWords;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
+use crate::brake;
 use crate::emulated::Emulated;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
@@ -58,7 +60,8 @@ pub(crate) const LINKS_MAX: usize = 256;
 fn check_emulated(link: Link) -> Result<(), LabError> {
     let technology = match link {
         Link::Loopback | Link::Veth { .. } | Link::Ethernet { .. } => return Ok(()),
-        Link::Ipoib(_) | Link::Ib(_) => "InfiniBand",
+        Link::Ipoib(_) => "IPoIB by a token bucket",
+        Link::Ib(_) => "InfiniBand without IP",
         Link::RoceV1 { .. } | Link::RoceV2 { .. } => "RDMA over Ethernet",
     };
     Err(LabError::NotEmulated { link, technology })
@@ -136,8 +139,12 @@ impl Lab {
         }
         tool::run(self.namespace(end), "ip", &["-batch", "-"], &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
-            if let Some(shaper) = Shaper::of(link).filter(|_| words.is_none()) {
-                let (words, device) = (shaper.words(SENDERS_WAIT), device(index));
+            let queue = match words {
+                Some(words) => brake::words(*link, words),
+                None => Shaper::of(link).map(|shaper| shaper.words(SENDERS_WAIT)),
+            };
+            if let Some(words) = queue {
+                let device = device(index);
                 let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
                 arguments.extend(words.split(' '));
                 tool::run(self.namespace(end), "tc", &arguments, "")?;
@@ -176,11 +183,12 @@ impl Lab {
     /// Packets that a link has dropped so far, both directions: in the queue in front of it, or
     /// wherever its emulator was asked to, or could not help it.
     pub fn drops(&self, link: usize) -> Result<u64, LabError> {
-        if self.emulated[link].is_some() {
-            let lost = self.traffic(link)?.into_iter().flatten().map(|way| way.lost_packets());
-            return Ok(lost.sum());
+        let lost = self.traffic(link)?.into_iter().flatten().map(|way| way.lost_packets());
+        let mut drops = lost.sum();
+        let Wiring { link: technology, words, .. } = &self.links[link];
+        if words.as_ref().is_some_and(|words| brake::words(*technology, words).is_none()) {
+            return Ok(drops);
         }
-        let mut drops = 0;
         for end in [End::Client, End::Server] {
             let device = device(link);
             let arguments = ["-s", "-j", "qdisc", "show", "dev", &device];
@@ -190,6 +198,13 @@ impl Lab {
             drops += counts.filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
         }
         Ok(drops)
+    }
+
+    /// Waits until what an end has sent over an emulated link has left it, at most for so long.
+    pub fn settle(&self, link: usize, from: End, within: Duration) -> Result<(), LabError> {
+        let way = if from == End::Client { 0 } else { 1 };
+        self.emulated[link].as_ref().map_or(Ok(true), |emulated| emulated.settle(way, within))?;
+        Ok(())
     }
 
     /// What happened on an emulated link so far, there and back; `None` for another one.
@@ -234,7 +249,7 @@ mod tests {
     #[test]
     fn a_link_that_no_lab_imitates_is_refused_before_anything_is_built() {
         for (text, technology) in
-            [("ib:4X-HDR", "InfiniBand"), ("rocev2:25G", "RDMA over Ethernet")]
+            [("ib:4X-HDR", "InfiniBand without IP"), ("rocev2:25G", "RDMA over Ethernet")]
         {
             let error = Lab::build(&[text.parse::<Link>().unwrap().into()], 1, None)
                 .unwrap_err()
@@ -242,8 +257,8 @@ mod tests {
             assert_eq!(
                 error,
                 format!(
-                    "`{text}`: the lab on this machine emulates no {technology}; use ethernet:RATE or \
-                     veth, or name a host that has one and --link {text}"
+                    "`{text}`: the lab on this machine emulates no {technology}; use ethernet:RATE, \
+                     ipoib:4X-SDR or veth, or name a host that has one and --link {text}"
                 )
             );
         }

@@ -42,8 +42,8 @@ pub enum LabError {
     },
     /// No network on this machine passes for this link.
     #[error(
-        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE or veth, or \
-         name a host that has one and --link {link}"
+        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR \
+         or veth, or name a host that has one and --link {link}"
     )]
     NotEmulated {
         /// The link asked for.

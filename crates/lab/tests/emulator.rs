@@ -241,3 +241,18 @@ fn a_link_changes_while_it_is_used() {
     assert!(pair.emulator.traffic().unwrap()[0].departed.packets >= 2);
     pair.assert_conservation();
 }
+
+#[test]
+fn a_direction_is_settled_when_all_that_was_sent_has_come_out() {
+    let Some(pair) = pair("settled", "rate=10M delay=20ms", 1500) else { return };
+    let (from, _to) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
+    let target = SocketAddr::new(address(RIGHT, 4), 7000);
+    for _ in 0..20 {
+        from.send_to(&[0; 1000], target).unwrap();
+    }
+    assert!(!pair.emulator.settle(LEFT, Duration::ZERO).unwrap());
+    assert!(pair.emulator.settle(LEFT, Duration::from_secs(60)).unwrap());
+    let there = &pair.emulator.traffic().unwrap()[LEFT];
+    assert!(there.departed.packets >= 20, "{there:?}");
+    assert_eq!(there.held.packets, 0);
+}

@@ -23,6 +23,13 @@ pub struct Emulation {
     pub back: EmulatedWay,
 }
 
+impl Emulation {
+    /// How much later than due the latest packet of both directions was written, in ns; 0 without packets.
+    pub fn late_max_ns(&self) -> u64 {
+        [self.there, self.back].into_iter().filter_map(|way| way.late_max_ns).max().unwrap_or(0)
+    }
+}
+
 /// One direction of an emulated link during a run, in packets of IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmulatedWay {

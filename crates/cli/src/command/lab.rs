@@ -1,7 +1,7 @@
 //! `fabricmark lab`: networks on this machine that stay up between commands.
 
-mod simulate;
 mod calibrate;
+mod simulate;
 
 use std::fs;
 use std::io;

@@ -8,8 +8,8 @@
 mod aa;
 mod agent;
 mod burst;
-mod emulated;
 mod calibrate;
+mod emulated;
 mod fabric;
 mod hostile;
 mod main_job;

@@ -1,0 +1,72 @@
+//! What makes senders wait for an emulated wire that begins at their own device.
+//!
+//! A TUN device takes any datagram and drops what finds no room (`tun_net_xmit` in `drivers/net/tun.c` frees
+//! the sender's buffer at once), where an adapter would make its sender wait. A sender of fragmented
+//! datagrams that is faster than the wire then loses a fragment of each, and nothing arrives whole.
+
+use fabricmark_link::{Framing, LinkWords};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
+
+/// The words after `tc qdisc add dev DEVICE root` of a token bucket at the rate of the wire; `None` where
+/// there is no wire, or where it is said to be far away: behind a delay there are queues of others.
+pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
+    if words.delay() > Nanos(0) {
+        return None;
+    }
+    let (rate_bps, framing) = (words.rate_bps()?, Framing::of(link)?);
+    let wire_bytes = |packet: u64| framing.wire_bytes(packet) + framing.gap_bytes();
+    let overhead = wire_bytes(SINGLE) - SINGLE;
+    // In connected mode a packet of IP is many of InfiniBand, each with headers.
+    let mtu = u64::from(words.mtu());
+    let share = (mtu + overhead) as f64 / wire_bytes(mtu) as f64;
+    let rate = (rate_bps * share.min(1.0)) as u64;
+    let bucket = (rate_bps * BUCKET_SECONDS / 8.0) as u64;
+    let bucket = bucket.clamp(2 * SUPER_PACKET, 4 * SUPER_PACKET);
+    Some(format!(
+        "tbf rate {rate}bit burst {bucket} limit {LIMIT_BYTES} overhead {overhead} mpu {}",
+        wire_bytes(1)
+    ))
+}
+
+/// An IP packet that every wire carries in one piece: a multiple of 4 bytes with the IPoIB header.
+const SINGLE: u64 = 252;
+
+/// What may pass at once after a pause, in time of the wire: that of [`crate::Shaper`].
+const BUCKET_SECONDS: f64 = 524e-6;
+
+/// The longest packet of a device, whose segments nobody has made yet.
+const SUPER_PACKET: u64 = 65_536;
+
+/// Bytes that may wait: beyond any socket's send buffer, so that senders wait, not packets drop.
+const LIMIT_BYTES: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn brake(link: &str, others: &str) -> Option<String> {
+        let all: LinkWords = format!("link={link} {others}").parse().unwrap();
+        words(link.parse().unwrap(), &all)
+    }
+
+    #[test]
+    fn a_bucket_counts_what_the_wire_adds() {
+        for (link, expected) in [
+            ("ethernet:1G", "rate 1000000000bit burst 131072 limit 8388608 overhead 38 mpu 84"),
+            ("ipoib:4X-SDR", "rate 8000000000bit burst 262144 limit 8388608 overhead 38 mpu 42"),
+        ] {
+            assert_eq!(brake(link, ""), Some(format!("tbf {expected}")), "{link}");
+        }
+        // 65,520 + 30 bytes of 66,356 on the wire.
+        let connected = brake("ipoib:4X-SDR,mode=connected,mtu=65520", "").unwrap();
+        assert!(connected.starts_with("tbf rate 7902827"), "{connected}");
+        assert!(connected.ends_with("overhead 30 mpu 34"), "{connected}");
+    }
+
+    #[test]
+    fn a_wire_that_is_far_away_or_none_lets_nobody_wait() {
+        assert_eq!(brake("ethernet:1G", "rtt=10ms"), None);
+        assert_eq!(words("veth".parse().unwrap(), &LinkWords::default()), None);
+    }
+}
