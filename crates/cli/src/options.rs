@@ -572,7 +572,9 @@ pub struct VerifyPapers {
 /// Options of `papers run`.
 #[derive(Args, Debug)]
 pub struct RunPaper {
-    /// Short name of the paper; today P1
+    /// What to run: P1 (its 10GbE), P1-modes (IPoIB, datagram and connected), P1-speeds (figures 10
+    /// and 11), P1-IPoIB (its tables IV to VII)
+    #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run
     #[command(flatten)]

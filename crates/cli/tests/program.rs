@@ -57,6 +57,14 @@ fn wrong_input_is_refused_before_anything_runs() {
     ] {
         expect(here, words, 64, fragments);
     }
+    for (name, full, quick) in [
+        ("P1-modes", "224 points in 56 groups", "80 points in 20 groups"),
+        ("P1-speeds", "196 points in 196 groups", "48 points in 48 groups"),
+        ("p1-ipoib", "336 points in 168 groups", "80 points in 40 groups"),
+    ] {
+        expect(here, &["papers", "run", name, "--check"], 0, &[full]);
+        expect(here, &["papers", "run", name, "--check", "--quick"], 0, &[quick]);
+    }
     assert!(!here.join("fabricmark-results").exists(), "nothing is written");
 }
 

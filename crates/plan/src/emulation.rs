@@ -148,6 +148,25 @@ mod tests {
     fn ipoib_is_emulated_in_a_lab_without_being_asked() {
         let ipoib = point("link=ipoib:4X-SDR").unwrap();
         assert_eq!(ipoib.words().unwrap().mtu(), 2044);
+        let connected = point("link=ipoib:4X-SDR,mode=connected,mtu=65520").unwrap();
+        assert_eq!(connected.words().unwrap().mtu(), 65_520);
+    }
+
+    #[test]
+    fn the_rate_of_emulated_ipoib_is_that_of_its_data() {
+        for (link, gbps) in [
+            ("1X-SDR", 2.0),
+            ("4X-SDR", 8.0),
+            ("4X-SDR,mode=connected,mtu=65520", 8.0),
+            ("4X-DDR", 16.0),
+            ("4X-QDR", 32.0),
+            // 4 lanes of 14.0625 Gbit/s, 64 of 66 bits of which are data: 54.54...
+            ("4X-FDR", 600.0 / 11.0),
+        ] {
+            let words = point(&format!("link=ipoib:{link}")).unwrap().words().unwrap();
+            let rate_bps = words.rate_bps().unwrap();
+            assert!((rate_bps / (gbps * 1e9) - 1.0).abs() < 1e-12, "{link}: {rate_bps}");
+        }
     }
 
     #[test]

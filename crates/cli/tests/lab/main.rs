@@ -12,6 +12,7 @@ mod calibrate;
 mod emulated;
 mod fabric;
 mod hostile;
+mod ipoib;
 mod main_job;
 mod pace;
 mod page;

@@ -11,18 +11,23 @@ use crate::exit::{Code, Failure};
 use crate::options::RunPaper;
 use crate::output::{Loaded, pretty, print, width, write};
 
-/// Papers that can be run today: name, plan file and its text.
-const PLANS: [(&str, &str, &str); 1] =
-    [("P1", "plans/p1.toml", include_str!("../../../../../plans/p1.toml"))];
+/// What can be run today: the paper, and behind a dash which of its experiments; plan file and its text.
+const PLANS: &[(&str, &str, &str)] = &[
+    ("P1", "plans/p1.toml", include_str!("../../../../../plans/p1.toml")),
+    ("P1-modes", "plans/p1-modes.toml", include_str!("../../../../../plans/p1-modes.toml")),
+    ("P1-speeds", "plans/p1-speeds.toml", include_str!("../../../../../plans/p1-speeds.toml")),
+    ("P1-IPoIB", "plans/p1-ipoib.toml", include_str!("../../../../../plans/p1-ipoib.toml")),
+];
 
 /// Runs the paper's plan, shows its tables with the published columns beside the new ones, and then
 /// the paper's claims on the new figures alone.
 pub fn run(options: &RunPaper) -> Result<ExitCode, Failure> {
-    let Some((paper, file, text)) = PLANS.into_iter().find(|(paper, ..)| *paper == options.paper)
-    else {
+    let wanted = |(name, ..): &&(&str, &str, &str)| name.eq_ignore_ascii_case(&options.paper);
+    let Some((name, file, text)) = PLANS.iter().find(wanted) else {
         return Err(no_plan(&options.paper));
     };
-    let command = format!("fabricmark papers run {paper}");
+    let paper = name.split('-').next().unwrap_or(name);
+    let command = format!("fabricmark papers run {name}");
     let job = Job { file: Path::new(file), text, command: &command, how: &options.how };
     let Some((store, experiment)) = carry_out(&job)? else { return Ok(ExitCode::SUCCESS) };
     let loaded = Loaded::of(&store, &experiment)?;
@@ -39,7 +44,7 @@ pub fn run(options: &RunPaper) -> Result<ExitCode, Failure> {
 }
 
 fn no_plan(paper: &str) -> Failure {
-    let known: Vec<&str> = PLANS.iter().map(|(paper, ..)| *paper).collect();
+    let known: Vec<&str> = PLANS.iter().map(|(name, ..)| *name).collect();
     let message = format!("{paper} cannot be run; what can be today: {}", known.join(", "));
     Failure::new(Code::Input, message)
 }

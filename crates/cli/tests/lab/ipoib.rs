@@ -1,0 +1,130 @@
+//! IPoIB as the emulator has it, against what InfiniBand would allow.
+
+use fabricmark_plan::Pattern;
+use fabricmark_record::{Outcome, Provenance, Record, Warning};
+use fabricmark_wire::Kind;
+
+use crate::support::{Bench, bench, expect, stdout};
+
+/// 1,988 bytes are one packet in datagram mode (MTU 2044), 32,768 are one only in connected mode.
+const PLAN: &str = r#"
+title = "IPoIB"
+[factors]
+pattern = ["stream", "ping-pong"]
+transport = ["tcp", "udp"]
+family = [4, 6]
+payload = [1988, 32768]
+link = ["ipoib:4X-SDR", "ipoib:4X-SDR,mode=connected,mtu=65520"]
+[settings]
+congestion = "cubic"
+[run]
+duration = "100ms"
+warm_up = "20ms"
+[stop]
+runs = 2
+[[table]]
+title = "UDP goodput"
+figure = "goodput"
+where = { transport = "udp" }
+columns = ["link", "family"]
+"#;
+
+fn records(bench: &Bench, plan: &str) -> Vec<Record> {
+    bench.plan(plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.records()
+}
+
+/// What no emulated link may show, however busy the machine is.
+fn defect(record: &Record) -> Option<&Warning> {
+    record.warnings.iter().find(|warning| {
+        matches!(warning, Warning::AboveCeiling { .. } | Warning::UnexplainedLoss { .. })
+    })
+}
+
+#[test]
+fn both_modes_stay_within_their_ceilings_and_above_their_floors() {
+    let Some(bench) = bench("IPoIB in both modes") else { return };
+    let records = records(&bench, PLAN);
+    assert_eq!(records.len(), 2 * 2 * 2 * 2 * 2 * 3);
+    for record in &records {
+        let key = record.point.key();
+        assert_eq!(record.outcome, Outcome::Completed, "{key}");
+        assert_eq!(defect(record), None, "{key}");
+        let emulation = record.emulation.as_ref().unwrap();
+        assert_eq!(emulation.words, format!("link={}", record.point.link), "{key}");
+        let figures = &record.figures;
+        let figure = figures.goodput_bps.or(figures.half_rtt_mean_ns).unwrap();
+        assert_eq!(figure.provenance, Provenance::Emulated, "{key}");
+        if record.point.pattern == Pattern::PingPong {
+            let floor = record.limits.rtt_floor.as_ref().unwrap();
+            assert_eq!(floor.kind, Kind::Bound, "{key}");
+            let least_ns = record.flows[0].rtt_ns.as_ref().unwrap().min().unwrap();
+            assert!(least_ns as f64 >= floor.time_ns.as_f64(), "{key}: {least_ns} ns");
+        } else {
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            assert!(bound_bps > 7e9 && bound_bps < 8e9, "{key}: {bound_bps}");
+        }
+    }
+    let shown = stdout(&bench.run(&["report"]));
+    for link in ["ipoib:4X-SDR (emulated)", "ipoib:4X-SDR,mode=connected,mtu=65520 (emulated)"] {
+        assert!(shown.contains(link), "no {link:?} in {shown}");
+    }
+}
+
+#[test]
+fn a_packet_of_connected_mode_crosses_as_one() {
+    let Some(bench) = bench("packets of connected mode") else { return };
+    let plan = PLAN
+        .replace("[\"stream\", \"ping-pong\"]", "[\"ping-pong\"]")
+        .replace("[1988, 32768]", "[32768]");
+    for record in records(&bench, &plan).iter().filter(|record| !record.place.warm_up) {
+        let key = record.point.key();
+        let is_connected = record.point.link.mtu() == 65_520;
+        let counts = record.flows[0].sent;
+        let asked = counts.calls + counts.ramp_calls;
+        let there = record.emulation.as_ref().unwrap().there;
+        // In datagram mode each datagram is 17 fragments and a TCP segment at most 2,004 bytes of them;
+        // TCP adds acknowledgements in both modes.
+        let each = there.arrived as f64 / asked as f64;
+        let expected = if is_connected { 0.5..4.0 } else { 8.0..40.0 };
+        assert!(expected.contains(&each), "{key}: {counts:?} {there:?}");
+        assert_eq!(there.dropped + there.missed, 0, "{key}: {there:?}");
+    }
+}
+
+#[test]
+fn senders_wait_for_a_wire_at_their_device() {
+    let Some(bench) = bench("waiting for IPoIB") else { return };
+    let plan = PLAN
+        .replace("[\"stream\", \"ping-pong\"]", "[\"stream\"]")
+        .replace("[\"tcp\", \"udp\"]", "[\"udp\"]")
+        .replace("[1988, 32768]", "[32768]")
+        .replace("4X-SDR", "1X-SDR")
+        .replace("congestion = \"cubic\"", "");
+    for record in records(&bench, &plan) {
+        let key = record.point.key();
+        assert_eq!(defect(&record), None, "{key}");
+        let there = record.emulation.as_ref().unwrap().there;
+        assert_eq!(there.dropped, 0, "{key}: the queue of the link overflowed: {there:?}");
+    }
+}
+
+#[test]
+fn what_a_slow_link_far_away_cannot_carry_is_dropped_and_counted() {
+    let Some(bench) = bench("overloaded IPoIB") else { return };
+    let plan = PLAN
+        .replace("[\"stream\", \"ping-pong\"]", "[\"stream\"]")
+        .replace("[\"tcp\", \"udp\"]", "[\"udp\"]")
+        .replace("\"ipoib:4X-SDR\", ", "")
+        .replace("4X-SDR", "1X-SDR")
+        .replace("congestion = \"cubic\"", "rtt = \"1ms\"\nemulate = \"queue=100p\"");
+    let records = records(&bench, &plan);
+    for record in &records {
+        let key = record.point.key();
+        assert_eq!(defect(record), None, "{key}");
+        assert!(record.emulation.as_ref().unwrap().words.contains("queue=100p"), "{key}");
+    }
+    // A sender that slept through a run overloads nothing.
+    assert!(records.iter().any(|record| record.flows[0].drops.link > 0));
+}
