@@ -104,6 +104,9 @@ pub type Level = String;
 #[error("{0}")]
 pub struct LevelError(pub String);
 
+/// The level of a factor that has no effect: as if nobody named it.
+pub(crate) const NONE: &str = "none";
+
 /// Largest socket buffer that may be asked for: 1 GiB, RFC 7323's largest window.
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
 
@@ -269,9 +272,18 @@ impl Factor {
         Self::ALL.into_iter().find(|factor| factor.key() == name)
     }
 
+    /// Whether `none` is a level: a point without it stands beside points with it.
+    pub const fn has_none(self) -> bool {
+        matches!(
+            self,
+            Self::Probe | Self::Rtt | Self::Emulate | Self::Window | Self::Mss | Self::PacingRate
+        )
+    }
+
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
         match self {
+            _ if text == NONE && self.has_none() => Ok(text.to_owned()),
             Self::Pattern => word(text, Pattern::ALL, &[]),
             Self::Transport => word(text, Transport::ALL, &["rsocket", "rc", "uc", "ud", "smc"]),
             Self::Direction => word(text, Direction::ALL, &[]),
@@ -361,7 +373,7 @@ fn emulated(text: &str) -> Result<Level, LevelError> {
 
 /// The choices of a probe, and that of none.
 fn probes() -> Vec<&'static str> {
-    ["none"].into_iter().chain(Probe::ALL.iter().map(|word| word.word())).collect()
+    [NONE].into_iter().chain(Probe::ALL.iter().map(|word| word.word())).collect()
 }
 
 fn word(text: &str, known: &[impl ToString], later: &[&str]) -> Result<Level, LevelError> {

@@ -12,10 +12,10 @@ use fabricmark_units::{Nanos, Percent};
 use toml::de::{DeTable, DeValue};
 
 use crate::factor::{Factor, Level};
-use crate::matrix::{Levels, groups};
-use crate::plan::{Chart, ChartKind, Compare, Figure, Plan, Presentation, Table, Testbed, Where};
+use crate::matrix::{Cross, Levels, groups};
+use crate::plan::{Chart, Compare, Filter, Plan, Presentation, Table, Testbed};
 use crate::problem::{Problems, Source};
-use crate::reading::{Reader, Section, Value, suggestion};
+use crate::reading::{Reader, Section, Value};
 
 /// Which part of a plan file is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Reader<'_, '_> {
         let mut run = self.section(&mut top, "run", "[run]");
         let mut stop = self.section(&mut top, "stop", "[stop]");
         let mut quick = self.section(&mut top, "quick", "[quick]");
+        let adds = self.tables(&mut top, "add", "[[add]]");
         let excludes = self.tables(&mut top, "exclude", "[[exclude]]");
         let compares = self.tables(&mut top, "compare", "[[compare]]");
         let tables = self.tables(&mut top, "table", "[[table]]");
@@ -85,14 +86,21 @@ impl Reader<'_, '_> {
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
 
-        let mut levels = self.factors(factors, settings);
+        let levels = self.factors(factors, settings);
+        let adds: Vec<Cross> = adds.into_iter().map(|section| self.added(section)).collect();
+        // What may be named: a level that --quick leaves out is no fault.
+        let named = union(&levels, &adds);
         let quick_duration = self.duration(&mut quick, "duration");
         let quick_warm_up = self.duration(&mut quick, "warm_up");
         let quick_runs = quick.take("runs").and_then(|value| self.runs(value));
+        let has_adds = quick.take("add").is_none_or(|value| self.truth(value));
         let quick_levels = self.levels(quick, "[quick]");
-        self.check_quick(&levels, &quick_levels);
+        self.check_quick(&levels, &named, &quick_levels);
+        let mut crosses = vec![Cross { levels: levels.clone(), span: 0..0 }];
+        crosses.extend(adds.into_iter().map(|add| add.over(&levels)));
         if is_quick {
-            levels.extend(quick_levels);
+            crosses.truncate(if has_adds { crosses.len() } else { 1 });
+            crosses.iter_mut().for_each(|cross| cross.keep(&quick_levels));
             duration = quick_duration.unwrap_or(duration);
             warm_up = quick_warm_up.unwrap_or(warm_up);
             if let (Some(rule), Some((min, max))) = (&mut rule, quick_runs) {
@@ -106,16 +114,16 @@ impl Reader<'_, '_> {
             Some(value) => self.interval(value, duration).map(Some),
             None => Some(None),
         };
-        let excludes: Vec<Where> =
-            excludes.into_iter().filter_map(|section| self.filter(section, &levels)).collect();
+        let excludes: Vec<Filter> =
+            excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
         let compare: Vec<Compare> =
-            compares.into_iter().filter_map(|section| self.compare(section, &levels)).collect();
-        let points = self.matrix(&levels, &excludes)?;
+            compares.into_iter().filter_map(|section| self.compare(section, &named)).collect();
+        let points = self.points(&crosses, &excludes)?;
         let groups = groups(&points, &compare);
         let tables: Vec<Table> =
-            tables.into_iter().filter_map(|section| self.table(section, &levels)).collect();
+            tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
         let charts: Vec<Chart> =
-            charts.into_iter().filter_map(|section| self.chart(section, &levels)).collect();
+            charts.into_iter().filter_map(|section| self.chart(section, &named)).collect();
         Some(Plan {
             testbed: testbed?,
             peer: None,
@@ -203,7 +211,7 @@ impl Reader<'_, '_> {
     }
 
     /// The levels named in a table whose keys are factors.
-    fn levels(&mut self, mut section: Section<'_, '_>, name: &str) -> Levels {
+    pub(crate) fn levels(&mut self, mut section: Section<'_, '_>, name: &str) -> Levels {
         let mut levels = Levels::new();
         for factor in Factor::ALL {
             let key = factor.key();
@@ -236,7 +244,7 @@ impl Reader<'_, '_> {
         levels
     }
 
-    fn level(&mut self, factor: Factor, value: &Value<'_>) -> Option<Level> {
+    pub(crate) fn level(&mut self, factor: Factor, value: &Value<'_>) -> Option<Level> {
         let text = match value.get_ref() {
             DeValue::String(text) => text.as_ref().to_owned(),
             DeValue::Integer(number) => number.as_str().replace('_', ""),
@@ -290,175 +298,50 @@ impl Reader<'_, '_> {
         levels
     }
 
-    fn check_quick(&mut self, levels: &Levels, quick: &Levels) {
+    /// An `[[add]]`: the levels that replace those of the plan.
+    fn added(&mut self, section: Section<'_, '_>) -> Cross {
+        let span = section.span.clone();
+        let levels = self.levels(section, "[[add]]");
+        if levels.is_empty() {
+            let help = "name the levels in which its points differ, such as window = [\"1bdp\"]";
+            self.source.problem(span.clone(), "[[add]] names no levels", help);
+        }
+        Cross { levels, span }
+    }
+
+    fn check_quick(&mut self, levels: &Levels, named: &Levels, quick: &Levels) {
         for (factor, wanted) in quick {
-            let known = levels.get(factor).map(Vec::as_slice).unwrap_or_default();
+            let is_in = |known: &Levels, level: &Level| {
+                known.get(factor).is_some_and(|known| known.iter().any(|(name, _)| name == level))
+            };
             for (level, span) in wanted {
-                if !known.iter().any(|(name, _)| name == level) {
+                if !is_in(named, level) {
                     let message = format!("[quick] names {level}, which the plan does not have");
                     let help = format!("quick levels are a part of [factors] {}", factor.key());
                     self.source.problem(span.clone(), message, help);
                 }
             }
-        }
-    }
-
-    /// Levels that select points: `transport = "udp"`.
-    fn filter(&mut self, section: Section<'_, '_>, levels: &Levels) -> Option<Where> {
-        let name = section.name;
-        let span = section.span.clone();
-        let mut filter = Where::new();
-        for (factor, chosen) in self.levels(section, name) {
-            let [(level, place)] = chosen.as_slice() else {
-                let message = format!("{name} names several levels of {}", factor.key());
-                self.source.problem(span, message, "name one level of a factor");
-                return None;
-            };
-            // Levels that --quick leaves out are no fault, so only unknown factors are.
-            if !levels.contains_key(&factor) {
-                let message = format!("{name} names {}, which the plan does not", factor.key());
-                self.source.problem(place.clone(), message, "name a factor of [factors]");
-                return None;
-            }
-            filter.insert(factor, level.clone());
-        }
-        Some(filter)
-    }
-
-    fn factor_name(&mut self, value: &Value<'_>, levels: &Levels) -> Option<Factor> {
-        let text = self.text(value)?;
-        let known: Vec<&str> = levels.keys().map(|factor| factor.key()).collect();
-        let factor = Factor::named(&text).filter(|factor| levels.contains_key(factor));
-        if factor.is_none() {
-            let message = format!("the plan has no factor `{text}`");
-            self.source.problem(value.span(), message, suggestion(&text, &known));
-        }
-        factor
-    }
-
-    fn compare(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Compare> {
-        let mut missing = |reader: &mut Self, key| {
-            let value = section.take(key);
-            if value.is_none() {
-                let help = "write factor = \"family\", baseline = 4, candidate = 6";
-                let message = format!("[[compare]] has no {key}");
-                reader.source.problem(section.span.clone(), message, help);
-            }
-            value
-        };
-        let factor = missing(self, "factor");
-        let baseline = missing(self, "baseline");
-        let candidate = missing(self, "candidate");
-        section.finish(self.source);
-        let factor = self.factor_name(factor?, levels)?;
-        let mut level = |value: &Value<'_>| {
-            let level = self.level(factor, value)?;
-            if !levels[&factor].iter().any(|(known, _)| *known == level) {
-                let message = format!("the plan has no {} {level}", factor.key());
-                let known: Vec<&str> = levels[&factor].iter().map(|(l, _)| l.as_str()).collect();
-                self.source.problem(
-                    value.span(),
-                    message,
-                    format!("use one of {}", known.join(", ")),
-                );
-                return None;
-            }
-            Some(level)
-        };
-        let (baseline, candidate) = (level(baseline?)?, level(candidate?)?);
-        if baseline == candidate {
-            let message = format!("{baseline} is compared with itself");
-            let help = "for an A/A run make label = [\"a\", \"b\"] a factor and compare that";
-            self.source.problem(section_span(&candidate, levels, factor), message, help);
-            return None;
-        }
-        Some(Compare { factor, baseline, candidate })
-    }
-
-    fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
-        match section.take("figure") {
-            Some(value) => self.one_of(value, &Figure::ALL, "figure"),
-            None => {
-                let message = format!("{} has no figure", section.name);
-                let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
-                self.source.problem(section.span.clone(), message, help);
-                None
+            let is_left = wanted.iter().any(|(level, _)| is_in(levels, level));
+            if levels.contains_key(factor) && !is_left {
+                let span = wanted.first().map_or(0..0, |(_, span)| span.clone());
+                let message = format!("[quick] leaves [factors] no {}", factor.key());
+                let help = "name a level of [factors] too: those of an [[add]] come beside them";
+                self.source.problem(span, message, help);
             }
         }
-    }
-
-    /// The keys that tables and charts share: title, figure and where.
-    fn shown(
-        &mut self,
-        section: &mut Section<'_, '_>,
-        levels: &Levels,
-    ) -> Option<(String, Figure, Where)> {
-        let title = section.take("title").and_then(|value| self.text(value));
-        let figure = self.figure(section);
-        let filter = self.section(section, "where", "where");
-        let place = filter.span.clone();
-        let filter = self.filter(filter, levels);
-        let (figure, filter) = (figure?, filter?);
-        let patterns = figure.patterns();
-        if let (Some(wanted), Some(pattern)) = (filter.get(&Factor::Pattern), patterns.first())
-            && !patterns.iter().any(|pattern| pattern.word() == wanted)
-        {
-            let words: Vec<&str> = patterns.iter().map(|pattern| pattern.word()).collect();
-            let message = format!("this figure belongs to the pattern {}", words.join(" or "));
-            let help =
-                format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
-            self.source.problem(place, message, help);
-            return None;
-        }
-        Some((title.unwrap_or_default(), figure, filter))
-    }
-
-    fn factor_list(
-        &mut self,
-        section: &mut Section<'_, '_>,
-        key: &'static str,
-        levels: &Levels,
-    ) -> Vec<Factor> {
-        let Some(value) = section.take(key) else {
-            return Vec::new();
-        };
-        match value.get_ref().as_array() {
-            Some(array) => array.iter().filter_map(|item| self.factor_name(item, levels)).collect(),
-            None => self.factor_name(value, levels).into_iter().collect(),
-        }
-    }
-
-    fn table(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Table> {
-        let shown = self.shown(&mut section, levels);
-        let rows = section.take("rows").map(|value| self.factor_name(value, levels));
-        let columns = self.factor_list(&mut section, "columns", levels);
-        let published = section.take("published").and_then(|value| {
-            let choice: Vec<(&str, &str)> = self.published.iter().map(|&p| (p, p)).collect();
-            self.one_of(value, &choice, "published table")
-        });
-        section.finish(self.source);
-        let (title, figure, filter) = shown?;
-        let rows = rows.unwrap_or(Some(Factor::Payload))?;
-        let published = published.map(str::to_owned);
-        Some(Table { title, figure, filter, rows, columns, published })
-    }
-
-    fn chart(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Chart> {
-        let shown = self.shown(&mut section, levels);
-        let kinds = [("lines", ChartKind::Lines), ("bars", ChartKind::Bars)];
-        let kind = match section.take("kind") {
-            Some(value) => self.one_of(value, &kinds, "kind of chart"),
-            None => Some(ChartKind::Lines),
-        };
-        let x = section.take("x").map(|value| self.factor_name(value, levels));
-        let series = self.factor_list(&mut section, "series", levels);
-        section.finish(self.source);
-        let (title, figure, filter) = shown?;
-        let x = x.unwrap_or(Some(Factor::Payload))?;
-        Some(Chart { title, kind: kind?, figure, filter, x, series })
     }
 }
 
-fn section_span(level: &str, levels: &Levels, factor: Factor) -> Range<usize> {
-    levels[&factor].iter().find(|(known, _)| known == level).map_or(0..0, |(_, span)| span.clone())
+/// Every level that a plan names, those of its factors first.
+fn union(levels: &Levels, adds: &[Cross]) -> Levels {
+    let mut all = levels.clone();
+    for (factor, added) in adds.iter().flat_map(|add| &add.levels) {
+        let known = all.entry(*factor).or_default();
+        for (level, span) in added {
+            if !known.iter().any(|(name, _)| name == level) {
+                known.push((level.clone(), span.clone()));
+            }
+        }
+    }
+    all
 }

@@ -20,6 +20,7 @@ mod problem;
 mod reading;
 mod resolve;
 mod settings;
+mod shown;
 mod window;
 
 pub use factor::{Factor, Level, LevelError};
@@ -28,8 +29,8 @@ pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
 pub use plan::{
-    Amount, Chart, ChartKind, Compare, Figure, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan,
-    Presentation, Table, Testbed, Where,
+    Amount, Chart, ChartKind, Compare, Figure, Filter, HostError, INTERVAL_MIN, INTERVALS_MAX,
+    Plan, Presentation, Table, Testbed, Where,
 };
 pub use point::{
     Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,

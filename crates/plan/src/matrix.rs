@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::factor::{Factor, Level};
-use crate::plan::{Compare, Where};
+use crate::plan::{Compare, Filter, Where};
 use crate::point::Point;
 use crate::reading::Reader;
 use crate::resolve::{Contradiction, resolve};
@@ -15,18 +15,64 @@ pub(crate) const POINTS_MAX: usize = 100_000;
 /// The levels of each factor, with the place where each is written.
 pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 
+/// Levels whose combinations are points: those of the plan, or those of one `[[add]]`.
+#[derive(Clone)]
+pub(crate) struct Cross {
+    pub(crate) levels: Levels,
+    /// Where an `[[add]]` stands; empty for the plan's own.
+    pub(crate) span: Range<usize>,
+}
+
+impl Cross {
+    /// This one laid over the levels of the plan.
+    pub(crate) fn over(self, plan: &Levels) -> Self {
+        let mut levels = plan.clone();
+        levels.extend(self.levels);
+        Self { levels, span: self.span }
+    }
+
+    /// Leaves of each factor in `quick` the levels that are there, in the order of `quick`.
+    pub(crate) fn keep(&mut self, quick: &Levels) {
+        for (factor, wanted) in quick {
+            if let Some(own) = self.levels.get_mut(factor) {
+                let known = std::mem::take(own);
+                let has = |level: &Level| known.iter().any(|(name, _)| name == level);
+                *own = wanted.iter().filter(|(level, _)| has(level)).cloned().collect();
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.levels.values().map(Vec::len).fold(1, usize::saturating_mul)
+    }
+}
+
 impl Reader<'_, '_> {
-    /// Every combination of levels that no rule excludes.
-    pub(crate) fn matrix(&mut self, levels: &Levels, excludes: &[Where]) -> Option<Vec<Point>> {
-        if Factor::REQUIRED.iter().any(|f| levels.get(f).is_none_or(Vec::is_empty)) {
+    /// The points of all crosses, the plan's own first; a point that several have is there once.
+    pub(crate) fn points(&mut self, crosses: &[Cross], excludes: &[Filter]) -> Option<Vec<Point>> {
+        let plan = &crosses.first()?.levels;
+        if Factor::REQUIRED.iter().any(|f| plan.get(f).is_none_or(Vec::is_empty)) {
             return None;
         }
-        let count: usize = levels.values().map(|l| l.len().max(1)).product();
+        let count = crosses.iter().map(Cross::count).fold(0, usize::saturating_add);
         if count > POINTS_MAX {
             let message = format!("the plan has {count} points");
             self.source.problem(0..0, message, format!("use at most {POINTS_MAX}"));
             return None;
         }
+        let mut points: Vec<Point> = Vec::new();
+        let mut known = BTreeSet::new();
+        // An [[add]] of which --quick leaves nothing has no points.
+        for cross in crosses.iter().filter(|cross| cross.count() > 0) {
+            let added = self.matrix(cross, excludes)?;
+            points.extend(added.into_iter().filter(|point| known.insert(point.key())));
+        }
+        Some(points)
+    }
+
+    /// Every combination of levels that no rule excludes.
+    fn matrix(&mut self, cross: &Cross, excludes: &[Filter]) -> Option<Vec<Point>> {
+        let Cross { levels, span } = cross;
         let mut combinations: Vec<Where> = vec![Where::new()];
         // The payload varies fastest, so that the points of one table stand together.
         let mut factors: Vec<Factor> =
@@ -47,15 +93,16 @@ impl Reader<'_, '_> {
                 })
                 .collect();
         }
-        let is_excluded = |levels: &Where| {
-            excludes
-                .iter()
-                .any(|rule| !rule.is_empty() && rule.iter().all(|(f, l)| levels.get(f) == Some(l)))
+        let matches = |levels: &Where, rule: &Filter| {
+            let has = |factor, wanted: &[Level]| {
+                levels.get(factor).is_some_and(|level| wanted.contains(level))
+            };
+            !rule.is_empty() && rule.iter().all(|(factor, wanted)| has(factor, wanted))
         };
-        combinations.retain(|levels| !is_excluded(levels));
+        combinations.retain(|levels| !excludes.iter().any(|rule| matches(levels, rule)));
         if combinations.is_empty() {
             let help = "drop or narrow an [[exclude]]";
-            self.source.problem(0..0, "every point is excluded", help);
+            self.source.problem(span.clone(), "every point is excluded", help);
             return None;
         }
         let mut seen = BTreeSet::new();
@@ -65,7 +112,7 @@ impl Reader<'_, '_> {
             if !seen.insert(point.key()) {
                 let message = format!("two combinations give the same point: {}", point.key());
                 let help = "a factor has no effect there: [[exclude]] all but one of its levels";
-                self.source.problem(0..0, message, help);
+                self.source.problem(span.clone(), message, help);
                 return None;
             }
             points.push(point);

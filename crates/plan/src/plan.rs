@@ -149,8 +149,11 @@ pub struct Presentation {
     pub charts: Vec<Chart>,
 }
 
-/// Levels that a point must have to be shown.
+/// A level of each of some factors: what makes a point, or a part of it.
 pub type Where = BTreeMap<Factor, Level>;
+
+/// What a point must have to be meant: of each factor one of these levels.
+pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
 /// A figure of a run.
 #[derive(
@@ -216,7 +219,7 @@ pub struct Table {
     /// What the cells show.
     pub figure: Figure,
     /// Which points are shown.
-    pub filter: Where,
+    pub filter: Filter,
     /// Factor of the rows.
     pub rows: Factor,
     /// Factors of the columns, outermost first.
@@ -235,7 +238,7 @@ pub struct Chart {
     /// What is plotted.
     pub figure: Figure,
     /// Which points are plotted.
-    pub filter: Where,
+    pub filter: Filter,
     /// Factor of the horizontal axis.
     pub x: Factor,
     /// Factors that make a series.

@@ -8,8 +8,9 @@ use fabricmark_wire::{Family, Link};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::factor::Factor;
+use crate::factor::{Factor, NONE};
 use crate::pace::Pace;
+use crate::plan::Filter;
 use crate::window::Window;
 
 /// A choice of words: an enum whose variants are written the same in plans, flags, JSON and tables.
@@ -383,6 +384,17 @@ impl Point {
             Factor::Label => self.label.clone(),
         }
         .unwrap_or_default()
+    }
+
+    /// Whether it has a level of a factor; `none` is that of a point to which the factor does not apply.
+    pub fn has(&self, factor: Factor, level: &str) -> bool {
+        let own = self.level(factor);
+        own == level || own.is_empty() && factor.has_none() && level == NONE
+    }
+
+    /// Whether it has of each factor one of these levels.
+    pub fn is_among(&self, filter: &Filter) -> bool {
+        filter.iter().all(|(&factor, levels)| levels.iter().any(|level| self.has(factor, level)))
     }
 
     /// Datagrams that one buffer of the path holds when all are full: what a single drop may cost.

@@ -75,6 +75,15 @@ impl Reader<'_, '_> {
         text
     }
 
+    /// True where something else was written, which is noted.
+    pub(crate) fn truth(&mut self, value: &Value<'_>) -> bool {
+        let truth = value.get_ref().as_bool();
+        if truth.is_none() {
+            self.wrong(value, "true or false");
+        }
+        truth.unwrap_or(true)
+    }
+
     pub(crate) fn integer(
         &mut self,
         value: &Value<'_>,

@@ -7,7 +7,7 @@ use fabricmark_wire::{Family, Link, MTU_MIN};
 
 use crate::burst;
 use crate::emulation;
-use crate::factor::Factor;
+use crate::factor::{Factor, NONE};
 use crate::pace::Pace;
 use crate::plan::Where;
 use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
@@ -129,7 +129,8 @@ struct Levels<'a>(&'a Where);
 
 impl Levels<'_> {
     fn word<T>(&self, factor: Factor, read: impl Fn(&str) -> Option<T>) -> Option<T> {
-        self.0.get(&factor).and_then(|level| read(level))
+        let level = self.0.get(&factor).filter(|level| !factor.has_none() || *level != NONE);
+        level.and_then(|level| read(level))
     }
 
     fn parsed<T: FromStr>(&self, factor: Factor) -> Option<T> {

@@ -1,13 +1,11 @@
 //! Which points of a plan a table or a chart shows, and how they fall into rows and columns.
 
-use fabricmark_plan::{Factor, Figure, Level, Plan, Point, Where};
+use fabricmark_plan::{Factor, Figure, Filter, Level, Plan, Point};
 
 /// The points that a figure and a filter leave.
-pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Where) -> Vec<&'a Point> {
-    let is_shown = |point: &&Point| {
-        figure.patterns().contains(&point.pattern)
-            && filter.iter().all(|(&factor, level)| point.level(factor) == *level)
-    };
+pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec<&'a Point> {
+    let is_shown =
+        |point: &&Point| figure.patterns().contains(&point.pattern) && point.is_among(filter);
     plan.points.iter().filter(is_shown).collect()
 }
 
@@ -71,7 +69,7 @@ mod tests {
     #[test]
     fn payloads_stand_in_the_order_of_their_numbers() {
         let plan = plan();
-        let points = points(&plan, Figure::Goodput, &Where::new());
+        let points = points(&plan, Figure::Goodput, &Filter::new());
         assert_eq!(levels(&points, Factor::Payload), ["4", "64", "1024"]);
         assert_eq!(levels(&points, Factor::Link), ["veth", "ethernet:1G"]);
     }
@@ -79,7 +77,7 @@ mod tests {
     #[test]
     fn a_factor_that_follows_from_another_makes_no_column() {
         let plan = plan();
-        let points = points(&plan, Figure::Goodput, &Where::new());
+        let points = points(&plan, Figure::Goodput, &Filter::new());
         let used = [Factor::Payload, Factor::Family, Factor::Transport];
         assert_eq!(missing_factors(&points, &used), [Factor::Link]);
     }

@@ -109,8 +109,7 @@ impl<'a> Axes<'a> {
         };
         let at = |row: &Level, side: &Level| {
             points.iter().copied().find(|point| {
-                point.level(spec.rows) == *row
-                    && self.side.is_none_or(|factor| point.level(factor) == *side)
+                point.has(spec.rows, row) && self.side.is_none_or(|factor| point.has(factor, side))
             })
         };
         let published =

@@ -122,7 +122,7 @@ fn series(
     let mut provenance: Option<Provenance> = None;
     let mut dots = Vec::new();
     for (x, level) in levels.iter().enumerate() {
-        let Some(point) = points.iter().find(|point| point.level(chart.x) == *level) else {
+        let Some(point) = points.iter().find(|point| point.has(chart.x, level)) else {
             continue;
         };
         let cell = Cell::of(point, runs.get(point), chart.figure, &plan.stop);

@@ -251,6 +251,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         }],
         figures,
         limits,
+        emulation: None,
         warnings,
         outcome,
     }

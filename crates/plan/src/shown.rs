@@ -1,0 +1,170 @@
+//! Reads what is compared and what is shown: `[[compare]]`, `[[table]]`, `[[chart]]`, and the levels that
+//! select points.
+
+use std::ops::Range;
+
+use crate::factor::Factor;
+use crate::matrix::Levels;
+use crate::plan::{Chart, ChartKind, Compare, Figure, Filter, Table};
+use crate::reading::{Reader, Section, Value, suggestion};
+
+impl Reader<'_, '_> {
+    /// Levels that select points: `transport = "udp"`, `rtt = ["0ms", "400ms"]`.
+    pub(crate) fn filter(&mut self, section: Section<'_, '_>, levels: &Levels) -> Option<Filter> {
+        let name = section.name;
+        let mut filter = Filter::new();
+        for (factor, chosen) in self.levels(section, name) {
+            // Levels that --quick leaves out are no fault, so only unknown factors are.
+            if !levels.contains_key(&factor) {
+                let place = chosen.first().map_or(0..0, |(_, span)| span.clone());
+                let message = format!("{name} names {}, which the plan does not", factor.key());
+                let help = "name a factor of [factors], or of an [[add]]";
+                self.source.problem(place, message, help);
+                return None;
+            }
+            filter.insert(factor, chosen.into_iter().map(|(level, _)| level).collect());
+        }
+        Some(filter)
+    }
+
+    fn factor_name(&mut self, value: &Value<'_>, levels: &Levels) -> Option<Factor> {
+        let text = self.text(value)?;
+        let known: Vec<&str> = levels.keys().map(|factor| factor.key()).collect();
+        let factor = Factor::named(&text).filter(|factor| levels.contains_key(factor));
+        if factor.is_none() {
+            let message = format!("the plan has no factor `{text}`");
+            self.source.problem(value.span(), message, suggestion(&text, &known));
+        }
+        factor
+    }
+
+    pub(crate) fn compare(
+        &mut self,
+        mut section: Section<'_, '_>,
+        levels: &Levels,
+    ) -> Option<Compare> {
+        let mut missing = |reader: &mut Self, key| {
+            let value = section.take(key);
+            if value.is_none() {
+                let help = "write factor = \"family\", baseline = 4, candidate = 6";
+                let message = format!("[[compare]] has no {key}");
+                reader.source.problem(section.span.clone(), message, help);
+            }
+            value
+        };
+        let factor = missing(self, "factor");
+        let baseline = missing(self, "baseline");
+        let candidate = missing(self, "candidate");
+        section.finish(self.source);
+        let factor = self.factor_name(factor?, levels)?;
+        let mut level = |value: &Value<'_>| {
+            let level = self.level(factor, value)?;
+            if !levels[&factor].iter().any(|(known, _)| *known == level) {
+                let message = format!("the plan has no {} {level}", factor.key());
+                let known: Vec<&str> = levels[&factor].iter().map(|(l, _)| l.as_str()).collect();
+                self.source.problem(
+                    value.span(),
+                    message,
+                    format!("use one of {}", known.join(", ")),
+                );
+                return None;
+            }
+            Some(level)
+        };
+        let (baseline, candidate) = (level(baseline?)?, level(candidate?)?);
+        if baseline == candidate {
+            let message = format!("{baseline} is compared with itself");
+            let help = "for an A/A run make label = [\"a\", \"b\"] a factor and compare that";
+            self.source.problem(section_span(&candidate, levels, factor), message, help);
+            return None;
+        }
+        Some(Compare { factor, baseline, candidate })
+    }
+
+    fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
+        match section.take("figure") {
+            Some(value) => self.one_of(value, &Figure::ALL, "figure"),
+            None => {
+                let message = format!("{} has no figure", section.name);
+                let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
+                self.source.problem(section.span.clone(), message, help);
+                None
+            }
+        }
+    }
+
+    /// The keys that tables and charts share: title, figure and where.
+    fn shown(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        levels: &Levels,
+    ) -> Option<(String, Figure, Filter)> {
+        let title = section.take("title").and_then(|value| self.text(value));
+        let figure = self.figure(section);
+        let filter = self.section(section, "where", "where");
+        let place = filter.span.clone();
+        let filter = self.filter(filter, levels);
+        let (figure, filter) = (figure?, filter?);
+        let patterns = figure.patterns();
+        if let (Some(wanted), Some(pattern)) = (filter.get(&Factor::Pattern), patterns.first())
+            && !patterns.iter().any(|pattern| wanted.iter().any(|word| pattern.word() == word))
+        {
+            let words: Vec<&str> = patterns.iter().map(|pattern| pattern.word()).collect();
+            let message = format!("this figure belongs to the pattern {}", words.join(" or "));
+            let help =
+                format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
+            self.source.problem(place, message, help);
+            return None;
+        }
+        Some((title.unwrap_or_default(), figure, filter))
+    }
+
+    fn factor_list(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        key: &'static str,
+        levels: &Levels,
+    ) -> Vec<Factor> {
+        let Some(value) = section.take(key) else {
+            return Vec::new();
+        };
+        match value.get_ref().as_array() {
+            Some(array) => array.iter().filter_map(|item| self.factor_name(item, levels)).collect(),
+            None => self.factor_name(value, levels).into_iter().collect(),
+        }
+    }
+
+    pub(crate) fn table(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Table> {
+        let shown = self.shown(&mut section, levels);
+        let rows = section.take("rows").map(|value| self.factor_name(value, levels));
+        let columns = self.factor_list(&mut section, "columns", levels);
+        let published = section.take("published").and_then(|value| {
+            let choice: Vec<(&str, &str)> = self.published.iter().map(|&p| (p, p)).collect();
+            self.one_of(value, &choice, "published table")
+        });
+        section.finish(self.source);
+        let (title, figure, filter) = shown?;
+        let rows = rows.unwrap_or(Some(Factor::Payload))?;
+        let published = published.map(str::to_owned);
+        Some(Table { title, figure, filter, rows, columns, published })
+    }
+
+    pub(crate) fn chart(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Chart> {
+        let shown = self.shown(&mut section, levels);
+        let kinds = [("lines", ChartKind::Lines), ("bars", ChartKind::Bars)];
+        let kind = match section.take("kind") {
+            Some(value) => self.one_of(value, &kinds, "kind of chart"),
+            None => Some(ChartKind::Lines),
+        };
+        let x = section.take("x").map(|value| self.factor_name(value, levels));
+        let series = self.factor_list(&mut section, "series", levels);
+        section.finish(self.source);
+        let (title, figure, filter) = shown?;
+        let x = x.unwrap_or(Some(Factor::Payload))?;
+        Some(Chart { title, kind: kind?, figure, filter, x, series })
+    }
+}
+
+fn section_span(level: &str, levels: &Levels, factor: Factor) -> Range<usize> {
+    levels[&factor].iter().find(|(known, _)| known == level).map_or(0..0, |(_, span)| span.clone())
+}
