@@ -29,6 +29,12 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Processor time of this process so far, of all its threads, in user and in kernel mode.
+pub(crate) fn process_cpu_ns() -> u64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
 /// Nanoseconds since the first reading in this process.
 pub fn now_ns() -> u64 {
     // The start is read first, so that the present is never before it.

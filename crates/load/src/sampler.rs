@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabricmark_record::{Interval, Series};
 
-use crate::clock::now_ns;
+use crate::clock::{now_ns, process_cpu_ns};
 use crate::gauge::Gauge;
 use crate::tcp_info;
 
@@ -27,6 +27,8 @@ pub struct Sampler<'a> {
     began_ns: u64,
     interval_ns: u64,
     last_ns: u64,
+    /// Processor time of the process up to `last_ns`.
+    last_cpu_ns: u64,
     series: Vec<Series>,
     /// Bytes and calls of each probe that stand in intervals.
     counted: Vec<(u64, u64)>,
@@ -41,6 +43,7 @@ impl<'a> Sampler<'a> {
             began_ns: now_ns,
             interval_ns,
             last_ns: now_ns,
+            last_cpu_ns: process_cpu_ns(),
             series: vec![series; probes.len()],
             counted: vec![(0, 0); probes.len()],
             probes,
@@ -60,6 +63,7 @@ impl<'a> Sampler<'a> {
         let now_ns = now_ns.max(self.last_ns);
         // The counters first: TCP_INFO takes a microsecond, in which they go on.
         let read: Vec<_> = self.probes.iter().map(|probe| probe.gauge.read()).collect();
+        let cpu_ns = process_cpu_ns();
         for (place, (bytes, calls)) in read.into_iter().enumerate() {
             let (bytes_before, calls_before) = self.counted[place];
             let interval = Interval {
@@ -67,6 +71,7 @@ impl<'a> Sampler<'a> {
                 end_ns: now_ns - self.began_ns,
                 bytes: bytes.saturating_sub(bytes_before),
                 calls: calls.saturating_sub(calls_before),
+                cpu_ns: Some(cpu_ns.saturating_sub(self.last_cpu_ns)),
                 tcp: self.probes[place].tcp.and_then(|fd| tcp_info::sample(fd).ok()),
             };
             self.counted[place] = (bytes, calls);
@@ -74,6 +79,7 @@ impl<'a> Sampler<'a> {
             self.series[place].intervals.push(interval);
         }
         self.last_ns = now_ns;
+        self.last_cpu_ns = cpu_ns;
     }
 
     /// Ends the last interval, and gives a series for each probe. What the load threads published
@@ -140,6 +146,7 @@ mod tests {
             .map(|interval| (interval.start_ns, interval.end_ns, interval.bytes, interval.calls))
             .collect();
         assert_eq!(seen, [(0, 103, 50, 5), (103, 420, 20, 2), (420, 430, 1, 1)]);
+        assert!(series[0].intervals.iter().all(|interval| interval.cpu_ns.is_some()));
     }
 
     #[test]

@@ -11,9 +11,10 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::{Nanos, Percent};
 use toml::de::{DeTable, DeValue};
 
+use crate::course::Drawing;
 use crate::factor::{Factor, Level};
 use crate::matrix::{Cross, Levels, groups};
-use crate::plan::{Chart, Compare, Filter, Plan, Presentation, Table, Testbed};
+use crate::plan::{Compare, Filter, Plan, Presentation, Table, Testbed};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
 
@@ -122,8 +123,11 @@ impl Reader<'_, '_> {
         let groups = groups(&points, &compare);
         let tables: Vec<Table> =
             tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
-        let charts: Vec<Chart> =
-            charts.into_iter().filter_map(|section| self.chart(section, &named)).collect();
+        let has_intervals = interval.is_none_or(|interval| interval.is_some());
+        let charts: Vec<Drawing> = charts
+            .into_iter()
+            .filter_map(|section| self.drawing(section, &named, has_intervals))
+            .collect();
         Some(Plan {
             testbed: testbed?,
             peer: None,

@@ -7,6 +7,7 @@
 //! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
 
 mod burst;
+mod course;
 mod emulation;
 mod factor;
 mod file;
@@ -23,6 +24,7 @@ mod settings;
 mod shown;
 mod window;
 
+pub use course::{Course, CourseChart, CourseOf, Drawing};
 pub use factor::{Factor, Level, LevelError};
 pub use file::{Size, parse};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::course::Drawing;
 use crate::factor::{Factor, Level};
 use crate::pace::{Pace, Trace};
 use crate::point::{Pattern, Point, Transport};
@@ -146,7 +147,7 @@ pub struct Presentation {
     /// Tables, in this order.
     pub tables: Vec<Table>,
     /// Charts, in this order.
-    pub charts: Vec<Chart>,
+    pub charts: Vec<Drawing>,
 }
 
 /// A level of each of some factors: what makes a point, or a part of it.

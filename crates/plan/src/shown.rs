@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::course::{Course, CourseChart, CourseOf, Drawing};
 use crate::factor::Factor;
 use crate::matrix::Levels;
 use crate::plan::{Chart, ChartKind, Compare, Figure, Filter, Table};
@@ -149,19 +150,67 @@ impl Reader<'_, '_> {
         Some(Table { title, figure, filter, rows, columns, published })
     }
 
-    pub(crate) fn chart(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Chart> {
-        let shown = self.shown(&mut section, levels);
-        let kinds = [("lines", ChartKind::Lines), ("bars", ChartKind::Bars)];
+    /// A `[[chart]]` of either sort.
+    pub(crate) fn drawing(
+        &mut self,
+        mut section: Section<'_, '_>,
+        levels: &Levels,
+        has_intervals: bool,
+    ) -> Option<Drawing> {
+        let kinds =
+            [("lines", Some(ChartKind::Lines)), ("bars", Some(ChartKind::Bars)), ("series", None)];
+        let place = section.span.clone();
         let kind = match section.take("kind") {
             Some(value) => self.one_of(value, &kinds, "kind of chart"),
-            None => Some(ChartKind::Lines),
+            None => Some(Some(ChartKind::Lines)),
         };
+        match kind {
+            Some(Some(kind)) => self.chart(section, levels, kind).map(Drawing::Levels),
+            Some(None) if has_intervals => self.course(section, levels).map(Drawing::Course),
+            Some(None) => {
+                let message = "a chart of kind series in a plan without intervals";
+                let help = "add interval = \"500ms\" to [run]: its lines are made of them";
+                self.source.problem(place, message, help);
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn chart(
+        &mut self,
+        mut section: Section<'_, '_>,
+        levels: &Levels,
+        kind: ChartKind,
+    ) -> Option<Chart> {
+        let shown = self.shown(&mut section, levels);
         let x = section.take("x").map(|value| self.factor_name(value, levels));
         let series = self.factor_list(&mut section, "series", levels);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
         let x = x.unwrap_or(Some(Factor::Payload))?;
-        Some(Chart { title, kind: kind?, figure, filter, x, series })
+        Some(Chart { title, kind, figure, filter, x, series })
+    }
+
+    /// A chart through time.
+    fn course(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<CourseChart> {
+        let title = section.take("title").and_then(|value| self.text(value)).unwrap_or_default();
+        let course = match section.take("figure") {
+            Some(value) => self.one_of(value, &Course::ALL, "figure through time"),
+            None => Some(Course::Goodput),
+        };
+        let of = match section.take("runs") {
+            Some(value) => {
+                let choice = [("first", CourseOf::First), ("mean", CourseOf::Mean)];
+                self.one_of(value, &choice, "choice of runs")
+            }
+            None => Some(CourseOf::First),
+        };
+        let filter = self.section(&mut section, "where", "where");
+        let filter = self.filter(filter, levels);
+        let series = self.factor_list(&mut section, "series", levels);
+        section.finish(self.source);
+        Some(CourseChart { title, course: course?, filter: filter?, series, of: of? })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Points beside the cross: `[[add]]` and what `[quick]` leaves of it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Factor, Plan, Point, Size, parse};
+use fabricmark_plan::{Drawing, Factor, Plan, Point, Size, parse};
 
 const PLAN: &str = r#"title = "t"
 [factors]
@@ -113,7 +114,8 @@ fn levels_of_the_adds_select_and_compare_points() {
         plan.points.iter().filter(|point| point.is_among(filter)).count()
     };
     assert_eq!(shown(&plan.presentation.tables[0].filter), 3, "the paced one is left out");
-    assert_eq!(shown(&plan.presentation.charts[0].filter), 20);
+    let Drawing::Levels(chart) = &plan.presentation.charts[0] else { panic!("a chart of levels") };
+    assert_eq!(shown(&chart.filter), 20);
 }
 
 #[test]

@@ -342,7 +342,24 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "use one of",
     ),
     ("unpublished table", "P1 IV", "P1 IX", 28, "unknown published table", "P1 IV"),
-    ("unknown kind of chart", "\"lines\"", "\"pie\"", 31, "unknown kind", "lines, bars"),
+    ("unknown kind of chart", "\"lines\"", "\"pie\"", 31, "unknown kind", "lines, bars, series"),
+    (
+        "chart through time without intervals",
+        "kind = \"lines\"",
+        "kind = \"series\"",
+        29,
+        "without intervals",
+        "add interval",
+    ),
+    (
+        "unknown figure through time",
+        "duration = \"1s\"\n[stop]\nconfidence = \"95%\"\nruns = { min = 10, max = 30 }\n[quick]\n\
+         payload = [4]\nruns = 5\n",
+        "interval = \"100ms\"\n[[chart]]\nkind = \"series\"\nfigure = \"window\"\n[quick]\n",
+        15,
+        "unknown figure through time",
+        "cwnd",
+    ),
     (
         "everything excluded",
         "[quick]",

@@ -29,6 +29,10 @@ pub struct Interval {
     /// Calls that moved data: writes, reads or datagrams. A call may stand in the interval after
     /// the one that has its bytes.
     pub calls: u64,
+    /// Processor time that the end's process used, in user and in kernel mode, of all its threads; on a
+    /// lab's links each end is a process of its own. Absent in records of versions before there was it.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
     /// What TCP said of the first flow at the end of the interval; absent where it is not TCP, and
     /// where each exchange has a connection of its own.
     pub tcp: Option<TcpSample>,
@@ -57,6 +61,19 @@ impl Series {
         self.intervals.iter().map(|interval| interval.bytes).sum()
     }
 
+    /// When so many bytes had been moved, in nanoseconds since the series began, as if each interval
+    /// moved its bytes evenly; nothing where they never were.
+    pub fn moved_ns(&self, bytes: u64) -> Option<u64> {
+        let mut before = 0;
+        self.intervals.iter().find_map(|interval| {
+            let here = bytes.checked_sub(before)?;
+            before += interval.bytes;
+            let share = here as f64 / interval.bytes as f64;
+            (before >= bytes && interval.bytes > 0)
+                .then(|| interval.start_ns + (interval.length_ns() as f64 * share) as u64)
+        })
+    }
+
     /// Calls of all intervals.
     pub fn calls(&self) -> u64 {
         self.intervals.iter().map(|interval| interval.calls).sum()
@@ -74,5 +91,19 @@ mod tests {
             Interval { start_ns: 1_000, end_ns: 2_250, bytes: 125, ..Interval::default() };
         assert_eq!(interval.rate_bps(), Some(8e8));
         assert_eq!(Interval::default().rate_bps(), None);
+    }
+
+    #[test]
+    fn the_moment_of_a_byte_lies_in_the_interval_that_moved_it() {
+        let interval = |number: u64, bytes| Interval {
+            start_ns: 100 * number,
+            end_ns: 100 * (number + 1),
+            bytes,
+            ..Interval::default()
+        };
+        let intervals = vec![interval(0, 0), interval(1, 10), interval(2, 90)];
+        let series = Series { interval_ns: 100, intervals };
+        let moments = [0, 5, 10, 55, 100, 101].map(|bytes| series.moved_ns(bytes));
+        assert_eq!(moments, [Some(100), Some(150), Some(200), Some(250), Some(300), None]);
     }
 }

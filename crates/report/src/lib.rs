@@ -11,6 +11,7 @@ mod cell;
 mod chart;
 mod claims;
 mod compare;
+mod course;
 mod export;
 mod facts;
 mod grid;

@@ -66,6 +66,7 @@ fn record(block: u32, place: u32) -> Record {
             ..Figures::default()
         },
         limits: Limits::default(),
+        emulation: None,
         warnings: Vec::new(),
         outcome: Outcome::Completed,
     }

@@ -1,75 +1,139 @@
-//! Goodput through time: lines without records behind them.
+//! Lines against time on linear axes. What does not count is shaded, what is modelled is dashed.
 
-use fabricmark_units::Nanos;
+use std::fmt::Write as _;
 
-use super::plot::{Dot, Plot, Series, XLevel};
-use super::{Form, lines};
-use crate::number;
+use super::Form;
+use super::frame::Frame;
+use super::plot::{Key, Plot, Series, XLevel};
+use super::scale::Scale;
+use super::svg::{COLOURS, dashes, escaped, marker};
+use crate::course::{CoursePlot, Line, Span};
 
-/// A line of a chart of goodput through time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Course {
-    /// What it is of, with where it comes from: `cubic, 10G (modelled)`.
-    pub label: String,
-    /// The end of each stretch of time and goodput in it in bit/s, in the order of time.
-    pub points: Vec<(Nanos, f64)>,
-}
+/// Most points of a line that have a marker each; more would hide the line.
+const MARKERS_MAX: usize = 40;
 
-/// A chart of goodput by time as a self-contained SVG file that follows the reader's light or dark
-/// theme. Both axes are linear, and that of goodput begins at 0.
-pub fn course_chart(title: &str, courses: &[Course]) -> String {
-    let mut times: Vec<Nanos> =
-        courses.iter().flat_map(|course| course.points.iter().map(|point| point.0)).collect();
-    times.sort_unstable();
-    times.dedup();
-    let series = |course: &Course| Series {
-        label: course.label.clone(),
-        dots: course.points.iter().filter_map(|point| dot(course, &times, *point)).collect(),
-    };
-    let x = |&time: &Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
-    let plot = Plot {
-        title: title.to_owned(),
-        x_title: "time (s)".to_owned(),
-        y_title: "goodput (Mbit/s)".to_owned(),
-        x: times.iter().map(x).collect(),
-        series: courses.iter().map(series).collect(),
-        limit: "",
-    };
-    lines::draw_linear(&plot, Form::File)
-}
+/// How far above the highest figure the model is still drawn.
+const MODEL_ROOM: f64 = 1.25;
 
-/// To a millisecond, without zeros at its end.
-fn seconds(time: Nanos) -> String {
-    let text = number::fixed(time.as_secs_f64(), 3);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn dot(course: &Course, times: &[Nanos], (time, goodput_bps): (Nanos, f64)) -> Option<Dot> {
-    let value = goodput_bps / 1e6;
-    Some(Dot {
-        x: times.binary_search(&time).ok()?,
-        value,
-        interval: None,
-        limit: None,
-        tip: format!("{}, {} s\n{} Mbit/s", course.label, seconds(time), number::fixed(value, 3)),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_course_stands_on_linear_axes_from_nothing() {
-        let ms = Nanos::from_millis;
-        let courses = [
-            Course { label: "reno".to_owned(), points: vec![(ms(500), 0.0), (ms(1000), 8e8)] },
-            Course { label: "cubic".to_owned(), points: vec![(ms(1000), 9e8)] },
-        ];
-        let svg = course_chart("Start", &courses);
-        for text in ["time (s)", ">0<", ">1,000<", ">0.5<", ">1<", "cubic, 1 s&#10;900.000 Mbit/s"]
-        {
-            assert!(svg.contains(text), "no {text} in {svg}");
-        }
+pub(super) fn draw(course: &CoursePlot, form: Form) -> String {
+    let highest = course.lines.iter().flat_map(|line| &line.spans).map(|span| span.value);
+    let highest = highest.fold(0.0, f64::max);
+    let modelled = course.lines.iter().flat_map(|line| &line.modelled).map(|span| span.value);
+    let modelled = modelled.map(|value| value.min(highest * MODEL_ROOM)).fold(0.0, f64::max);
+    let time = Scale::linear(std::iter::once(course.end_s()));
+    let plot = plot(course, &time);
+    let frame = Frame::new(&plot, Scale::linear([highest, modelled].into_iter()), form);
+    let at = |seconds: f64| Frame::left() + time.at(seconds) * (Frame::right() - Frame::left());
+    let mut body = String::new();
+    for (index, line) in course.lines.iter().enumerate() {
+        left_out(&mut body, &frame, &at, line, index);
     }
+    for (index, line) in course.lines.iter().enumerate() {
+        model(&mut body, &frame, &at, line, index);
+        measured(&mut body, &frame, &at, (course, line), index);
+    }
+    let swatch = |series| {
+        let mark = marker(series, 16.0, -5.0);
+        let dashes = dashes(series);
+        format!(
+            r#"<path class="fm-line" stroke-dasharray="{dashes}" d="M0 -5H32"/><path class="fm-marker" d="{mark}"/>"#
+        )
+    };
+    let places: Vec<f64> = time.ticks.iter().map(|&tick| at(tick)).collect();
+    frame.sheet(&plot, form, &places, swatch, &body)
+}
+
+fn plot(course: &CoursePlot, time: &Scale) -> Plot {
+    let mut keys = Vec::new();
+    if course.lines.iter().any(|line| line.left_out_s > 0.0) {
+        keys.push(Key {
+            sign: r#"<rect class="fm-left-out" x="0" y="-15" width="32" height="18"/>"#.to_owned(),
+            label: "left out of what counts".to_owned(),
+        });
+    }
+    if course.lines.iter().any(|line| !line.modelled.is_empty()) {
+        keys.push(Key {
+            sign: r#"<path class="fm-model fm-limit-key" d="M0 -5H32"/>"#.to_owned(),
+            label: "slow start (modelled)".to_owned(),
+        });
+    }
+    let series = |line: &Line| Series { label: line.label.clone(), dots: Vec::new() };
+    Plot {
+        title: course.title.clone(),
+        x_title: "time (s)".to_owned(),
+        y_title: course.y_title.clone(),
+        x: time
+            .ticks
+            .iter()
+            .map(|&tick| XLevel { label: Scale::written(tick), place: tick })
+            .collect(),
+        series: course.lines.iter().map(series).collect(),
+        limit: "",
+        keys,
+    }
+}
+
+/// Where several lines leave a part out, the shades add up.
+fn left_out(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Line, index: usize) {
+    let (left, right) = (Frame::left(), at(line.left_out_s));
+    let _ = write!(
+        out,
+        r#"<rect class="fm-left-out" data-series="{index}" x="{left}" y="{:.1}" width="{:.1}" height="{:.1}"/>"#,
+        frame.top(),
+        right - left,
+        frame.bottom() - frame.top()
+    );
+}
+
+/// Steps, as far as they lie in the frame.
+fn model(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Line, index: usize) {
+    let mut path = String::new();
+    for Span { from_s, to_s, value } in &line.modelled {
+        let start = if path.is_empty() { 'M' } else { 'L' };
+        let (from, y) = (at(*from_s), frame.y_at(*value));
+        let _ = write!(path, "{start}{from:.1} {y:.1}");
+        if *value > frame.y.most() {
+            break;
+        }
+        let _ = write!(path, "H{:.1}", at(*to_s));
+    }
+    if !path.is_empty() {
+        let colour = index % COLOURS;
+        let _ = write!(
+            out,
+            r#"<path class="fm-model fm-s{colour}" data-series="{index}" d="{path}"/>"#
+        );
+    }
+}
+
+fn measured(
+    out: &mut String,
+    frame: &Frame,
+    at: &impl Fn(f64) -> f64,
+    (course, line): (&CoursePlot, &Line),
+    index: usize,
+) {
+    let place = |span: &Span| (at(span.from_s.midpoint(span.to_s)), frame.y_at(span.value));
+    let points: Vec<String> =
+        line.spans.iter().map(place).map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
+    let _ = write!(
+        out,
+        r#"<g class="fm-series fm-s{}" data-series="{index}"><path class="fm-line" stroke-dasharray="{}" d="M{}"/>"#,
+        index % COLOURS,
+        dashes(index),
+        points.join("L")
+    );
+    for (number, span) in line.spans.iter().enumerate() {
+        let (x, y) = place(span);
+        let tip = escaped(&line.tip(span, course.unit));
+        let _ = write!(
+            out,
+            r#"<g class="fm-point" role="img" data-x="{number}" aria-label="{tip}" data-tip="{tip}"><circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="9"/>"#
+        );
+        if line.spans.len() <= MARKERS_MAX {
+            let _ = write!(out, r#"<path class="fm-marker" d="{}"/>"#, marker(index, x, y));
+        }
+        out.push_str("</g>");
+    }
+    out.push_str("</g>");
 }

@@ -159,6 +159,15 @@ impl Frame {
                 r#"<g transform="translate({x:.1} {y:.1})"><path class="fm-limit fm-limit-key" d="M0 -5H32"/><text class="fm-label" x="40">{label}</text></g>"#
             );
         }
+        for key in &plot.keys {
+            let (x, y) = place(&key.label);
+            let _ = write!(
+                out,
+                r#"<g transform="translate({x:.1} {y:.1})">{}<text class="fm-label" x="40">{}</text></g>"#,
+                key.sign,
+                escaped(&key.label)
+            );
+        }
         y + 16.0
     }
 }

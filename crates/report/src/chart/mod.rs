@@ -10,14 +10,17 @@ mod frame;
 mod lines;
 mod plot;
 mod scale;
+mod stretch;
 mod svg;
 
-use fabricmark_plan::ChartKind;
+use fabricmark_plan::{Chart, ChartKind, CourseChart, Drawing, Plan};
 
-pub use course::{Course, course_chart};
+pub use stretch::{Course, course_chart};
 pub use curves::{Curve, goodput_chart};
+pub(crate) use plot::{name, origin};
 
 use crate::Experiment;
+use crate::course::CoursePlot;
 use crate::runs::ByPoint;
 
 /// A chart as a file.
@@ -52,16 +55,43 @@ fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
     let runs = ByPoint::of(e.records);
     let charts = e.plan.presentation.charts.iter().enumerate();
     charts
-        .filter_map(|(place, chart)| {
-            let plot = plot::Plot::of(e.plan, chart, &runs)?;
-            let stem = format!("{:02}-{}", place + 1, slug(&plot.title));
-            let svg = match chart.kind {
-                ChartKind::Lines => lines::draw(&plot, &stem, form),
-                ChartKind::Bars => bars::draw(&plot, &stem, form),
-            };
-            Some(ChartFile { name: format!("{stem}.svg"), title: plot.title, svg })
+        .filter_map(|(place, drawing)| {
+            let place = place + 1;
+            match drawing {
+                Drawing::Levels(chart) => of_levels(e.plan, chart, &runs, place, form),
+                Drawing::Course(chart) => of_course(e.plan, chart, &runs, place, form),
+            }
         })
         .collect()
+}
+
+fn of_levels(
+    plan: &Plan,
+    chart: &Chart,
+    runs: &ByPoint<'_>,
+    place: usize,
+    form: Form,
+) -> Option<ChartFile> {
+    let plot = plot::Plot::of(plan, chart, runs)?;
+    let stem = format!("{place:02}-{}", slug(&plot.title));
+    let svg = match chart.kind {
+        ChartKind::Lines => lines::draw(&plot, &stem, form),
+        ChartKind::Bars => bars::draw(&plot, &stem, form),
+    };
+    Some(ChartFile { name: format!("{stem}.svg"), title: plot.title, svg })
+}
+
+fn of_course(
+    plan: &Plan,
+    chart: &CourseChart,
+    runs: &ByPoint<'_>,
+    place: usize,
+    form: Form,
+) -> Option<ChartFile> {
+    let plot = CoursePlot::of(plan, chart, runs)?;
+    let name = format!("{place:02}-{}.svg", slug(&plot.title));
+    let svg = course::draw(&plot, form);
+    Some(ChartFile { name, title: plot.title, svg })
 }
 
 /// Letters and digits of a title, parted by hyphens.

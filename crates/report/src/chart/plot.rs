@@ -18,6 +18,15 @@ pub(crate) struct Plot {
     pub series: Vec<Series>,
     /// `ceiling` or `floor`; nothing where no dot has a limit.
     pub limit: &'static str,
+    /// What the legend explains beside the series and their limits.
+    pub keys: Vec<Key>,
+}
+
+/// An entry of the legend.
+pub(crate) struct Key {
+    /// Its sign, 32 wide on the line of the text.
+    pub sign: String,
+    pub label: String,
 }
 
 /// A level on the horizontal axis.
@@ -76,6 +85,7 @@ impl Plot {
             x: levels.iter().enumerate().map(|(i, level)| x_level(chart.x, level, i)).collect(),
             series,
             limit: if chart.figure == Figure::Goodput { "ceiling" } else { "floor" },
+            keys: Vec::new(),
         })
     }
 
@@ -88,7 +98,8 @@ impl Plot {
     }
 }
 
-fn name(factors: &[Factor], levels: &[Level]) -> String {
+/// The name of a series: its levels.
+pub(crate) fn name(factors: &[Factor], levels: &[Level]) -> String {
     let words: Vec<String> =
         factors.iter().zip(levels).map(|(&factor, level)| label::level(factor, level)).collect();
     words.join(", ")
@@ -136,7 +147,7 @@ fn series(
 }
 
 /// What to put behind a name so that no figure is taken for another kind.
-fn origin(provenance: Option<Provenance>) -> String {
+pub(crate) fn origin(provenance: Option<Provenance>) -> String {
     match provenance {
         None | Some(Provenance::Measured) => String::new(),
         Some(other) => format!(" ({})", label::provenance(other)),

@@ -67,6 +67,11 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
+    /// The value at the upper end.
+    pub(crate) fn most(&self) -> f64 {
+        self.high
+    }
+
     /// A tick as text, with the decimals that its size needs.
     pub(crate) fn written(tick: f64) -> String {
         let decimals = if tick == 0.0 || tick >= 1.0 && tick.fract() == 0.0 {

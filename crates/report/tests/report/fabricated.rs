@@ -33,7 +33,12 @@ impl Fabricated {
     pub fn of(size: Size, seed: u64) -> Self {
         let names = published_names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let plan = parse("p1.toml", PLAN, size, &names).map_err(|e| e.to_string()).unwrap();
+        Self::of_plan(PLAN, size, &names, seed)
+    }
+
+    /// Records of another plan.
+    pub fn of_plan(text: &str, size: Size, names: &[&str], seed: u64) -> Self {
+        let plan = parse("p.toml", text, size, names).map_err(|e| e.to_string()).unwrap();
         let records = records(&plan, seed);
         Self { plan, records, quick: size == Size::Quick }
     }

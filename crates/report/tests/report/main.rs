@@ -7,6 +7,7 @@
 
 mod claims;
 mod compare;
+mod course;
 mod fabricated;
 mod page;
 mod text;

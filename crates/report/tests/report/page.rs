@@ -1,6 +1,7 @@
 //! The page and the charts as files.
 
 use crate::fabricated::{Fabricated, write};
+use fabricmark_plan::Drawing;
 use fabricmark_record::{Calibrated, EmulatedWay, Emulation};
 use fabricmark_report::{charts, html, summary_json, text};
 
@@ -65,7 +66,10 @@ fn no_text_of_a_plan_becomes_markup() {
     let bad = "</script><script>alert(1)</script>".to_owned();
     full.plan.presentation.title.clone_from(&bad);
     full.plan.presentation.tables[0].title.clone_from(&bad);
-    full.plan.presentation.charts[0].title.clone_from(&bad);
+    match &mut full.plan.presentation.charts[0] {
+        Drawing::Levels(chart) => chart.title.clone_from(&bad),
+        Drawing::Course(chart) => chart.title.clone_from(&bad),
+    }
     let page = html(&full.experiment());
     assert!(!page.contains("<script>alert"));
     assert!(charts(&full.experiment()).iter().all(|chart| !chart.svg.contains("<script>alert")));

@@ -1,0 +1,243 @@
+//! What runs had through time: the lines of a chart of intervals, before they are drawn.
+
+use fabricmark_plan::{Course, CourseChart, CourseOf, Plan, Point};
+use fabricmark_record::{Flow, Record, Series};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Kind;
+use fabricmark_wire::lfn::{Acks, slow_start};
+
+use crate::chart::{name, origin};
+use crate::number;
+use crate::runs::{ByPoint, Runs};
+use crate::select;
+
+/// Most points of a line: the plot is some 500 px wide.
+const SPANS_MAX: usize = 400;
+
+/// Segments of TCP's first flight (RFC 6928).
+const FIRST_FLIGHT: u64 = 10;
+
+/// The lines of one chart.
+pub(crate) struct CoursePlot {
+    pub title: String,
+    pub y_title: String,
+    pub unit: &'static str,
+    pub lines: Vec<Line>,
+}
+
+/// One point of the plan through time.
+pub(crate) struct Line {
+    pub label: String,
+    pub spans: Vec<Span>,
+    /// How long the part is that does not count.
+    pub left_out_s: f64,
+    /// Goodput in TCP's slow start as the model has it; empty where there is no model.
+    pub modelled: Vec<Span>,
+}
+
+/// A value that held for a while, in the unit of the axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub value: f64,
+}
+
+impl CoursePlot {
+    /// Nothing where no record has intervals of what the chart shows.
+    pub(crate) fn of(plan: &Plan, chart: &CourseChart, runs: &ByPoint<'_>) -> Option<Self> {
+        let points: Vec<&Point> =
+            plan.points.iter().filter(|point| point.is_among(&chart.filter)).collect();
+        let mut factors = chart.series.clone();
+        factors.extend(select::missing_factors(&points, &factors));
+        let line = |point: &&Point| {
+            let name = name(&factors, &select::levels_of(point, &factors));
+            line(chart, point, &name, runs.get(point)?)
+        };
+        let lines: Vec<Line> = points.iter().filter_map(line).collect();
+        let (figure, unit) = words(chart.course);
+        let title = if chart.title.is_empty() { figure } else { &chart.title };
+        let y_title = format!("{figure} ({unit})");
+        (!lines.is_empty()).then(|| Self { title: title.to_owned(), y_title, unit, lines })
+    }
+
+    /// When the longest line ends.
+    pub(crate) fn end_s(&self) -> f64 {
+        let ends = self.lines.iter().filter_map(|line| Some(line.spans.last()?.to_s));
+        ends.fold(0.0, f64::max)
+    }
+}
+
+impl Line {
+    /// What a moment of it was: lines of text.
+    pub(crate) fn tip(&self, span: &Span, unit: &str) -> String {
+        let time = |seconds| number::fixed(seconds, 3);
+        let left_out = if span.to_s <= self.left_out_s { "\nleft out of what counts" } else { "" };
+        let (from, to) = (time(span.from_s), time(span.to_s));
+        let value = number::fixed(span.value, if span.value < 100.0 { 2 } else { 0 });
+        format!("{}\n{from} to {to} s\n{value} {unit}{left_out}", self.label)
+    }
+}
+
+/// What is plotted, in words, and its unit.
+fn words(course: Course) -> (&'static str, &'static str) {
+    match course {
+        Course::Goodput => ("goodput", "Mbit/s"),
+        Course::Cwnd => ("congestion window", "MB"),
+        Course::Rtt => ("smoothed round trip", "ms"),
+        Course::Retransmits => ("retransmissions", "segments/s"),
+        Course::SenderCpu => ("processor time of the sender", "% of a processor"),
+        Course::ReceiverCpu => ("processor time of the receiver", "% of a processor"),
+    }
+}
+
+fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Option<Line> {
+    let wanted = match chart.of {
+        CourseOf::First => 1,
+        CourseOf::Mean => runs.counted.len(),
+    };
+    let records: Vec<&Record> = runs.counted.iter().copied().take(wanted).collect();
+    let flows: Vec<&Flow> = records.iter().filter_map(|record| record.load().next()).collect();
+    let courses: Vec<Vec<Span>> =
+        flows.iter().map(|flow| spans(flow, chart.course)).filter(|s| !s.is_empty()).collect();
+    let left_out: Vec<f64> = flows.iter().filter_map(|flow| left_out_s(flow)).collect();
+    let (first, flow) = (records.first()?, flows.first()?);
+    let interval_s = flow.received_series.as_ref()?.interval_ns as f64 / 1e9;
+    let end_s = courses.iter().filter_map(|spans| Some(spans.last()?.to_s)).reduce(f64::min)?;
+    let spans = match courses.as_slice() {
+        [only] if only.len() <= SPANS_MAX => only.clone(),
+        several => mean(several, interval_s.max(end_s / SPANS_MAX as f64), end_s),
+    };
+    let modelled = match chart.course {
+        Course::Goodput => modelled(point, first, flow, interval_s, end_s),
+        _ => None,
+    };
+    let provenance = first.figures.goodput_bps.map(|figure| figure.provenance);
+    let name = if name.is_empty() { words(chart.course).0 } else { name };
+    Some(Line {
+        label: format!("{name}{}", origin(provenance)),
+        spans,
+        left_out_s: left_out.iter().sum::<f64>() / left_out.len().max(1) as f64,
+        modelled: modelled.unwrap_or_default(),
+    })
+}
+
+/// The end of the part that does not count: when its last byte arrived.
+fn left_out_s(flow: &Flow) -> Option<f64> {
+    let ramp_bytes = flow.received.ramp_bytes;
+    Some(flow.received_series.as_ref()?.moved_ns(ramp_bytes)? as f64 / 1e9)
+}
+
+/// What each interval of a flow had; those without a value are left out.
+fn spans(flow: &Flow, course: Course) -> Vec<Span> {
+    let is_received = matches!(course, Course::Goodput | Course::ReceiverCpu);
+    let series: Option<&Series> =
+        if is_received { flow.received_series.as_ref() } else { flow.sent_series.as_ref() };
+    let mut retransmitted = 0;
+    let intervals = series.map(|series| series.intervals.as_slice()).unwrap_or_default();
+    let of = intervals.iter().filter(|interval| interval.length_ns() > 0).filter_map(|interval| {
+        let length_ns = interval.length_ns() as f64;
+        let tcp = interval.tcp.as_ref();
+        let value = match course {
+            Course::Goodput => interval.rate_bps()? / 1e6,
+            Course::Cwnd => (tcp?.cwnd_segments? * tcp?.mss_bytes?) as f64 / 1e6,
+            Course::Rtt => tcp?.srtt_ns? as f64 / 1e6,
+            Course::Retransmits => {
+                let count = tcp?.retransmitted_segments?;
+                let new = count.saturating_sub(retransmitted);
+                retransmitted = count;
+                new as f64 / length_ns * 1e9
+            }
+            Course::SenderCpu | Course::ReceiverCpu => interval.cpu_ns? as f64 / length_ns * 100.0,
+        };
+        let (from_s, to_s) = (interval.start_ns as f64 / 1e9, interval.end_ns as f64 / 1e9);
+        Some(Span { from_s, to_s, value })
+    });
+    of.collect()
+}
+
+/// The mean of several courses in steps of the same length: in each step the mean over its time.
+fn mean(courses: &[Vec<Span>], step_s: f64, end_s: f64) -> Vec<Span> {
+    let steps = (end_s / step_s).round().max(1.0) as usize;
+    let in_step = |spans: &[Span], from_s: f64, to_s: f64| {
+        let parts = spans.iter().map(|span| {
+            let overlap = (span.to_s.min(to_s) - span.from_s.max(from_s)).max(0.0);
+            (overlap, overlap * span.value)
+        });
+        let (time, sum) = parts.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        (time > 0.0).then(|| sum / time)
+    };
+    (0..steps)
+        .filter_map(|step| {
+            let (from_s, to_s) = (step as f64 * step_s, (step + 1) as f64 * step_s);
+            let values: Option<Vec<f64>> =
+                courses.iter().map(|spans| in_step(spans, from_s, to_s)).collect();
+            let values = values?;
+            let value = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            Some(Span { from_s, to_s, value })
+        })
+        .collect()
+}
+
+/// Slow start from ten segments, doubling each round trip, to the goodput that wire and window allow: what
+/// arrives in each round trip, half of one after it was sent. Nothing where it takes less than an interval.
+fn modelled(
+    point: &Point,
+    record: &Record,
+    flow: &Flow,
+    interval_s: f64,
+    end_s: f64,
+) -> Option<Vec<Span>> {
+    let rtt = point.rtt.filter(|&rtt| rtt > Nanos(0))?;
+    let rtt_s = rtt.0 as f64 / 1e9;
+    let mss_bytes = flow.tcp.as_ref()?.mss;
+    let window_or_bound = record.limits.ceilings.iter().filter(|ceiling| {
+        ceiling.kind == Kind::Bound || ceiling.inputs.contains_key("window_bytes")
+    });
+    let most_bps = window_or_bound.map(|ceiling| ceiling.goodput_bps.as_f64()).reduce(f64::min)?;
+    let window_bytes = (most_bps * rtt_s / 8.0) as u64;
+    let rounds = slow_start(window_bytes, mss_bytes, FIRST_FLIGHT, Acks::Each, rtt)?.rounds;
+    if f64::from(rounds) * rtt_s < interval_s {
+        return None;
+    }
+    let first_bps = (FIRST_FLIGHT * mss_bytes) as f64 * 8.0 / rtt_s;
+    let mut spans: Vec<Span> = (0..rounds)
+        .map(|round| {
+            let from_s = (f64::from(round) + 0.5) * rtt_s;
+            let value = (first_bps * 2f64.powi(round as i32)).min(most_bps) / 1e6;
+            Span { from_s, to_s: from_s + rtt_s, value }
+        })
+        .collect();
+    let open_s = (f64::from(rounds) + 0.5) * rtt_s;
+    spans.push(Span { from_s: open_s, to_s: end_s.max(open_s), value: most_bps / 1e6 });
+    spans.retain(|span| span.from_s < end_s);
+    Some(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(from_s: f64, to_s: f64, value: f64) -> Span {
+        Span { from_s, to_s, value }
+    }
+
+    #[test]
+    fn the_mean_of_runs_is_taken_moment_by_moment() {
+        let one = vec![span(0.0, 1.0, 10.0), span(1.0, 2.0, 20.0)];
+        // Its first interval ended late.
+        let other = vec![span(0.0, 1.5, 30.0), span(1.5, 2.0, 50.0)];
+        let found = mean(&[one, other], 1.0, 2.0);
+        assert_eq!(found, [span(0.0, 1.0, 20.0), span(1.0, 2.0, 30.0)]);
+    }
+
+    #[test]
+    fn a_long_course_is_thinned_without_losing_what_was_moved() {
+        let long: Vec<Span> =
+            (0..1000).map(|i| span(f64::from(i), f64::from(i + 1), f64::from(i % 10))).collect();
+        let thinned = mean(&[long], 2.5, 1000.0);
+        assert_eq!(thinned.len(), 400);
+        let sum: f64 = thinned.iter().map(|span| span.value * 2.5).sum();
+        assert!((sum - 4500.0).abs() < 1e-6, "{sum}");
+    }
+}
