@@ -1,5 +1,7 @@
 //! From what two ends counted to a record.
 
+use std::collections::BTreeMap;
+
 use fabricmark_lab::End;
 use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
@@ -8,6 +10,8 @@ use fabricmark_record::{
     Usage, Warning,
 };
 use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Kind, lfn};
 
 use crate::coordinator::Coordinator;
 use crate::experiment::PlanError;
@@ -192,6 +196,12 @@ fn figures(
     let figures = match point.pattern {
         Pattern::Stream => Figures {
             goodput_bps: passive.counts.received_bps().map(figure),
+            land_speed_bit_m_per_s: passive
+                .counts
+                .received_bps()
+                .and_then(|bps| land_speed(point, bps))
+                .map(figure),
+            retransmitted_segments: active.tcp.as_ref().map(|tcp| figure(tcp.retransmitted as f64)),
             sent_bps: active.counts.sent_bps().map(figure),
             payloads_per_s: passive.counts.received_per_s().map(figure),
             sender_demand_us_per_kib: us_per_kib(active),
@@ -242,6 +252,19 @@ fn figures(
             .map(|bytes| figure(bytes as f64 / f64::from(point.flows))),
         ..figures
     }
+}
+
+/// Goodput over the distance of the emulated round trip, in bit-metres per second.
+fn land_speed(point: &Point, goodput_bps: f64) -> Option<f64> {
+    let rtt = point.rtt.filter(|&rtt| rtt > Nanos(0))?;
+    let rate = lfn::Figure {
+        kind: Kind::Estimate,
+        value: lfn::Value::Rounded(goodput_bps),
+        formula: "goodput_bps",
+        inputs: BTreeMap::new(),
+        source: "measured",
+    };
+    Some(lfn::land_speed(&rate, lfn::fibre_distance(rtt))?.value.as_f64())
 }
 
 /// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.

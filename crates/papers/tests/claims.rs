@@ -201,6 +201,7 @@ fn ping_pong(ratios: &[(u64, f64)]) -> Figures {
             .iter()
             .map(|&(size, ratio)| (size, Value::exact(size as f64 * factor(ratio))))
             .collect(),
+        point: None,
         limits: [].into(),
     };
     let columns = vec![

@@ -210,6 +210,11 @@ pub enum Figure {
     ApplicationP50,
     /// 99th percentile of it; median over runs.
     ApplicationP99,
+    /// Goodput times the distance that light goes in fibre in half of an emulated round trip, as land-speed
+    /// records are scored; mean over runs.
+    LandSpeed,
+    /// Segments that TCP sent again in a run; mean over runs.
+    Retransmits,
 }
 
 /// A table: a row for each level of one factor, a column for each combination of others.
@@ -244,6 +249,8 @@ pub struct Chart {
     pub x: Factor,
     /// Factors that make a series.
     pub series: Vec<Factor>,
+    /// A published figure to draw as a line of its own, such as `P3 record`.
+    pub published: Option<String>,
 }
 
 /// How a chart draws its values.
@@ -257,7 +264,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 24] = [
+    pub const ALL: [(&str, Self); 26] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -282,6 +289,8 @@ impl Figure {
         ("kernel-rtt-p99", Self::KernelRttP99),
         ("application-p50", Self::ApplicationP50),
         ("application-p99", Self::ApplicationP99),
+        ("land-speed", Self::LandSpeed),
+        ("retransmits", Self::Retransmits),
     ];
 
     /// The patterns that yield this figure.
@@ -291,7 +300,9 @@ impl Figure {
             Self::SenderDemand
             | Self::ReceiverDemand
             | Self::ForwardGoodput
-            | Self::ReverseGoodput => &[Pattern::Stream],
+            | Self::ReverseGoodput
+            | Self::LandSpeed
+            | Self::Retransmits => &[Pattern::Stream],
             Self::SlipP50
             | Self::SlipP99
             | Self::IdleRttP50

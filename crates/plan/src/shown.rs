@@ -135,18 +135,20 @@ impl Reader<'_, '_> {
         }
     }
 
+    fn published(&mut self, section: &mut Section<'_, '_>) -> Option<String> {
+        let value = section.take("published")?;
+        let choice: Vec<(&str, &str)> = self.published.iter().map(|&name| (name, name)).collect();
+        self.one_of(value, &choice, "published table").map(str::to_owned)
+    }
+
     pub(crate) fn table(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Table> {
         let shown = self.shown(&mut section, levels);
         let rows = section.take("rows").map(|value| self.factor_name(value, levels));
         let columns = self.factor_list(&mut section, "columns", levels);
-        let published = section.take("published").and_then(|value| {
-            let choice: Vec<(&str, &str)> = self.published.iter().map(|&p| (p, p)).collect();
-            self.one_of(value, &choice, "published table")
-        });
+        let published = self.published(&mut section);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
         let rows = rows.unwrap_or(Some(Factor::Payload))?;
-        let published = published.map(str::to_owned);
         Some(Table { title, figure, filter, rows, columns, published })
     }
 
@@ -186,10 +188,11 @@ impl Reader<'_, '_> {
         let shown = self.shown(&mut section, levels);
         let x = section.take("x").map(|value| self.factor_name(value, levels));
         let series = self.factor_list(&mut section, "series", levels);
+        let published = self.published(&mut section);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
         let x = x.unwrap_or(Some(Factor::Payload))?;
-        Some(Chart { title, kind, figure, filter, x, series })
+        Some(Chart { title, kind, figure, filter, x, series, published })
     }
 
     /// A chart through time.

@@ -113,6 +113,13 @@ pub struct Figures {
     /// 99th percentile of it.
     #[serde(default)]
     pub application_p99_ns: Option<Figure>,
+    /// `goodput_bps` times the metres that light goes in fibre in half of the emulated round trip, at most
+    /// 30,000 km ([`fabricmark_wire::lfn::land_speed`]); absent over no emulated round trip.
+    #[serde(default)]
+    pub land_speed_bit_m_per_s: Option<Figure>,
+    /// Segments that TCP sent again, of all flows of a stream one way.
+    #[serde(default)]
+    pub retransmitted_segments: Option<Figure>,
 }
 
 /// What the wire allows for this point; empty on a link that has no wire.
@@ -153,6 +160,8 @@ impl Figures {
             plan::Figure::KernelRttP99 => self.kernel_rtt_p99_ns,
             plan::Figure::ApplicationP50 => self.application_p50_ns,
             plan::Figure::ApplicationP99 => self.application_p99_ns,
+            plan::Figure::LandSpeed => self.land_speed_bit_m_per_s,
+            plan::Figure::Retransmits => self.retransmitted_segments,
         }
     }
 }

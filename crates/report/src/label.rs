@@ -3,7 +3,7 @@
 use fabricmark_plan::{Amount, Factor, Figure, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
-use fabricmark_units::Bytes;
+use fabricmark_units::{Bytes, Nanos};
 
 use crate::number;
 
@@ -17,7 +17,7 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::Response => format!("response {} B", row(factor, level)),
         Factor::SendBuffer => format!("send buffer {} B", row(factor, level)),
         Factor::Probe => format!("probe {level}"),
-        Factor::Rtt => format!("RTT {level}"),
+        Factor::Rtt => format!("RTT {}", row(factor, level)),
         Factor::Offload => format!("offload {level}"),
         Factor::Window => format!("window {}", row(factor, level)),
         Factor::Outstanding => format!("{level} outstanding"),
@@ -43,6 +43,17 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
             Ok(Bytes(bytes)),
         ) => number::fixed(bytes as f64, 0),
         (Factor::Family, _) => level(factor, text),
+        _ if text.is_empty() => "none".to_owned(),
+        (Factor::Rtt, _) => match text.parse() {
+            Ok(Nanos(0)) => "0".to_owned(),
+            // `400ms` with a space that no line breaks at.
+            _ => {
+                let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+                format!("{}\u{a0}{}", &text[..unit], &text[unit..])
+            }
+        },
+        (Factor::Window, Ok(Bytes(bytes))) => format!("{} B", number::fixed(bytes as f64, 0)),
+        (Factor::Window, Err(_)) => text.replace("bdp", "\u{a0}×\u{a0}BDP"),
         _ => text.to_owned(),
     }
 }
@@ -55,6 +66,7 @@ pub(crate) fn heading(factor: Factor) -> String {
         Factor::ReceiveBuffer => "receive buffer (B)".to_owned(),
         Factor::SendBuffer => "send buffer (B)".to_owned(),
         Factor::Family => "IP version".to_owned(),
+        Factor::Rtt => "RTT".to_owned(),
         _ => words(factor),
     }
 }
@@ -90,6 +102,8 @@ pub(crate) fn figure(figure: Figure) -> &'static str {
         Figure::KernelRttP99 => "99th percentile between stamps",
         Figure::ApplicationP50 => "median added by the application",
         Figure::ApplicationP99 => "99th percentile added by the application",
+        Figure::LandSpeed => "goodput times distance",
+        Figure::Retransmits => "retransmitted segments",
     }
 }
 
@@ -120,6 +134,8 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::KernelRttP99 => "kernel_rtt_p99",
         Figure::ApplicationP50 => "application_p50",
         Figure::ApplicationP99 => "application_p99",
+        Figure::LandSpeed => "land_speed",
+        Figure::Retransmits => "retransmitted",
     }
 }
 
@@ -148,5 +164,26 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
             format!("cannot tell (≥ {} %)", number::share(smallest))
         }
         (verdict, _) => verdict.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_of_long_ways_are_written_with_their_units() {
+        for (factor, text, wanted) in [
+            (Factor::Rtt, "400ms", "400\u{a0}ms"),
+            (Factor::Rtt, "0ns", "0"),
+            (Factor::Window, "2bdp", "2\u{a0}×\u{a0}BDP"),
+            (Factor::Window, "1073725440", "1,073,725,440 B"),
+            (Factor::PacingRate, "", "none"),
+            (Factor::PacingRate, "9G", "9G"),
+        ] {
+            assert_eq!(row(factor, text), wanted);
+        }
+        assert_eq!(level(Factor::Rtt, "400ms"), "RTT 400\u{a0}ms");
+        assert_eq!(level(Factor::Window, ""), "no window");
     }
 }

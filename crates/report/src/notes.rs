@@ -1,7 +1,7 @@
 //! Footnotes of a table: what to know before trusting it.
 
 use fabricmark_plan::Table;
-use fabricmark_record::Warning;
+use fabricmark_record::{Record, Warning};
 
 use crate::cell::Loss;
 use crate::label;
@@ -61,6 +61,11 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     notes.extend(groups.iter().filter_map(loss));
     let shown: Vec<&Runs<'_>> =
         groups.iter().flat_map(Group::cells).filter_map(|cell| runs.get(cell.point)).collect();
+    let is_offloaded =
+        |record: &Record| record.emulation.as_ref().is_some_and(|emulation| emulation.offloaded);
+    if shown.iter().flat_map(|runs| &runs.counted).any(|record| is_offloaded(record)) {
+        notes.push("offload on: offloaded, no single frames seen".to_owned());
+    }
     notes.extend(of_runs(&shown));
     notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
     notes

@@ -28,6 +28,8 @@ impl Unit {
             Figure::AskerDemand | Figure::AnswererDemand => {
                 Self { name: "µs/transaction", size: 1.0, key: "us_per_transaction" }
             }
+            Figure::LandSpeed => Self { name: "Tbit·m/s", size: 1e12, key: "bit_m_per_s" },
+            Figure::Retransmits => Self { name: "a run", size: 1.0, key: "segments" },
             _ => Self { name: "µs", size: 1e3, key: "ns" },
         }
     }

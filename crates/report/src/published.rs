@@ -3,13 +3,16 @@
 use fabricmark_papers::{self as papers, Table, Technology};
 use fabricmark_plan::{Factor, Figure, Point};
 
-use crate::number::Unit;
+use crate::number::{self, Unit};
 
 /// Technologies that a name may end with: then their columns stand beside any link.
 const TECHNOLOGIES: [(&str, Technology); 2] =
     [("10GbE", Technology::TenGigabitEthernet), ("IPoIB", Technology::IpoibFdr)];
 
-/// Every name that a plan's `published` key may hold.
+/// The published land-speed record, a line for charts.
+const RECORD: &str = "P3 record";
+
+/// Every name that a plan's `published` key may hold: tables for tables, and lines for charts.
 pub fn published_names() -> Vec<String> {
     let names = papers::names().filter_map(|name| Some((papers::published(&name)?, name)));
     names
@@ -19,7 +22,26 @@ pub fn published_names() -> Vec<String> {
             let named: Vec<String> = named.map(of).collect();
             [name].into_iter().chain(named)
         })
+        .chain([RECORD.to_owned()])
         .collect()
+}
+
+/// A published figure that is a line in a chart.
+pub(crate) struct PublishedLine {
+    pub label: String,
+    /// In the base unit of the figure.
+    pub value: f64,
+}
+
+/// The line of that name, if its figure is the wanted one.
+pub(crate) fn line(name: &str, figure: Figure) -> Option<PublishedLine> {
+    if name != RECORD || figure != Figure::LandSpeed {
+        return None;
+    }
+    let number = |row: &str| papers::value("P3", "slide Concluding Remarks", row, "");
+    let (gbps, km) = (number("land speed record: rate")?, number("land speed record: distance")?);
+    let label = format!("P3, {gbps} Gb/s × {} km", number::fixed(km, 0));
+    Some(PublishedLine { label, value: gbps * 1e9 * km * 1e3 })
 }
 
 /// A published table, or one technology's columns of it.
@@ -74,11 +96,21 @@ mod tests {
     fn every_published_name_is_found_again() {
         let names = published_names();
         assert_eq!(names[..5], ["P1 II", "P1 III", "P1 IV", "P1 IV 10GbE", "P1 IV IPoIB"]);
-        assert_eq!(names.len(), 14);
+        assert_eq!(names.len(), 15);
         for name in names {
-            let figures = [Figure::Goodput, Figure::HalfRtt];
-            assert!(figures.iter().any(|&f| Published::named(&name, f).is_some()), "{name}");
+            let figures = [Figure::Goodput, Figure::HalfRtt, Figure::LandSpeed];
+            let is_found =
+                |&f: &Figure| Published::named(&name, f).is_some() || line(&name, f).is_some();
+            assert!(figures.iter().any(is_found), "{name}");
         }
+    }
+
+    #[test]
+    fn the_record_is_5_6_gbps_over_30_000_km() {
+        let record = line(RECORD, Figure::LandSpeed).unwrap();
+        assert_eq!(record.label, "P3, 5.6 Gb/s × 30,000 km");
+        assert!((record.value / 1.68e17 - 1.0).abs() < 1e-12, "{}", record.value);
+        assert!(line(RECORD, Figure::Goodput).is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which points of a plan a table or a chart shows, and how they fall into rows and columns.
 
 use fabricmark_plan::{Factor, Figure, Filter, Level, Plan, Point};
+use fabricmark_units::Nanos;
 
 /// The points that a figure and a filter leave.
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec<&'a Point> {
@@ -9,10 +10,12 @@ pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec
     plan.points.iter().filter(is_shown).collect()
 }
 
-/// The levels of one factor: by number where they are numbers, else in the plan's order.
+/// The levels of one factor: by number where they are numbers or durations, else in the plan's order.
 pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
     let mut found = combinations(points, &[factor]).into_iter().flatten().collect::<Vec<_>>();
-    if found.iter().all(|level| level.parse::<u64>().is_ok()) {
+    if factor == Factor::Rtt {
+        found.sort_by_key(|level| level.parse::<Nanos>().ok());
+    } else if found.iter().all(|level| level.parse::<u64>().is_ok()) {
         found.sort_by_key(|level| level.parse::<u64>().ok());
     }
     found

@@ -51,7 +51,9 @@ pub(crate) struct Row<'a> {
 pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
     let runs = ByPoint::of(e.records);
     let presentation = &e.plan.presentation;
-    presentation.tables.iter().map(|spec| table(e.plan, spec, &runs)).collect()
+    let tables = presentation.tables.iter().map(|spec| table(e.plan, spec, &runs));
+    // A table whose points --quick leaves out is no fault of the plan.
+    tables.filter(|table| !e.quick || !table.groups.is_empty()).collect()
 }
 
 fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'a> {
@@ -85,7 +87,13 @@ impl<'a> Axes<'a> {
         let mut groups = select::missing_factors(points, &used);
         let side = compared_factor.or_else(|| spec.columns.last().copied());
         groups.extend(spec.columns.iter().filter(|&&factor| Some(factor) != side));
-        let compared = plan.compare.iter().filter(|c| Some(c.factor) == compared_factor).collect();
+        let is_here = |factor, level: &Level| points.iter().any(|point| point.has(factor, level));
+        let compared = plan.compare.iter().filter(|compare| {
+            Some(compare.factor) == compared_factor
+                && is_here(compare.factor, &compare.baseline)
+                && is_here(compare.factor, &compare.candidate)
+        });
+        let compared = compared.collect();
         Self { groups, side, compared }
     }
 
@@ -197,7 +205,8 @@ pub(crate) fn judged_by(figure: Figure) -> (Better, f64) {
         | Figure::ForwardGoodput
         | Figure::ReverseGoodput
         | Figure::PayloadRate
-        | Figure::ExchangeRate => (Better::Higher, THROUGHPUT_TIE),
+        | Figure::ExchangeRate
+        | Figure::LandSpeed => (Better::Higher, THROUGHPUT_TIE),
         _ => (Better::Lower, LATENCY_TIE),
     }
 }
@@ -240,7 +249,7 @@ mod tests {
     #[test]
     fn more_is_better_of_rates_and_less_of_times_and_costs() {
         for (name, figure) in Figure::ALL {
-            let is_rate = ["bps", "per_s"].contains(&Unit::of(figure).key);
+            let is_rate = ["bps", "per_s", "bit_m_per_s"].contains(&Unit::of(figure).key);
             let expected = if is_rate { Better::Higher } else { Better::Lower };
             assert_eq!(judged_by(figure).0, expected, "{name}");
         }

@@ -133,6 +133,13 @@ pub fn fibre_rtt(distance_m: u64) -> Figure {
     }
 }
 
+/// The whole metres that light goes in fibre in half of `rtt`: the longest way there that such a round
+/// trip can have, of fibre.
+pub fn fibre_distance(rtt: Nanos) -> u64 {
+    let metres = u128::from(rtt.0) * LIGHT / (2 * FIBRE_INDEX_THOUSANDTHS * 1_000_000);
+    u64::try_from(metres).unwrap_or(u64::MAX)
+}
+
 /// The metric of land-speed records in bit-metres per second: rate times distance, of which no more
 /// than 30,000 km count. As firm as the rate.
 ///
@@ -256,6 +263,17 @@ mod tests {
         }
         // 4.897 µs/km one way.
         assert_eq!(format!("{:.3}", fibre_rtt(1000).value.as_f64() / 2e3), "4.897");
+    }
+
+    #[test]
+    fn a_round_trip_reaches_as_far_as_its_fibre() {
+        // 400 ms are 40,843 km there, a little more than once round the Earth.
+        assert_eq!(fibre_distance(Nanos(400 * MS)) / 1000, 40_843);
+        assert_eq!(fibre_distance(Nanos(0)), 0);
+        for km in [1, 15_461, 35_755] {
+            let rtt = fibre_rtt(km * 1000).value.as_f64().ceil() as u64;
+            assert_eq!(fibre_distance(Nanos(rtt)), km * 1000, "{km}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fabricmark_plan::Point;
 use fabricmark_wire::{Exact, Family, Link};
 
 use super::limit::{Limit, limit};
@@ -85,6 +86,8 @@ pub struct Column {
     pub family: Family,
     /// Cells by payload in bytes.
     pub cells: BTreeMap<u64, Value>,
+    /// A point of a measured column, for what else was varied; nothing where it was printed.
+    pub point: Option<Box<Point>>,
     /// What the wire allows at each payload, in the unit of the cells; none without a wire.
     pub limits: BTreeMap<u64, Limit>,
 }
@@ -209,6 +212,7 @@ impl Figures {
                         link,
                         family,
                         cells,
+                        point: None,
                         limits,
                     });
                 }

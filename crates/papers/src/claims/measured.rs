@@ -114,6 +114,7 @@ fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
         link: link.to_string(),
         family,
         cells: BTreeMap::new(),
+        point: Some(Box::new(record.point.clone())),
         limits: BTreeMap::new(),
     })
 }

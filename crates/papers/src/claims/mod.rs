@@ -31,6 +31,8 @@ enum Judge {
     Networks(fn(&Figures) -> Outcome),
     /// About numbers that the paper prints, or their arithmetic; nothing where one is missing.
     Print(fn() -> Option<Outcome>),
+    /// Both: by the paper's own numbers, and by new figures.
+    Both(fn() -> Option<Outcome>, fn(&Figures) -> Outcome),
 }
 
 /// One claim of a paper.
@@ -55,10 +57,13 @@ impl Claim {
     /// The answer that `figures` give.
     pub fn evaluate(&self, figures: &Figures) -> Outcome {
         match (self.judge, figures.origin) {
-            (Judge::Networks(judge), _) => judge(figures),
-            (Judge::Print(judge), Origin::Published) => judge().unwrap_or_else(|| {
-                Outcome::unsupported("a number of the paper is not in the data")
-            }),
+            (Judge::Networks(judge), _) | (Judge::Both(_, judge), Origin::Measured) => {
+                judge(figures)
+            }
+            (Judge::Print(judge) | Judge::Both(judge, _), Origin::Published) => judge()
+                .unwrap_or_else(|| {
+                    Outcome::unsupported("a number of the paper is not in the data")
+                }),
             (Judge::Print(_), Origin::Measured) => Outcome::unsupported(
                 "about numbers that the paper prints: no measurement bears on it",
             ),
@@ -84,6 +89,17 @@ const fn of_print(
     judge: fn() -> Option<Outcome>,
 ) -> Claim {
     Claim { id, statement, predicate, judge: Judge::Print(judge) }
+}
+
+/// A claim that is judged on the numbers that the paper prints, or on measured figures.
+const fn of_both(
+    id: &'static str,
+    statement: &'static str,
+    predicate: &'static str,
+    print: fn() -> Option<Outcome>,
+    measured: fn(&Figures) -> Outcome,
+) -> Claim {
+    Claim { id, statement, predicate, judge: Judge::Both(print, measured) }
 }
 
 /// All claims, in the order of the papers.

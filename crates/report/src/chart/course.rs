@@ -69,6 +69,7 @@ fn plot(course: &CoursePlot, time: &Scale) -> Plot {
             .collect(),
         series: course.lines.iter().map(series).collect(),
         limit: "",
+        references: Vec::new(),
         keys,
     }
 }

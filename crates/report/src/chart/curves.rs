@@ -32,6 +32,7 @@ pub fn goodput_chart(title: &str, curves: &[Curve]) -> String {
         x: payloads.iter().map(x).collect(),
         series: curves.iter().map(series).collect(),
         limit: "",
+        references: Vec::new(),
         keys: Vec::new(),
     };
     lines::draw(&plot, "goodput", Form::File)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Form;
-use super::plot::Plot;
+use super::plot::{Key, Plot};
 use super::scale::Scale;
 use super::svg::{COLOURS, escaped};
 
@@ -107,10 +107,10 @@ impl Frame {
             );
         }
         let _ = write!(out, r#"<path class="fm-base" d="M{left} {bottom:.1}H{right}"/>"#);
-        let step = label_step(plot, places);
-        for (index, (level, place)) in plot.x.iter().zip(places).enumerate() {
+        let is_labelled = labelled(plot, places);
+        for ((level, place), is_labelled) in plot.x.iter().zip(places).zip(is_labelled) {
             let _ = write!(out, r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#);
-            if index.is_multiple_of(step) {
+            if is_labelled {
                 let _ = write!(
                     out,
                     r#"<text class="fm-tick" x="{place:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
@@ -159,7 +159,11 @@ impl Frame {
                 r#"<g transform="translate({x:.1} {y:.1})"><path class="fm-limit fm-limit-key" d="M0 -5H32"/><text class="fm-label" x="40">{label}</text></g>"#
             );
         }
-        for key in &plot.keys {
+        let references = plot.references.iter().map(|reference| Key {
+            sign: format!(r#"<path class="fm-reference {}" d="M0 -5H32"/>"#, reference.class),
+            label: reference.label.clone(),
+        });
+        for key in references.chain(plot.keys.iter().cloned()) {
             let (x, y) = place(&key.label);
             let _ = write!(
                 out,
@@ -172,12 +176,20 @@ impl Frame {
     }
 }
 
-/// Every how many levels can be labelled without labels touching.
-fn label_step(plot: &Plot, places: &[f64]) -> usize {
-    let widest = plot.x.iter().map(|level| level.label.chars().count()).max().unwrap_or(1);
-    let closest = places.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let room = (widest as f64 * LETTER + 10.0) / closest.max(1.0);
-    (room.ceil() as usize).max(1)
+/// Which levels can be labelled, from the left, without labels touching.
+fn labelled(plot: &Plot, places: &[f64]) -> Vec<bool> {
+    let mut free_from = f64::NEG_INFINITY;
+    let levels = plot.x.iter().zip(places);
+    levels
+        .map(|(level, place)| {
+            let half = level.label.chars().count() as f64 * LETTER / 2.0 + 2.0;
+            let is_free = place - half >= free_from;
+            if is_free {
+                free_from = place + half;
+            }
+            is_free
+        })
+        .collect()
 }
 
 fn title_lines(title: &str) -> Vec<String> {

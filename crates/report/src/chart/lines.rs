@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::Form;
 use super::frame::Frame;
 use super::plot::{Dot, Plot, Series};
+use super::reference::Reference;
 use super::scale::Scale;
 use super::svg::{COLOURS, dashes, escaped, marker};
 
@@ -23,16 +24,29 @@ pub(super) fn draw_linear(plot: &Plot, form: Form) -> String {
 
 /// All that the vertical axis has to reach.
 fn values(plot: &Plot) -> impl Iterator<Item = f64> {
-    plot.dots().flat_map(|dot| {
+    let of_dots = plot.dots().flat_map(|dot| {
         let (low, high) = dot.interval.unwrap_or((dot.value, dot.value));
         [Some(dot.value), Some(low), Some(high), dot.limit].into_iter().flatten()
-    })
+    });
+    // A bound far above all figures would press them together.
+    let highest = plot.dots().map(|dot| dot.value).fold(0.0, f64::max);
+    let near = plot.references.iter().flat_map(|reference| &reference.points);
+    let near = near.map(|&(_, value)| value).filter(move |value| *value < REFERENCE_ROOM * highest);
+    of_dots.chain(near)
 }
 
 fn draw_on(scale: Scale, plot: &Plot, form: Form) -> String {
     let frame = Frame::new(plot, scale, form);
     let places = places(plot);
     let mut body = String::new();
+    for Reference { class, points, .. } in &plot.references {
+        let points = points.iter().map(|&(x, value)| (places[x], value));
+        let points = clipped(points, frame.y.most());
+        if points.len() > 1 {
+            let points = points.into_iter().map(|(x, value)| (x, frame.y_at(value)));
+            let _ = write!(body, r#"<path class="fm-reference {class}" d="{}"/>"#, path(points));
+        }
+    }
     // Limits lie below all series, so that they never hide a figure.
     for (index, series) in plot.series.iter().enumerate() {
         body.push_str(&limit(&frame, &places, series, index));
@@ -48,6 +62,28 @@ fn draw_on(scale: Scale, plot: &Plot, form: Form) -> String {
         )
     };
     frame.sheet(plot, form, &places, swatch, &body)
+}
+
+/// How far above the highest figure a reference still widens the axis.
+const REFERENCE_ROOM: f64 = 3.0;
+
+/// The part of a line that lies below `most`; it is straight over the logarithms of its values.
+fn clipped(points: impl Iterator<Item = (f64, f64)>, most: f64) -> Vec<(f64, f64)> {
+    let mut out = Vec::new();
+    let mut before: Option<(f64, f64)> = None;
+    for (x, value) in points {
+        if let Some((x_before, value_before)) = before
+            && (value_before > most) != (value > most)
+        {
+            let share = (most / value_before).ln() / (value / value_before).ln();
+            out.push((x_before + share * (x - x_before), most));
+        }
+        if value <= most {
+            out.push((x, value));
+        }
+        before = Some((x, value));
+    }
+    out
 }
 
 fn places(plot: &Plot) -> Vec<f64> {
@@ -118,4 +154,17 @@ fn point(out: &mut String, frame: &Frame, x: f64, dot: &Dot, series: usize) {
         );
     }
     let _ = write!(out, r#"<path class="fm-marker" d="{}"/></g>"#, marker(series, x, y));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_enters_the_frame_where_it_crosses_its_edge() {
+        let line = [(0.0, 10_000.0), (10.0, 100.0), (20.0, 1.0)];
+        assert_eq!(clipped(line.into_iter(), 1000.0), [(5.0, 1000.0), (10.0, 100.0), (20.0, 1.0)]);
+        assert_eq!(clipped(line.into_iter(), 1e6), line);
+        assert!(clipped(line.into_iter(), 0.5).is_empty());
+    }
 }

@@ -9,15 +9,16 @@ mod curves;
 mod frame;
 mod lines;
 mod plot;
+mod reference;
 mod scale;
 mod stretch;
 mod svg;
 
 use fabricmark_plan::{Chart, ChartKind, CourseChart, Drawing, Plan};
 
-pub use stretch::{Course, course_chart};
 pub use curves::{Curve, goodput_chart};
 pub(crate) use plot::{name, origin};
+pub use stretch::{Course, course_chart};
 
 use crate::Experiment;
 use crate::course::CoursePlot;

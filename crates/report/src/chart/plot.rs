@@ -2,8 +2,10 @@
 
 use fabricmark_plan::{Chart, ChartKind, Factor, Figure, Level, Plan, Point};
 use fabricmark_record::Provenance;
-use fabricmark_units::Percent;
+use fabricmark_units::{Nanos, Percent};
 
+use super::reference::Reference;
+use super::scale::Scale;
 use crate::cell::Cell;
 use crate::number::{self, Unit};
 use crate::runs::ByPoint;
@@ -18,11 +20,14 @@ pub(crate) struct Plot {
     pub series: Vec<Series>,
     /// `ceiling` or `floor`; nothing where no dot has a limit.
     pub limit: &'static str,
+    /// Lines that are no runs.
+    pub references: Vec<Reference>,
     /// What the legend explains beside the series and their limits.
     pub keys: Vec<Key>,
 }
 
 /// An entry of the legend.
+#[derive(Clone)]
 pub(crate) struct Key {
     /// Its sign, 32 wide on the line of the text.
     pub sign: String,
@@ -32,7 +37,7 @@ pub(crate) struct Key {
 /// A level on the horizontal axis.
 pub(crate) struct XLevel {
     pub label: String,
-    /// Where it stands: the logarithm of a size, else its number.
+    /// Where it stands: the logarithm of a size or a duration, else its number.
     pub place: f64,
 }
 
@@ -80,11 +85,15 @@ impl Plot {
         let unit = Unit::of(chart.figure).name;
         Some(Self {
             title: if chart.title.is_empty() { figure.to_owned() } else { chart.title.clone() },
-            x_title: label::heading(chart.x),
+            x_title: match chart.x {
+                Factor::Rtt => "RTT (ms)".to_owned(),
+                x => label::heading(x),
+            },
             y_title: format!("{figure} ({unit})"),
-            x: levels.iter().enumerate().map(|(i, level)| x_level(chart.x, level, i)).collect(),
+            x: x_levels(chart.x, &levels),
             series,
             limit: if chart.figure == Figure::Goodput { "ceiling" } else { "floor" },
+            references: Reference::of(chart, &points, &levels, runs),
             keys: Vec::new(),
         })
     }
@@ -103,6 +112,29 @@ pub(crate) fn name(factors: &[Factor], levels: &[Level]) -> String {
     let words: Vec<String> =
         factors.iter().zip(levels).map(|(&factor, level)| label::level(factor, level)).collect();
     words.join(", ")
+}
+
+fn x_levels(factor: Factor, levels: &[Level]) -> Vec<XLevel> {
+    if factor == Factor::Rtt {
+        return durations(levels);
+    }
+    levels.iter().enumerate().map(|(i, level)| x_level(factor, level, i)).collect()
+}
+
+/// Decades between the least duration above 0, and 0, which has no logarithm.
+const BELOW: f64 = 0.5;
+
+/// Durations in milliseconds by their logarithms; 0 stands apart on the left.
+fn durations(levels: &[Level]) -> Vec<XLevel> {
+    let ms = |level: &Level| level.parse().ok().map(|Nanos(ns)| ns as f64 / 1e6);
+    let above = levels.iter().filter_map(ms).filter(|&ms| ms > 0.0);
+    let least = above.reduce(f64::min).unwrap_or(1.0).log10();
+    let place = |level: &Level| match ms(level) {
+        Some(ms) if ms > 0.0 => XLevel { label: Scale::written(ms), place: ms.log10() },
+        Some(_) => XLevel { label: "0".to_owned(), place: least - BELOW },
+        None => XLevel { label: "none".to_owned(), place: least - 2.0 * BELOW },
+    };
+    levels.iter().map(place).collect()
 }
 
 fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {

@@ -35,6 +35,7 @@ pub fn course_chart(title: &str, courses: &[Course]) -> String {
         series: courses.iter().map(series).collect(),
         limit: "",
         keys: Vec::new(),
+        references: Vec::new(),
     };
     lines::draw_linear(&plot, Form::File)
 }

@@ -1,0 +1,90 @@
+//! P3's claims on new runs over emulated round trips.
+
+use fabricmark_plan::{Point, Window};
+use fabricmark_units::Nanos;
+
+use crate::claims::figures::{Column, Figures, Load, Quantity};
+use crate::claims::outcome::Outcome;
+use crate::claims::tally::{Relation, Scale, Tally};
+
+/// The highest delay of P3's emulator.
+const LONGEST: Nanos = Nanos::from_millis(400);
+
+/// How much the claims let goodput differ.
+const TOLERANCE: f64 = 0.05;
+
+const NO_ROUND_TRIPS: &str =
+    "no TCP streams over an emulated round trip of 0 and over one of up to 400 ms";
+
+/// TCP goodput over emulated round trips, with their points.
+fn streams(figures: &Figures) -> Vec<(&Column, &Point)> {
+    let columns = figures.columns(Quantity::GoodputMbps, Load::Tcp);
+    columns
+        .filter_map(|column| {
+            let point = column.point.as_deref().filter(|point| point.rtt.is_some())?;
+            Some((column, point))
+        })
+        .collect()
+}
+
+/// Whether two points differ in nothing, but for the payload and what `same` makes equal.
+fn agree(a: &Point, b: &Point, same: impl Fn(&mut Point)) -> bool {
+    let levelled = |point: &Point| {
+        let mut point = Point { payload: b.payload, ..point.clone() };
+        same(&mut point);
+        point
+    };
+    levelled(a) == levelled(b)
+}
+
+/// Each round trip against that of 0; a tolerance has no tie band beside it, only the intervals.
+pub(super) fn same_at_every_rtt(figures: &Figures) -> Outcome {
+    let streams = streams(figures);
+    let mut tally = Tally::default();
+    for (short, at_once) in streams.iter().filter(|(_, point)| point.rtt == Some(Nanos(0))) {
+        let others = streams.iter().filter(|(_, point)| {
+            point.rtt.is_some_and(|rtt| rtt > Nanos(0) && rtt <= LONGEST)
+                && agree(point, at_once, |point| point.rtt = None)
+        });
+        for (long, _) in others {
+            for (_, without, with) in short.with(long) {
+                let scale = Scale { tie: 0.0, unit: "Mb/s" };
+                let least = without.times(1.0 - TOLERANCE);
+                tally.compare(long.name(), with, Relation::AtLeast, least, scale);
+            }
+        }
+    }
+    tally.outcome(NO_ROUND_TRIPS)
+}
+
+/// A window of three products against each smaller one.
+pub(super) fn three_products_are_needed(figures: &Figures) -> Outcome {
+    let streams = streams(figures);
+    let mut tally = Tally::default();
+    for (wide, three) in streams.iter().filter(|(_, p)| p.window == Some(Window::Bdp(3))) {
+        let others = streams.iter().filter(|(_, point)| {
+            matches!(point.window, Some(Window::Bdp(1 | 2)))
+                && agree(point, three, |point| point.window = None)
+        });
+        for (narrow, _) in others {
+            let scale = figures.scale(Quantity::GoodputMbps);
+            for (_, with_three, with_less) in wide.with(narrow) {
+                tally.compare(narrow.name(), with_three, Relation::Above, with_less, scale);
+            }
+        }
+    }
+    tally.outcome("no TCP streams over one path with windows of 3 BDP and of fewer")
+}
+
+pub(super) fn v4_is_like_v6(figures: &Figures) -> Outcome {
+    let mut tally = Tally::default();
+    for (v4, v6) in figures.families(Quantity::GoodputMbps, Load::Tcp) {
+        if v4.point.as_ref().is_none_or(|point| point.rtt.is_none()) {
+            continue;
+        }
+        for (_, a, b) in v4.with(v6) {
+            tally.within(v4.name(), a, b, TOLERANCE, "Mb/s");
+        }
+    }
+    tally.outcome("no TCP streams over both IPv4 and IPv6 over one emulated round trip")
+}

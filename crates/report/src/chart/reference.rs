@@ -1,0 +1,89 @@
+//! Lines of a chart that are no runs: what TCP's window allows over each round trip, and published figures.
+
+use std::collections::BTreeMap;
+
+use fabricmark_plan::{Chart, Factor, Figure, Point};
+use fabricmark_record::Record;
+use fabricmark_wire::Kind;
+use fabricmark_wire::lfn::WINDOW_MAX;
+
+use crate::number::{self, Unit};
+use crate::published;
+use crate::runs::ByPoint;
+
+/// A line through some levels of the horizontal axis.
+pub(crate) struct Reference {
+    pub label: String,
+    /// Class of its style: `fm-window`, `fm-asked`, `fm-published`.
+    pub class: &'static str,
+    /// Index of the level, and the value in the unit of the axis.
+    pub points: Vec<(usize, f64)>,
+}
+
+impl Reference {
+    /// The lines that belong to a chart over these levels of its x, from the limits in its records.
+    pub(crate) fn of(
+        chart: &Chart,
+        points: &[&Point],
+        levels: &[String],
+        runs: &ByPoint<'_>,
+    ) -> Vec<Self> {
+        let mut references = Vec::new();
+        if chart.figure == Figure::Goodput && chart.x == Factor::Rtt {
+            let unit = Unit::of(Figure::Goodput).size;
+            let through = |limit: fn(&Record) -> Option<f64>| {
+                let of = |point: &&Point| {
+                    let place = levels.iter().position(|level| point.has(chart.x, level))?;
+                    Some((place, limit(runs.get(point)?.counted.first()?)? / unit))
+                };
+                of_all(points.iter().filter_map(of))
+            };
+            let most = (through(largest_window), "fm-window", "TCP's largest window / RTT");
+            let asked = (through(asked_window), "fm-asked", "window asked for / RTT");
+            for (points, class, label) in [most, asked] {
+                if let Some(points) = points.filter(|points| points.len() > 1) {
+                    references.push(Self { label: label.to_owned(), class, points });
+                }
+            }
+        }
+        let published = chart.published.as_deref().and_then(|name| {
+            let line = published::line(name, chart.figure)?;
+            let value = line.value / Unit::of(chart.figure).size;
+            let points = (0..levels.len()).map(|place| (place, value)).collect();
+            let figure = format!("{} {}", number::fixed(value, 0), Unit::of(chart.figure).name);
+            let label = format!("{}: {figure} (published)", line.label);
+            Some(Self { label, class: "fm-published", points })
+        });
+        references.extend(published);
+        references
+    }
+}
+
+/// One line where all points of a level agree on it.
+fn of_all(values: impl Iterator<Item = (usize, f64)>) -> Option<Vec<(usize, f64)>> {
+    let mut line: BTreeMap<usize, f64> = BTreeMap::new();
+    for (place, value) in values {
+        let known = *line.entry(place).or_insert(value);
+        if (known / value - 1.0).abs() > 1e-9 {
+            return None;
+        }
+    }
+    Some(line.into_iter().collect())
+}
+
+fn by_window(record: &Record, kind: Kind, is_largest: bool) -> Option<f64> {
+    let largest = WINDOW_MAX.into();
+    let ceiling = record.limits.ceilings.iter().find(|ceiling| {
+        let window = ceiling.inputs.get("window_bytes");
+        ceiling.kind == kind && window.is_some_and(|window| (*window == largest) == is_largest)
+    });
+    Some(ceiling?.goodput_bps.as_f64())
+}
+
+fn largest_window(record: &Record) -> Option<f64> {
+    by_window(record, Kind::Bound, true)
+}
+
+fn asked_window(record: &Record) -> Option<f64> {
+    by_window(record, Kind::Conditional, false)
+}
