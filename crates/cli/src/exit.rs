@@ -161,6 +161,7 @@ impl From<PlanError> for Failure {
             PlanError::Run(ref run) if run.is_missing() => {
                 Self::new(Code::Missing, error.to_string())
             }
+            PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
             PlanError::NoLink(_) => Self::internal(error.to_string()),
             PlanError::WorkerLost { .. }

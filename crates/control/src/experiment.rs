@@ -22,6 +22,7 @@ use crate::assemble::assemble;
 use crate::carrier::AgentError;
 use crate::coordinator::{Coordinator, Peer, Workers};
 use crate::emulated::{emulation, missed};
+use crate::memory::{self, MemoryError};
 use crate::run::{Run, RunResult};
 use crate::skip;
 
@@ -40,6 +41,9 @@ pub enum PlanError {
     /// There is no lab.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// The windows of the plan do not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// A point asks for a link that was not built.
     #[error("no link {0} was built")]
     NoLink(Link),
@@ -120,6 +124,9 @@ pub fn run_plan(
     interrupted: &AtomicBool,
 ) -> Result<(), PlanError> {
     let mut history = History::of(kept);
+    if let Some(memory) = fabricmark_host::Memory::now() {
+        memory::check(plan, &memory, rustix::param::page_size() as u64)?;
+    }
     let mut coordinator = Coordinator::start(plan, workers)?;
     // What leads to another host is no emulator of this one.
     let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));

@@ -3,6 +3,7 @@
 
 pub mod doctor;
 mod events;
+mod memory;
 mod stat;
 #[expect(unsafe_code, reason = "system calls that no safe crate offers")]
 mod sys;
@@ -13,6 +14,7 @@ use std::fs;
 use fabricmark_record::HostFacts;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+pub use memory::Memory;
 pub use usage::UsageMeter;
 
 fn read(path: &str) -> Option<String> {

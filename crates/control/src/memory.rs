@@ -1,0 +1,147 @@
+//! Whether there is memory for the windows of a plan, before it runs.
+
+use fabricmark_host::Memory;
+use fabricmark_plan::{Direction, Plan, Point, Testbed};
+use fabricmark_units::Bytes;
+
+use crate::skip;
+
+/// Full windows that a lab holds at most: what the sender keeps until it is acknowledged, what the emulator
+/// has under way, and what the receiver has not read.
+const COPIES: u64 = 3;
+
+/// Those of them that are TCP's: its two ends.
+const COPIES_OF_TCP: u64 = 2;
+
+/// What a plan lacks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The machine has not enough.
+    #[error(
+        "a window of {window} takes up to {needed} of memory while it is full, and {available} are left \
+         ({point}): end other programs, or name smaller windows or shorter round trips"
+    )]
+    Short {
+        /// The largest window, of all flows together.
+        window: String,
+        /// What is needed at most.
+        needed: String,
+        /// What is there.
+        available: String,
+        /// The point that needs most.
+        point: String,
+    },
+    /// The kernel lets TCP have less.
+    #[error(
+        "a window of {window} lets TCP queue up to {needed}, and net.ipv4.tcp_mem allows {allowed} \
+         ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or name smaller windows"
+    )]
+    Tcp {
+        /// The largest window, of all flows together.
+        window: String,
+        /// What is needed at most.
+        needed: String,
+        /// What is allowed.
+        allowed: String,
+        /// Pages that would do: from where TCP saves, saves harder, and drops.
+        setting: String,
+        /// The point that needs most.
+        point: String,
+    },
+}
+
+/// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
+/// counted: it tunes them to what is there.
+pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
+    let tried = plan.points.iter().filter(|point| skip::reason(point).is_none());
+    let Some((bytes, point)) = tried.map(|point| (full(point), point)).max_by_key(|most| most.0)
+    else {
+        return Ok(());
+    };
+    // To another host this machine has one end, and no emulator.
+    let (copies, of_tcp) = match plan.testbed {
+        Testbed::Lab => (COPIES, COPIES_OF_TCP),
+        Testbed::Hosts => (1, 1),
+    };
+    let window = megabytes(bytes);
+    let point = point.key();
+    let needed = bytes.saturating_mul(copies);
+    if needed > memory.available_bytes {
+        let available = megabytes(memory.available_bytes);
+        let needed = megabytes(needed);
+        return Err(MemoryError::Short { window, needed, available, point });
+    }
+    let needed = bytes.saturating_mul(of_tcp);
+    if needed > memory.tcp_bytes {
+        let pages = needed.div_ceil(page_bytes.max(1));
+        // As the kernel spaces them by itself (net/ipv4/tcp.c, tcp_init_mem): 3/4, 1, 3/2.
+        let setting = format!("{} {pages} {}", pages / 4 * 3, pages / 2 * 3);
+        let (needed, allowed) = (megabytes(needed), megabytes(memory.tcp_bytes));
+        return Err(MemoryError::Tcp { window, needed, allowed, setting, point });
+    }
+    Ok(())
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+/// The windows of all flows of a point together, in bytes.
+fn full(point: &Point) -> u64 {
+    let ways = if point.direction == Some(Direction::Both) { 2 } else { 1 };
+    let Bytes(window) = point.window_bytes().unwrap_or_default();
+    window.saturating_mul(u64::from(point.flows)).saturating_mul(ways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricmark_plan::{Size, parse};
+
+    /// One point of 10 Gbit/s over 400 ms: two products are 1,000,000,000 bytes. Three are skipped.
+    fn plan() -> Plan {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 6\n\
+                    payload = '64KiB'\nlink = 'ethernet:10G'\nrtt = '400ms'\nwindow = ['2bdp', '3bdp']\n\
+                    [settings]\ncongestion = 'cubic'\n";
+        parse("t", text, Size::Full, &[]).unwrap()
+    }
+
+    fn memory(available_kib: u64, tcp_pages: u64) -> Memory {
+        let meminfo = format!("MemTotal: 9 kB\nMemAvailable:   {available_kib} kB\n");
+        Memory::of(&meminfo, &format!("1 2 {tcp_pages}"), 4096).unwrap()
+    }
+
+    fn refusal(available_kib: u64, tcp_pages: u64) -> String {
+        check(&plan(), &memory(available_kib, tcp_pages), 4096).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_plan_whose_windows_fit_is_run() {
+        // 3,000,000,000 bytes are 2,929,687.5 KiB; 2,000,000,000 are 488,281.25 pages.
+        assert_eq!(check(&plan(), &memory(2_929_688, 488_282), 4096), Ok(()));
+    }
+
+    #[test]
+    fn short_memory_is_named_with_what_is_needed() {
+        let text = refusal(2_000_000, 1 << 30);
+        for words in ["window of 1000 MB", "up to 3000 MB", "2048 MB", "window=2bdp", "smaller"] {
+            assert!(text.contains(words), "no {words} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_tcp_is_named_with_the_setting_that_mends_it() {
+        let text = refusal(1 << 30, 488_281);
+        assert!(text.contains("up to 2000 MB"), "{text}");
+        assert!(text.contains("sysctl -w net.ipv4.tcp_mem=\"366210 488282 732423\""), "{text}");
+        let mended = memory(1 << 30, 732_423);
+        assert_eq!(check(&plan(), &mended, 4096), Ok(()));
+    }
+
+    #[test]
+    fn a_plan_without_windows_needs_no_memory_to_speak_of() {
+        let mut plan = plan();
+        plan.points.iter_mut().for_each(|point| point.window = None);
+        assert_eq!(check(&plan, &memory(1, 1), 4096), Ok(()));
+    }
+}
