@@ -15,6 +15,14 @@ fn options() -> impl Iterator<Item = Factor> {
     Factor::ALL.into_iter().filter(|factor| !ARGUMENTS.contains(factor))
 }
 
+/// The name of a factor's option: `--window` is iperf3's word for both buffers.
+fn long(factor: Factor) -> String {
+    match factor {
+        Factor::Window => "tcp-window".to_owned(),
+        _ => factor.key().replace('_', "-"),
+    }
+}
+
 /// The letters that iperf3 has for the same.
 fn letter(factor: Factor) -> Option<char> {
     match factor {
@@ -35,7 +43,7 @@ impl Args for Levels {
             let mut capital = about.chars();
             let first = capital.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
             let mut option = Arg::new(factor.key())
-                .long(factor.key().replace('_', "-"))
+                .long(long(factor))
                 .value_name("LEVEL")
                 .help(format!("{first}{}", capital.as_str()))
                 .help_heading("Levels");

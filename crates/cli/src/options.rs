@@ -372,7 +372,7 @@ pub struct Measure {
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
     /// Socket buffers of both ends, each way
-    #[arg(long, short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
+    #[arg(id = "buffers", long = "window", short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
     /// Payloads or requests depart at this rate: 1G is bits, 1000/s payloads; --pace fixed:RATE
