@@ -32,14 +32,23 @@ fn values(plot: &Plot) -> impl Iterator<Item = f64> {
     let highest = plot.dots().map(|dot| dot.value).fold(0.0, f64::max);
     let near = plot.references.iter().flat_map(|reference| &reference.points);
     let near = near.map(|&(_, value)| value).filter(move |value| *value < REFERENCE_ROOM * highest);
-    of_dots.chain(near)
+    of_dots.chain(near).chain(plot.references.iter().filter_map(Reference::level))
 }
 
 fn draw_on(scale: Scale, plot: &Plot, form: Form) -> String {
     let frame = Frame::new(plot, scale, form);
     let places = places(plot);
     let mut body = String::new();
-    for Reference { class, points, .. } in &plot.references {
+    for reference in &plot.references {
+        let Reference { class, points, .. } = reference;
+        if let Some(level) = reference.level() {
+            let (left, right, y) = (Frame::left(), Frame::right(), frame.y_at(level));
+            let _ = write!(
+                body,
+                r#"<path class="fm-reference {class}" d="M{left:.1} {y:.1}H{right:.1}"/>"#
+            );
+            continue;
+        }
         let points = points.iter().map(|&(x, value)| (places[x], value));
         let points = clipped(points, frame.y.most());
         if points.len() > 1 {

@@ -11,6 +11,9 @@ use crate::number::{self, Unit};
 use crate::published;
 use crate::runs::ByPoint;
 
+/// Class of published lines.
+const PUBLISHED: &str = "fm-published";
+
 /// A line through some levels of the horizontal axis.
 pub(crate) struct Reference {
     pub label: String,
@@ -21,6 +24,13 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
+    /// The value of a line that is the same everywhere, and is drawn across the whole chart.
+    pub(crate) fn level(&self) -> Option<f64> {
+        let &(_, first) = self.points.first()?;
+        let is_level = self.points.iter().all(|&(_, value)| value == first);
+        (is_level && self.class == PUBLISHED).then_some(first)
+    }
+
     /// The lines that belong to a chart over these levels of its x, from the limits in its records.
     pub(crate) fn of(
         chart: &Chart,
@@ -52,7 +62,7 @@ impl Reference {
             let points = (0..levels.len()).map(|place| (place, value)).collect();
             let figure = format!("{} {}", number::fixed(value, 0), Unit::of(chart.figure).name);
             let label = format!("{}: {figure} (published)", line.label);
-            Some(Self { label, class: "fm-published", points })
+            Some(Self { label, class: PUBLISHED, points })
         });
         references.extend(published);
         references

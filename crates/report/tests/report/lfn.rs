@@ -70,6 +70,7 @@ fn the_headline_has_round_trips_in_their_places_and_what_windows_allow() {
     }
     assert_eq!(headline.matches("<path class=\"fm-reference fm-window\" d=\"M").count(), 2);
     let record = chart(&charts, "Land speed by round trip");
+    assert_eq!(record.matches("<path class=\"fm-reference fm-published\" d=\"M").count(), 2);
     assert!(record.contains("P3, 5.6 Gb/s × 30,000 km: 168,000 Tbit·m/s (published)"), "{record}");
 }
 
