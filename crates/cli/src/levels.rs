@@ -8,8 +8,8 @@ use fabricmark_plan::{Factor, Probe, Where};
 #[derive(Clone, Debug, Default)]
 pub struct Levels(pub Where);
 
-/// Factors that are named in another way: two are arguments, and `--window` means both buffers, as iperf3's.
-const ARGUMENTS: [Factor; 3] = [Factor::Pattern, Factor::Link, Factor::Window];
+/// Factors that are named in another way: they are arguments, not options.
+const ARGUMENTS: [Factor; 2] = [Factor::Pattern, Factor::Link];
 
 fn options() -> impl Iterator<Item = Factor> {
     Factor::ALL.into_iter().filter(|factor| !ARGUMENTS.contains(factor))

@@ -53,7 +53,7 @@ pub enum MemoryError {
 /// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
 /// counted: it tunes them to what is there.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
-    let tried = plan.points.iter().filter(|point| skip::reason(point).is_none());
+    let tried = plan.points.iter().filter(|point| skip::reason(point, None).is_none());
     let Some((bytes, point)) = tried.map(|point| (full(point), point)).max_by_key(|most| most.0)
     else {
         return Ok(());

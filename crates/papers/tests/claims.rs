@@ -235,6 +235,7 @@ fn goodputs(payload: u64, columns: &[(&str, Family, f64)]) -> Figures {
         link: link.to_owned(),
         family,
         cells: [(payload, Value::exact(mbps))].into(),
+        point: None,
         limits: BTreeMap::new(),
     };
     Figures { origin: Origin::Measured, columns: columns.iter().map(column).collect() }

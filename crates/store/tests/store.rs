@@ -66,7 +66,6 @@ fn record(block: u32, place: u32) -> Record {
             ..Figures::default()
         },
         limits: Limits::default(),
-        emulation: None,
         warnings: Vec::new(),
         outcome: Outcome::Completed,
     }

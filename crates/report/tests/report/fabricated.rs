@@ -256,7 +256,6 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         }],
         figures,
         limits,
-        emulation: None,
         warnings,
         outcome,
     }

@@ -30,6 +30,7 @@ fn fabricated(size: Size) -> Fabricated {
         record.emulation = point.words().map(|words| Emulation {
             words: words.to_string(),
             offloaded: point.offload == Some(Offload::On),
+            calibration: None,
             cpu: Some(1),
             there: EmulatedWay::default(),
             back: EmulatedWay::default(),
