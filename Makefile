@@ -6,7 +6,7 @@ RUST = 1.95
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 4 minutes'
 	@echo 'make test   every test'
-	@echo 'make bench  fabricmark against its peers and against bare C loops, about an hour;'
+	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
 
@@ -17,6 +17,8 @@ demo: build
 bench: build
 	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
+	@scripts/need setpriv=util-linux nsenter=util-linux
+	@scripts/need mm-delay=mahimahi mm-link=mahimahi || echo 'going on without mahimahi (docs/bench.md)'
 	-taskset -c 0 target/release/fabricmark-bench-model
 	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
 

@@ -36,8 +36,8 @@ impl Job<'_> {
 /// Why a run has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The program cannot do this work, and need not be asked again.
-    #[error("not offered by this version: {0}")]
+    /// The program cannot do this work or is not there, and need not be asked again.
+    #[error("not offered: {0}")]
     NotOffered(String),
     /// The run went wrong.
     #[error("{0}")]

@@ -69,8 +69,8 @@ impl Contender for Fabricmark {
         "fabricmark"
     }
 
-    fn offers(&self, _: Work) -> bool {
-        true
+    fn offers(&self, work: Work) -> bool {
+        !matches!(work, Work::Emulated(_))
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
@@ -90,11 +90,11 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Work::ConnectExchange => ("connect-exchange", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
-        Work::Idle => return None,
+        Work::Idle | Work::Emulated(_) => return None,
     };
     let target = match job.target {
         Target::Loopback => "loopback",
-        Target::Veth => "lab:veth",
+        Target::Veth | Target::Emulated => "lab:veth",
     };
     let milliseconds = (job.seconds * 1e3).round();
     let mut line = format!(
@@ -131,7 +131,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
             };
             line += &format!(" --pace fixed:{}/s --pace-wait {wait}", job.rate_per_s);
         }
-        Work::Stream { .. } | Work::Idle => {}
+        Work::Stream { .. } | Work::Idle | Work::Emulated(_) => {}
     }
     // On loopback every program has the machine's default.
     if transport == Transport::Tcp && job.target == Target::Veth {

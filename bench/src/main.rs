@@ -5,6 +5,8 @@
 
 mod bare;
 mod contender;
+mod emulation;
+mod emulator;
 mod fabricmark;
 mod json;
 mod judge;
@@ -90,12 +92,12 @@ fn main() -> ExitCode {
 }
 
 fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let mut targets = vec![Target::Loopback, Target::Veth];
+    let mut targets = vec![Target::Loopback, Target::Veth, Target::Emulated];
     // Before anything starts a thread, because this process may have to become root of a user
     // namespace of its own.
     if let Err(error) = fabricmark_lab::acquire() {
         eprintln!("no veth pair, so loopback only: {error}");
-        targets.pop();
+        targets.truncate(1);
     }
     let chosen: Vec<rows::Row> = targets
         .into_iter()
@@ -118,8 +120,11 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         return Err(format!("no {}: build it, or name it with --program", program.display()).into());
     }
     let bare = Bare::compile(&folder.parent().unwrap_or(folder).join("bench"))?;
-    let (peers, absent) = peer::find();
+    let (mut peers, absent) = peer::find();
     let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
+    for other in emulator::OTHERS {
+        peers.push(Box::new(other));
+    }
     let field = Field { ours: Fabricmark { program }, bare, peers };
     let (pairs, seconds) = if options.quick { (3, 0.3) } else { (options.pairs, options.seconds) };
     let settings = Settings {
@@ -183,7 +188,7 @@ fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
         "peers: {}; absent: {}\n\
          {} rounds of {} s, order seeded with {}; the starting end on processor {client}, the \
          answering one on {server}\n\
-         TCP's congestion control, for all: {} on loopback, {} on veth\n\
+         TCP's congestion control, for all: {} on loopback, {} on veth, {} on emulated links\n\
          Linux {}\n",
         list(peers),
         list(absent),
@@ -192,6 +197,7 @@ fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
         settings.seed,
         default_congestion(),
         settings.congestion,
+        emulator::CONGESTION,
         read("/proc/sys/kernel/osrelease"),
     )
 }

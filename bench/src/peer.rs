@@ -3,12 +3,12 @@
 //! Each does the same work as fabricmark: the same transport, payload and number of flows, both ends
 //! on the same processors, calls that block where fabricmark's block, and what was received counts.
 
-mod iperf3;
+pub mod iperf3;
 mod neper;
 mod netperf;
 mod nuttcp;
 mod qperf;
-mod sockperf;
+pub mod sockperf;
 
 use std::env;
 
@@ -35,7 +35,8 @@ pub fn find() -> (Vec<Box<dyn Contender>>, Vec<&'static str>) {
     (found, absent)
 }
 
-fn is_on_path(program: &str) -> bool {
+/// Whether a program is on PATH.
+pub fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -1,4 +1,5 @@
-//! Where runs happen: the loopback device of this machine, or a veth pair between two namespaces.
+//! Where runs happen: the loopback device of this machine, a veth pair between two namespaces, or an
+//! emulated link between two.
 
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -7,10 +8,11 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_lab::{End, Lab};
+use fabricmark_lab::{End, Fabric, Lab};
 use fabricmark_wire::{Family, Link};
 
 use crate::contender::Failure;
+use crate::emulator::Shell;
 use crate::process::{Running, command};
 
 /// Largest IP packet on the veth pair, Ethernet's.
@@ -27,6 +29,12 @@ echo 1 > tcp_tw_reuse
     exit 1
 }"#;
 
+/// Settings of both ends of an emulated link: a port can be used again after a second, and the kernel may
+/// give a connection the largest buffers that it takes (net/ipv4/sysctl_net_ipv4.c), so that they are not
+/// what bounds a stream.
+const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
+    echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
+
 /// A network to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -34,6 +42,8 @@ pub enum Target {
     Loopback,
     /// A veth pair between two namespaces.
     Veth,
+    /// A link that somebody emulates, between two namespaces.
+    Emulated,
 }
 
 impl fmt::Display for Target {
@@ -41,6 +51,7 @@ impl fmt::Display for Target {
         f.write_str(match self {
             Self::Loopback => "loopback",
             Self::Veth => "veth",
+            Self::Emulated => "emulated",
         })
     }
 }
@@ -49,49 +60,123 @@ impl fmt::Display for Target {
 /// connection or measured path of an earlier run is left in it.
 #[derive(Debug)]
 pub struct Place {
-    lab: Option<Lab>,
+    network: Network,
+    /// The processors of the starting end and of the answering one.
+    cpus: [usize; 2],
+}
+
+#[derive(Debug)]
+enum Network {
+    Loopback,
+    Lab(Lab),
+    Fabric(Box<Fabric>),
+    Shell(Shell),
 }
 
 impl Place {
     /// Makes the network ready.
     pub fn new(target: Target, congestion: &str) -> Result<Self, Failure> {
-        if target == Target::Loopback {
-            return Ok(Self { lab: None });
-        }
+        let cpus = [End::Client, End::Server].map(cpu);
         let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
-        let lab = Lab::build(&[Link::Veth { mtu: MTU }.into()], 1, None)
-            .map_err(|e| failed(e.to_string()))?;
-        let place = Self { lab: Some(lab) };
+        let network = match target {
+            Target::Loopback => return Ok(Self { network: Network::Loopback, cpus }),
+            Target::Veth => {
+                let veth = Link::Veth { mtu: MTU }.into();
+                Network::Lab(Lab::build(&[veth], 1, None).map_err(|e| failed(e.to_string()))?)
+            }
+            Target::Emulated => {
+                return Err(Failure::NotOffered("no link without an emulator".to_owned()));
+            }
+        };
+        let place = Self { network, cpus };
+        place.set(&["sh", "-c", SETTINGS, congestion]).map_err(failed)?;
+        Ok(place)
+    }
+
+    /// A link of the kernel: like all that is done by no process of its own, it leaves both processors to
+    /// the ends.
+    pub fn of_kernel(lab: Lab) -> Result<Self, Failure> {
+        Self::emulated(Network::Lab(lab), [End::Client, End::Server].map(cpu))
+    }
+
+    /// The same with queues of the kernel.
+    pub fn of_queues(fabric: Fabric) -> Result<Self, Failure> {
+        Self::emulated(Network::Fabric(Box::new(fabric)), [End::Client, End::Server].map(cpu))
+    }
+
+    /// A link whose emulator has the last processor for itself.
+    pub fn beside_emulator(lab: Lab) -> Result<Self, Failure> {
+        Self::emulated(Network::Lab(lab), [cpu(End::Client); 2])
+    }
+
+    /// The same with a shell of mahimahi.
+    pub fn beside_shell(shell: Shell) -> Result<Self, Failure> {
+        Self::emulated(Network::Shell(shell), [cpu(End::Client); 2])
+    }
+
+    fn emulated(network: Network, cpus: [usize; 2]) -> Result<Self, Failure> {
+        let place = Self { network, cpus };
+        place.set(&["sh", "-c", BUFFERS]).map_err(Failure::Failed)?;
+        Ok(place)
+    }
+
+    /// Runs a command at both ends.
+    fn set(&self, line: &[&str]) -> Result<(), String> {
+        let words: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
         for end in [End::Client, End::Server] {
-            let words = ["sh", "-c", SETTINGS, congestion].map(str::to_owned);
-            let output = place.command(end, &words).output();
-            let output = output.map_err(|error| failed(error.to_string()))?;
+            let output = self.command(end, &words).output().map_err(|error| error.to_string())?;
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr);
-                return Err(failed(message.lines().next_back().unwrap_or_default().to_owned()));
+                return Err(message.lines().next_back().unwrap_or_default().to_owned());
             }
         }
-        Ok(place)
+        Ok(())
     }
 
     /// The address of the answering end.
     pub fn address(&self) -> String {
-        match &self.lab {
-            Some(lab) => lab.attach(End::Server, 0, Family::V4).address.to_string(),
-            None => Ipv4Addr::LOCALHOST.to_string(),
+        match &self.network {
+            Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
+            Network::Lab(lab) => lab.attach(End::Server, 0, Family::V4).address.to_string(),
+            // The second node of the only link (docs/lab.md).
+            Network::Fabric(_) => "10.71.0.2".to_owned(),
+            Network::Shell(shell) => shell.address().to_owned(),
         }
     }
 
     /// A command at one end of the network, on that end's processor.
     pub fn command(&self, end: End, words: &[String]) -> Command {
-        let pinned: Vec<String> =
-            ["-c".to_owned(), cpu(end).to_string()].into_iter().chain(words.to_vec()).collect();
-        let mut command = command("taskset", &pinned);
-        if let Some(lab) = &self.lab {
-            lab.namespace(end).enter(&mut command);
+        let cpu = match end {
+            End::Client => self.cpus[0],
+            End::Server => self.cpus[1],
+        };
+        let line = pinned(cpu, words);
+        if let Network::Shell(shell) = &self.network {
+            return shell.command(end, &line);
+        }
+        let mut command = command(&line[0], &line[1..]);
+        match &self.network {
+            Network::Lab(lab) => lab.namespace(end).enter(&mut command),
+            Network::Fabric(fabric) => {
+                if let Some(namespace) = fabric.namespace(end.name()) {
+                    namespace.enter(&mut command);
+                }
+            }
+            Network::Loopback | Network::Shell(_) => {}
         }
         command
     }
+}
+
+/// A command line on one processor.
+pub fn pinned(cpu: usize, words: &[String]) -> Vec<String> {
+    let taskset = ["taskset", "-c", &cpu.to_string()].map(str::to_owned);
+    [&taskset, words].concat()
+}
+
+/// The processor of what emulates links, where there are two: the second, beside that of both ends.
+pub fn emulator_cpu() -> Option<u32> {
+    u32::try_from(cpu(End::Server)).ok().filter(|&cpu| cpu > 0)
 }
 
 /// The processor of an end: 0 starts, 1 answers, where there are two.

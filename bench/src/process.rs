@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -98,6 +99,14 @@ impl Running {
                 return Err(Unfinished::Late(within));
             }
         }
+    }
+
+    /// What it printed to standard output until now.
+    pub fn printed(&self) -> io::Result<String> {
+        let mut bytes = vec![0; usize::try_from(self.out.metadata()?.len()).unwrap_or(usize::MAX)];
+        // Read from a place, because the process writes where the file stands.
+        self.out.read_exact_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Asks the group to end, as Ctrl-C does.

@@ -1,5 +1,7 @@
 //! The rows of the benchmark: which work, who takes part, and what is to be reached.
 
+mod emulated;
+
 use crate::place::Target;
 use crate::work::{Figure, Path, Transport, Wait, Work};
 
@@ -91,6 +93,9 @@ impl Row {
 
 /// All rows on a network.
 pub fn rows(target: Target) -> Vec<Row> {
+    if target == Target::Emulated {
+        return emulated::rows();
+    }
     let mut rows = Vec::new();
     for (bytes, of_bare) in [(131_072, 0.98), (64, 0.97), (1024, 0.97)] {
         let work = Work::Stream { bytes };
@@ -165,6 +170,8 @@ fn size(bytes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contender::Contender;
+    use crate::emulator::{Emulator, OTHERS};
 
     #[test]
     fn no_two_rows_of_a_network_have_one_name() {
@@ -178,12 +185,19 @@ mod tests {
 
     #[test]
     fn each_question_is_about_somebody_who_takes_part() {
-        for row in rows(Target::Veth) {
+        for row in [rows(Target::Veth), rows(Target::Emulated)].concat() {
             for question in &row.questions {
                 let is_there = match question.against {
                     Against::BestPeer => row.peers_do.is_some(),
                     Against::One(BARE) => row.bare_does.is_some(),
-                    Against::One(name) => row.others.iter().any(|other| other.0 == name),
+                    Against::One(name) => {
+                        let is_emulator = |other: &Emulator| {
+                            other.name() == name
+                                && row.peers_do.is_some_and(|work| other.offers(work))
+                        };
+                        row.others.iter().any(|other| other.0 == name)
+                            || OTHERS.iter().any(is_emulator)
+                    }
                     Against::Itself => true,
                 };
                 assert!(is_there, "{}: {question:?}", row.name);

@@ -8,6 +8,7 @@ use fabricmark_units::Stream;
 
 use crate::bare::Bare;
 use crate::contender::{Contender, Failure, Job};
+use crate::emulator::Emulator;
 use crate::fabricmark::{Fabricmark, stat_field};
 use crate::judge::{Answer, Round, answer};
 use crate::rows::{BARE, OURS, Row};
@@ -35,7 +36,7 @@ pub struct Field {
     pub ours: Fabricmark,
     /// The bare loops.
     pub bare: Bare,
-    /// The peers that are installed.
+    /// The peers that are installed, and those who emulate links.
     pub peers: Vec<Box<dyn Contender>>,
 }
 
@@ -61,9 +62,13 @@ pub struct Played {
 
 impl Field {
     fn entrants(&self, row: &Row) -> Vec<Entrant<'_>> {
-        let mut all = vec![Entrant { name: OURS, work: row.work, contender: &self.ours }];
+        let ours: &dyn Contender = match row.work {
+            Work::Emulated(_) => &Emulator::Ours,
+            _ => &self.ours,
+        };
+        let mut all = vec![Entrant { name: OURS, work: row.work, contender: ours }];
         for &(name, work) in &row.others {
-            all.push(Entrant { name, work, contender: &self.ours });
+            all.push(Entrant { name, work, contender: ours });
         }
         if let Some(work) = row.bare_does.filter(|work| self.bare.offers(*work)) {
             all.push(Entrant { name: BARE, work, contender: &self.bare });

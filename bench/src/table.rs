@@ -4,13 +4,26 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
+use crate::contender::Contender;
+use crate::emulator::OTHERS;
 use crate::judge::{Answer, Verdict, median_of};
+use crate::place::Target;
 use crate::rows::{Against, BARE, Goal, OURS};
 use crate::session::Played;
 use crate::work::Figure;
 
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// What is told of emulated links.
+const FIGURES: [Figure; 6] = [
+    Figure::GoodputBps,
+    Figure::RateError,
+    Figure::DelayErrorNs,
+    Figure::DelayErrorP99Ns,
+    Figure::OwnRoundTripNs,
+    Figure::CpuPerGbitS,
+];
 
 /// A cell of somebody who does not take part.
 const ABSENT: &str = "–";
@@ -36,6 +49,7 @@ pub fn text(results: &[Played], peers: &[&str]) -> String {
     for (title, table) in [
         ("Against peers", against_peers(results, peers, &mut notes)),
         ("Against bare loops in C", against_bare(results, &mut notes)),
+        ("Emulated links", emulated(results, &mut notes)),
         ("Other goals", others(results, &mut notes)),
     ] {
         let Some(mut table) = table else { continue };
@@ -102,6 +116,32 @@ fn against_bare(results: &[Played], notes: &mut Notes) -> Option<Table> {
         table.add_row(cells);
     }
     (!is_empty).then_some(table)
+}
+
+/// A line for each figure of those who emulate links.
+fn emulated(results: &[Played], notes: &mut Notes) -> Option<Table> {
+    let rows: Vec<&Played> =
+        results.iter().filter(|result| result.row.target == Target::Emulated).collect();
+    let mut variants: Vec<&str> =
+        rows.iter().flat_map(|result| &result.row.others).map(|other| other.0).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    let who: Vec<&str> =
+        [OURS].into_iter().chain(variants).chain(OTHERS.iter().map(Contender::name)).collect();
+    let mut table = table(headings(&["work", "figure"]).into_iter().chain(headings(&who)));
+    for result in &rows {
+        for figure in FIGURES {
+            let cells = who.iter().map(|who| cell(result, who, figure, notes));
+            let cells: Vec<String> = cells.collect();
+            // A failure alone is shown beside the figure that stands for the work.
+            let has_figure = who.iter().any(|who| median_of(&result.rounds, who, figure).is_some());
+            if has_figure || figure == result.row.work.figure() {
+                let first = [result.row.name.clone(), figure.key().to_owned()];
+                table.add_row(first.into_iter().chain(cells));
+            }
+        }
+    }
+    (!rows.is_empty()).then_some(table)
 }
 
 fn others(results: &[Played], notes: &mut Notes) -> Option<Table> {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::emulation::{Emulation, Load};
+
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -76,6 +78,8 @@ pub enum Work {
     },
     /// A worker to which nobody talks.
     Idle,
+    /// What a link is asked to do, and what crosses it.
+    Emulated(Emulation),
 }
 
 /// What is measured.
@@ -96,6 +100,16 @@ pub enum Figure {
     CpuShare,
     /// Memory of an idle process, in bytes (proc_pid_status(5), VmRSS).
     ResidentBytes,
+    /// Processor time of the whole machine for a gigabit of payload, in seconds (proc_stat(5)).
+    CpuPerGbitS,
+    /// How far a stream's goodput is from that of a link with exactly this rate, as a share of it.
+    RateError,
+    /// How far the mean round trip is from that without the delay and the delay, in nanoseconds.
+    DelayErrorNs,
+    /// How far the 99th percentile of the round trips is from the same, in nanoseconds.
+    DelayErrorP99Ns,
+    /// The mean round trip without a delay, in nanoseconds.
+    OwnRoundTripNs,
 }
 
 impl Figure {
@@ -109,6 +123,11 @@ impl Figure {
             Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
             Self::CpuShare => "cpu_share",
             Self::ResidentBytes => "resident_bytes",
+            Self::CpuPerGbitS => "cpu_s_per_gbit",
+            Self::RateError => "rate_error",
+            Self::DelayErrorNs => "delay_error_ns",
+            Self::DelayErrorP99Ns => "delay_error_p99_ns",
+            Self::OwnRoundTripNs => "own_round_trip_ns",
         }
     }
 
@@ -125,9 +144,13 @@ impl Figure {
                 format!("{:.3} M/s", value / 1e6)
             }
             Self::ExchangesPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
-            Self::SlipP99Ns => format!("{:.2} us", value / 1e3),
+            Self::SlipP99Ns | Self::DelayErrorNs | Self::DelayErrorP99Ns | Self::OwnRoundTripNs => {
+                format!("{:.2} us", value / 1e3)
+            }
             Self::MemoryPerFlowBytes => format!("{:.1} KiB", value / 1024.0),
             Self::CpuShare => format!("{:.0} %", 100.0 * value),
+            Self::CpuPerGbitS => format!("{value:.3} s"),
+            Self::RateError => format!("{:.2} %", 100.0 * value),
             Self::ResidentBytes => format!("{:.1} MiB", value / 1024.0 / 1024.0),
         }
     }
@@ -142,6 +165,11 @@ impl Work {
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
             Self::Idle => Figure::ResidentBytes,
+            Self::Emulated(emulation) => match (emulation.load, emulation.rate_mbps) {
+                (Load::Stream, None) => Figure::GoodputBps,
+                (Load::Stream, Some(_)) => Figure::RateError,
+                (Load::PingPong, _) => Figure::DelayErrorNs,
+            },
         }
     }
 }

@@ -58,17 +58,33 @@ impl Contender for Iperf3 {
 }
 
 fn read(work: Work, text: &str) -> Result<Values, Failure> {
+    Ok(match work.figure() {
+        Figure::GoodputBps => value(Figure::GoodputBps, goodput_bps(text)?),
+        figure => {
+            let [seconds, packets, lost] = received(text, ["seconds", "packets", "lost_packets"])?;
+            value(figure, (packets - lost) / seconds)
+        }
+    })
+}
+
+/// What the receiver of a stream got, in bit/s; without the seconds that were to be omitted.
+pub fn goodput_bps(text: &str) -> Result<f64, Failure> {
+    let [seconds, bytes] = received(text, ["seconds", "bytes"])?;
+    Ok(8.0 * bytes / seconds)
+}
+
+/// Numbers of what was received.
+fn received<const N: usize>(text: &str, keys: [&str; N]) -> Result<[f64; N], Failure> {
     let document: Value = serde_json::from_str(text).map_err(|_| unreadable(text))?;
     if let Some(error) = document["error"].as_str() {
         return Err(Failure::Failed(error.to_owned()));
     }
     let received = &document["end"]["sum_received"];
-    let number = |key: &str| received[key].as_f64().ok_or_else(|| unreadable(text));
-    let seconds = number("seconds")?;
-    Ok(match work.figure() {
-        Figure::GoodputBps => value(Figure::GoodputBps, 8.0 * number("bytes")? / seconds),
-        figure => value(figure, (number("packets")? - number("lost_packets")?) / seconds),
-    })
+    let mut numbers = [0.0; N];
+    for (number, key) in numbers.iter_mut().zip(keys) {
+        *number = received[key].as_f64().ok_or_else(|| unreadable(text))?;
+    }
+    Ok(numbers)
 }
 
 #[cfg(test)]

@@ -77,6 +77,13 @@ fn read(work: Work, printed: &Printed) -> Result<Values, Failure> {
     Ok(value(work.figure(), rate))
 }
 
+/// Mean and 99th percentile of half a round trip, in microseconds.
+pub fn half_round_trips_us(text: &str) -> Result<(f64, f64), Failure> {
+    let mean = word_behind(text, "sockperf: Summary: Latency is", "usec");
+    let p99 = word_behind(text, "sockperf: ---> percentile 99.000 =", "");
+    mean.zip(p99).ok_or_else(|| unreadable(text))
+}
+
 /// The number between two texts of a line.
 fn word_behind(text: &str, before: &str, behind: &str) -> Option<f64> {
     let inner = |line: &str| {
@@ -112,6 +119,13 @@ mod tests {
         let work = Work::Datagrams { bytes: 64, path: Path::Copy };
         let expected = value(Figure::DatagramsPerS, 814_949.0 / 1.001);
         assert_eq!(read(work, &printed(client, server)), Ok(expected));
+    }
+
+    #[test]
+    fn round_trips_are_told_by_their_halves() {
+        let text = include_str!("../../samples/sockperf-pp-udp.txt");
+        assert_eq!(half_round_trips_us(text), Ok((38.683, 71.175)));
+        assert!(half_round_trips_us("sockperf: Test ended\n").is_err());
     }
 
     #[test]

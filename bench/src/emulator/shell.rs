@@ -1,0 +1,199 @@
+//! A shell of mahimahi: a namespace of its own, joined to the one around it by two TUN devices and a
+//! process for each direction.
+//!
+//! mahimahi is to be started by an ordinary user and becomes root by itself (setuid), so it is started as
+//! nobody. The namespace around it is a new one, so that this machine's network stays as it is.
+
+use std::fs::{self, Permissions};
+use std::io::{self, PipeWriter};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use fabricmark_lab::{End, Namespace};
+use tempfile::TempDir;
+
+use crate::contender::{Failure, GRACE, with_reason, words};
+use crate::emulation::QUEUE_MS;
+use crate::peer::is_on_path;
+use crate::place::{emulator_cpu, pinned};
+use crate::process::{Running, command};
+
+/// What mahimahi asks of the namespace around it (its check_requirements, and a loopback device that is
+/// up).
+const AROUND: &str = "ip link set lo up && echo 1 > /proc/sys/net/ipv4/ip_forward";
+
+/// Runs inside until its input ends, and says where that is.
+const INSIDE: &str = "echo $$ $MAHIMAHI_BASE; exec cat";
+
+/// nobody and nogroup of Debian (base-passwd).
+const NOBODY: u32 = 65_534;
+
+/// The file of a trace, in a folder of its own.
+const TRACE: &str = "trace";
+
+/// A shell that is up. Its client is inside, its server around it.
+#[derive(Debug)]
+pub struct Shell {
+    around: Namespace,
+    running: Running,
+    /// The input of what runs inside: the shell ends when it does.
+    input: Option<PipeWriter>,
+    /// A process inside.
+    inside: u32,
+    address: String,
+    _folder: TempDir,
+}
+
+impl Shell {
+    /// Starts one of mahimahi's programs with a trace file, where it takes one.
+    pub fn start(program: &[&str], trace: Option<&str>) -> Result<Self, Failure> {
+        if !is_on_path(program[0]) {
+            return Err(Failure::NotOffered(format!("{} is not on PATH", program[0])));
+        }
+        let failed = |error: io::Error| Failure::Failed(error.to_string());
+        let folder = TempDir::new().map_err(failed)?;
+        if let Some(trace) = trace {
+            write_for_all(folder.path(), trace).map_err(failed)?;
+        }
+        let around = Namespace::new().map_err(|error| Failure::Failed(error.to_string()))?;
+        let prepared = within(&around, &["sh", "-c", AROUND].map(str::to_owned)).status();
+        if !prepared.map_err(failed)?.success() {
+            return Err(Failure::Failed("cannot prepare a namespace for mahimahi".to_owned()));
+        }
+        let mut line =
+            words(&format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --"));
+        line.extend(program.iter().map(|&word| word.to_owned()));
+        line.extend(["sh", "-c", INSIDE].map(str::to_owned));
+        let mut command = within(&around, &pinned(emulator_cpu().unwrap_or(0) as usize, &line));
+        let (reader, writer) = io::pipe().map_err(failed)?;
+        command.stdin(reader).current_dir(folder.path());
+        let running = Running::start(&mut command).map_err(failed)?;
+        // Only what runs inside is to hold the end that is read.
+        drop(command);
+        match await_inside(&running)? {
+            Some((inside, address)) => {
+                let input = Some(writer);
+                Ok(Self { around, running, input, inside, address, _folder: folder })
+            }
+            None => {
+                let output = running.finish().map_err(failed)?;
+                let failure = Failure::Failed(format!("{} ended at once", program[0]));
+                // A program that does not start here does not start in the next round either.
+                Err(Failure::NotOffered(with_reason(failure, &output).to_string()))
+            }
+        }
+    }
+
+    /// The address of the server for the client.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A command at one end.
+    pub fn command(&self, end: End, line: &[String]) -> Command {
+        match end {
+            End::Server => within(&self.around, line),
+            End::Client => {
+                let enter = words(&format!("--target {} --net --", self.inside));
+                command("nsenter", &[&enter, line].concat())
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // It ends its own children, which lead process groups of their own.
+        drop(self.input.take());
+        let _ = self.running.has_ended(GRACE);
+    }
+}
+
+fn within(namespace: &Namespace, line: &[String]) -> Command {
+    let mut command = command(&line[0], &line[1..]);
+    namespace.enter(&mut command);
+    command
+}
+
+/// Waits for the line of what runs inside: its process and the address of the other end. None where
+/// the shell ends before.
+fn await_inside(running: &Running) -> Result<Option<(u32, String)>, Failure> {
+    const LOOK_EVERY: Duration = Duration::from_millis(2);
+    let failed = |error: io::Error| Failure::Failed(error.to_string());
+    for _ in 0..GRACE.as_millis() / LOOK_EVERY.as_millis() {
+        if let Some(found) = said_inside(&running.printed().map_err(failed)?) {
+            return Ok(Some(found));
+        }
+        if running.has_ended(LOOK_EVERY).map_err(failed)? {
+            return Ok(None);
+        }
+    }
+    Err(Failure::Failed(format!("mahimahi is not ready after {GRACE:?}")))
+}
+
+/// `32606 10.0.0.1`, with the end of the line.
+fn said_inside(text: &str) -> Option<(u32, String)> {
+    let (line, _) = text.split_once('\n')?;
+    let (process, address) = line.split_once(' ')?;
+    Some((process.parse().ok()?, address.to_owned()))
+}
+
+fn write_for_all(folder: &Path, text: &str) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let file = folder.join(TRACE);
+    fs::write(&file, text)?;
+    fs::set_permissions(file, Permissions::from_mode(0o644))
+}
+
+/// Bits of an IP packet that takes a whole chance to send of a trace: 1500 bytes, to which the TUN device
+/// adds the 4 of its header (PACKET_SIZE in mahimahi's `queued_packet.hh` is 1504).
+const CHANCE_BITS: u64 = 12_000;
+
+/// Milliseconds until a trace begins again: whole numbers of chances at multiples of 4 Mbit/s.
+const PERIOD_MS: u64 = 3;
+
+/// A trace of a constant rate: a line for each chance to send, with its millisecond. mahimahi has no
+/// finer time.
+pub fn trace(rate_mbps: u32) -> String {
+    let chances = u64::from(rate_mbps) * 1000 * PERIOD_MS / CHANCE_BITS;
+    (1..=chances).map(|chance| format!("{}\n", (PERIOD_MS * chance).div_ceil(chances))).collect()
+}
+
+/// mm-link with that trace in both directions, and what may wait. It would take options of the command
+/// behind it for its own.
+pub fn link(rate_mbps: u32) -> Vec<String> {
+    let waiting_bytes = u64::from(rate_mbps) * 1000 / 8 * u64::from(QUEUE_MS);
+    words(&format!(
+        "mm-link {TRACE} {TRACE} --uplink-queue=droptail --uplink-queue-args=bytes={waiting_bytes} \
+         --downlink-queue=droptail --downlink-queue-args=bytes={waiting_bytes} --"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_has_a_line_for_each_packet_of_its_rate() {
+        let slow = trace(100);
+        let lines: Vec<u64> = slow.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(lines.len(), 25, "100 Mbit/s are 25 packets of 1500 bytes in 3 ms");
+        assert!(lines.is_sorted() && lines[0] == 1 && lines[24] == 3);
+        let of = |millisecond| lines.iter().filter(|&&line| line == millisecond).count();
+        assert_eq!([of(1), of(2), of(3)], [8, 8, 9]);
+        assert_eq!(trace(1000).lines().count(), 250);
+    }
+
+    #[test]
+    fn the_queue_of_a_link_is_50_ms_of_its_rate() {
+        assert_eq!(link(100)[4], "--uplink-queue-args=bytes=625000");
+    }
+
+    #[test]
+    fn a_shell_says_where_it_is_in_a_whole_line() {
+        assert_eq!(said_inside("32606 10.0.0.1\n"), Some((32_606, "10.0.0.1".to_owned())));
+        assert_eq!(said_inside("32606 10.0."), None, "more is to come");
+    }
+}

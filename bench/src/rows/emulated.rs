@@ -1,0 +1,61 @@
+//! The rows of emulated links.
+
+use super::{Against, Goal, Row};
+use crate::contender::Contender;
+use crate::emulation::Emulation;
+use crate::emulator::OTHERS;
+use crate::place::Target;
+use crate::work::{Figure, Work};
+
+/// Rate error that a shaped link may have: what the emulator is to keep from 1 Mbit/s to 10 Gbit/s.
+const RATE_ERROR_MAX: f64 = 0.005;
+
+/// A frame that only fabricmark is asked for beside the others' 1500.
+const JUMBO: u16 = 9000;
+
+/// All rows.
+pub fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for rtt_ms in [0, 100] {
+        let work = Emulation::stream(rtt_ms);
+        let mut row = row(format!("highest rate, RTT {rtt_ms} ms"), work, |row, other| {
+            row.ask(Figure::GoodputBps, Against::One(other), Some(Goal::AtLeast(1.0))).ask(
+                Figure::CpuPerGbitS,
+                Against::One(other),
+                None,
+            )
+        });
+        let jumbo = Emulation { mtu: JUMBO, ..work };
+        let single = Emulation { is_single: true, ..work };
+        row.others = vec![("MTU 9000", Work::Emulated(jumbo)), ("single", Work::Emulated(single))];
+        rows.push(row);
+    }
+    for rate_mbps in [100, 1000] {
+        let work = Emulation::shaped(rate_mbps);
+        let row = row(format!("shaped to {rate_mbps} Mbit/s"), work, |row, other| {
+            row.ask(Figure::CpuPerGbitS, Against::One(other), None)
+        });
+        rows.push(row.ask(Figure::RateError, Against::Itself, Some(Goal::Below(RATE_ERROR_MAX))));
+    }
+    // mm-delay takes whole milliseconds each way, so that 2 ms is the shortest that all have.
+    for rtt_ms in [2, 20] {
+        let work = Emulation::ping_pong(rtt_ms);
+        rows.push(row(format!("delay, RTT {rtt_ms} ms"), work, |row, other| {
+            row.ask(Figure::DelayErrorNs, Against::One(other), Some(Goal::AtMost(1.0))).ask(
+                Figure::DelayErrorP99Ns,
+                Against::One(other),
+                Some(Goal::AtMost(1.0)),
+            )
+        }));
+    }
+    rows
+}
+
+/// A row in which everybody takes part who can do this, and what is asked about each.
+fn row(name: String, work: Emulation, ask: impl Fn(Row, &'static str) -> Row) -> Row {
+    let work = Work::Emulated(work);
+    let mut row = Row::new(name, Target::Emulated, work);
+    row.peers_do = Some(work);
+    let others = OTHERS.iter().filter(|other| other.offers(work));
+    others.fold(row, |row, other| ask(row, other.name()))
+}
