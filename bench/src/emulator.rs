@@ -86,7 +86,8 @@ impl Emulator {
                 // netem alone can be without a rate.
                 let unshaped = (backend != Backend::Netem).then_some(UNSHAPED_MBPS);
                 let topology = Topology::parse(&topology(backend, &asked.words(unshaped)));
-                Place::of_queues(Fabric::build(read(topology)?, 1).map_err(refused)?)
+                let fabric = Fabric::build(read(topology)?, 1).map_err(refused)?;
+                Place::of_queues(fabric, asked.rate_mbps.is_some())
             }
             Self::MmDelay => {
                 let each_way_ms = asked.rtt_ms / 2;

@@ -35,6 +35,9 @@ echo 1 > tcp_tw_reuse
 const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
     echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
 
+/// Segments of a super-packet that a device takes unless told otherwise (GSO_MAX_SEGS, linux/netdevice.h).
+const SUPER_PACKET_SEGMENTS: u32 = 65_535;
+
 /// A network to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -99,9 +102,18 @@ impl Place {
         Self::emulated(Network::Lab(lab), [End::Client, End::Server].map(cpu))
     }
 
-    /// The same with queues of the kernel.
-    pub fn of_queues(fabric: Fabric) -> Result<Self, Failure> {
-        Self::emulated(Network::Fabric(Box::new(fabric)), [End::Client, End::Server].map(cpu))
+    /// The same with queues of the kernel, for a link called `wire`. A lab lets hosts hand over single packets
+    /// to them, lest a loss take 64 KiB and lest headers inside go uncounted. Where there is neither loss
+    /// nor rate that only costs, htb 40 times its rate.
+    pub fn of_queues(fabric: Fabric, is_shaped: bool) -> Result<Self, Failure> {
+        let cpus = [End::Client, End::Server].map(cpu);
+        let place = Self::emulated(Network::Fabric(Box::new(fabric)), cpus)?;
+        if !is_shaped {
+            let most = SUPER_PACKET_SEGMENTS.to_string();
+            let line = ["ip", "link", "set", "wire", "gso_max_segs", &most];
+            place.set(&line).map_err(Failure::Failed)?;
+        }
+        Ok(place)
     }
 
     /// A link whose emulator has the last processor for itself.
