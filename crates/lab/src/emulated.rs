@@ -32,11 +32,15 @@ impl Emulated {
         name: &str,
         nodes: [&Namespace; 2],
         words: &LinkWords,
+        single: bool,
         seed: u64,
         cpu: Option<u32>,
     ) -> Result<Self, LabError> {
         let end = |node: &Namespace, way: &str| {
             let tun = Tun::new(node, name)?;
+            if single {
+                tun.take_single_packets()?;
+            }
             Ok::<_, LabError>(LinkEnd { tun, name: format!("{name}:{way}"), words: words.clone() })
         };
         let ends = [end(nodes[0], "there")?, end(nodes[1], "back")?];
@@ -51,9 +55,9 @@ impl Emulated {
     }
 
     /// What its device is set to at both ends, as words for `ip -batch`.
-    pub(crate) fn set_up(name: &str, words: &LinkWords, single: bool) -> String {
+    pub(crate) fn set_up(name: &str, words: &LinkWords) -> String {
         // Without an address that the kernel makes, it asks for no routers either.
-        format!("link set {name} addrgenmode none\n{}", device::line(name, words, single))
+        format!("link set {name} addrgenmode none\n{}", device::line(name, words, false))
     }
 
     /// Waits until nothing is on its way there (0) or back (1), at most for so long.

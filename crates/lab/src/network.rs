@@ -91,10 +91,12 @@ impl Lab {
         let server_path = server.path();
         let mut pairs = String::from("link set lo up\n");
         let mut emulated = Vec::new();
-        for (index, Wiring { link, words, .. }) in links.iter().enumerate() {
+        for (index, Wiring { link, words, single }) in links.iter().enumerate() {
             let name = device(index);
             emulated.push(match words {
-                Some(words) => Some(Emulated::build(&name, [&client, &server], words, seed, cpu)?),
+                Some(words) => {
+                    Some(Emulated::build(&name, [&client, &server], words, *single, seed, cpu)?)
+                }
                 None => {
                     let mtu = link.mtu();
                     pairs += &format!(
@@ -116,7 +118,7 @@ impl Lab {
     /// Gives the devices of a node their addresses and queues, and switches them on.
     fn set_up(&self, end: End) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
-        for (index, Wiring { link, words, single }) in self.links.iter().enumerate() {
+        for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             let name = device(index);
             for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
                 let address = self.attach(end, index, family).address;
@@ -129,7 +131,7 @@ impl Lab {
                 }
             }
             match words {
-                Some(words) => text += &Emulated::set_up(&name, words, *single),
+                Some(words) => text += &Emulated::set_up(&name, words),
                 None if Shaper::of(link).is_some() => {
                     text += &format!("link set {name} {SEGMENT_BY_SEGMENT}\n");
                 }
