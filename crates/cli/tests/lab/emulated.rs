@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 
 use fabricmark_plan::Offload;
-use fabricmark_record::{Outcome, Provenance, Record};
+use fabricmark_record::{Outcome, Provenance, Record, Warning};
 
 use crate::support::{bench, expect};
 use crate::users::{USER, users_may_have_namespaces};
@@ -37,7 +37,11 @@ fn what_an_emulated_link_did_is_in_the_record() {
         assert!(emulation.offloaded && record.point.offload == Some(Offload::On), "{key}");
         let (there, back) = (emulation.there, emulation.back);
         assert!(there.arrived > 0 && back.arrived > 0 || key.contains("udp"), "{key}");
-        assert_eq!(there.missed + back.missed, 0, "{key}");
+        // A sender that no wire holds back may be faster than the emulator, which is said then.
+        let is_flood = key.contains("pattern=stream transport=udp");
+        let is_said =
+            record.warnings.iter().any(|warning| matches!(warning, Warning::MissedPackets { .. }));
+        assert!(there.missed + back.missed == 0 || is_flood && is_said, "{key}");
         assert!(there.departed + there.dropped <= there.arrived, "{key}");
         assert!(there.late_p99_ns.is_some(), "{key}");
         if let Some(rtt) = record.figures.rtt_mean_ns {
