@@ -11,7 +11,7 @@ const QUEUE: usize = 20_000;
 /// The same where the emulator takes nothing for a while (`pause`). TCP is then held by its window alone,
 /// since what waits in a TUN device counts as sent; this is room for 1 GiB in packets of 9000 bytes. TUN
 /// has up to 524,288 (`__ptr_ring_init_queue_alloc` in `linux/ptr_ring.h`, 4 MiB of pointers).
-const QUEUE_OF_PAUSED: usize = 200_000;
+pub(crate) const QUEUE_OF_PAUSED: usize = 200_000;
 
 /// Segments of a super-packet where they are not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
 const SEGMENTS_MAX: u16 = u16::MAX;

@@ -118,7 +118,7 @@ impl Lab {
     /// Gives the devices of a node their addresses and queues, and switches them on.
     fn set_up(&self, end: End) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
-        for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
+        for (index, Wiring { link, words, single }) in self.links.iter().enumerate() {
             let name = device(index);
             for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
                 let address = self.attach(end, index, family).address;
@@ -131,7 +131,7 @@ impl Lab {
                 }
             }
             match words {
-                Some(words) => text += &Emulated::set_up(&name, words),
+                Some(words) => text += &Emulated::set_up(&name, words, *single),
                 None if Shaper::of(link).is_some() => {
                     text += &format!("link set {name} {SEGMENT_BY_SEGMENT}\n");
                 }
