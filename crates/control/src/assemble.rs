@@ -30,14 +30,14 @@ pub(crate) struct Parts {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Puts a run's parts together, the load first; `queue_drops` are packets dropped in front of the link
+/// Puts a run's parts together, the load first; `link_drops` are packets that the link dropped
 /// meanwhile, `late_ns` is how much later than due an emulator delivered at worst.
 pub(crate) fn assemble(
     coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
     parts: &[Part],
-    queue_drops: u64,
+    link_drops: u64,
     late_ns: u64,
 ) -> Result<Parts, PlanError> {
     let is_alone = parts.len() == 1;
@@ -46,7 +46,7 @@ pub(crate) fn assemble(
     let mut nodes: Vec<Node> = Vec::new();
     for part in parts {
         let provenance = coordinator.provenance(&part.point);
-        let (flow, found, noted) = of_part(part, provenance, queue_drops, late_ns);
+        let (flow, found, noted) = of_part(part, provenance, link_drops, late_ns);
         flows.push(flow);
         figures.push((part, found));
         for warning in noted {
@@ -89,14 +89,14 @@ pub(crate) fn assemble(
 fn of_part(
     part: &Part,
     provenance: Provenance,
-    queue_drops: u64,
+    link_drops: u64,
     late_ns: u64,
 ) -> (Flow, Figures, Vec<Warning>) {
     let Part { group, point, ends: Ends { start, answer } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
     let figures = figures(point, active, passive, provenance);
-    let drops = drops(point, active, passive, queue_drops);
+    let drops = drops(point, active, passive, link_drops);
     let mut warnings = Vec::new();
     for (end, report) in [(End::Client, start), (End::Server, answer)] {
         if let Some(reason) = report.not_pinned.clone() {
@@ -268,13 +268,13 @@ fn land_speed(point: &Point, goodput_bps: f64) -> Option<f64> {
 }
 
 /// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
-fn drops(point: &Point, active: &EndReport, passive: &EndReport, queue_drops: u64) -> Drops {
+fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
     if point.transport != Transport::Udp || point.pattern != Pattern::Stream {
         return Drops::default();
     }
     let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);
     let lost = active.counts.calls.saturating_sub(arrived);
-    let link = queue_drops + passive.device_drops;
+    let link = link_drops + passive.device_drops;
     let (socket, reassembly) = (passive.socket_drops, passive.reassembly_failures);
     // What is dropped is a buffer, and counts as one.
     let explained = (socket + link + reassembly) * point.datagrams_per_buffer();

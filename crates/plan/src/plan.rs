@@ -14,6 +14,7 @@ use crate::factor::{Factor, Level};
 use crate::pace::{Pace, Trace};
 use crate::point::{Pattern, Point, Transport};
 use crate::resolve::{Contradiction, check_link};
+use crate::window::Window;
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
 pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
@@ -121,6 +122,12 @@ pub enum HostError {
         /// What to write.
         help: String,
     },
+    /// It asks for a link that only a lab emulates.
+    #[error(
+        "the plan has {0}, and a network between hosts is what it is: leave it out, or run the plan in the \
+         lab of this machine"
+    )]
+    Emulated(String),
     /// A transport that does not leave the machine.
     #[error("the transport {0} does not leave the machine: leave it out")]
     StaysHere(Transport),
@@ -331,6 +338,19 @@ impl Figure {
     }
 }
 
+/// The level of a point that means nothing without an emulated link, as `factor = level`.
+fn emulated(point: &Point) -> Option<String> {
+    let has_rtt = point.rtt.is_some_and(|Nanos(rtt_ns)| rtt_ns > 0);
+    let has_products = matches!(point.window, Some(Window::Bdp(_)));
+    let asked = [
+        (Factor::Rtt, has_rtt),
+        (Factor::Emulate, point.emulate.is_some()),
+        (Factor::Window, has_products),
+    ];
+    let (factor, _) = asked.into_iter().find(|(_, is_asked)| *is_asked)?;
+    Some(format!("{factor} = {}", point.level(factor)))
+}
+
 impl Plan {
     /// SHA-256 of everything that decides what is run, as 64 hexadecimal digits. Two plans of equal
     /// digest share records; a changed title or table does not change it.
@@ -340,7 +360,8 @@ impl Plan {
     }
 
     /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
-    /// says what it is, and points that differed by their link alone become one.
+    /// says what it is, and points that differed by their link alone become one. What asks nothing of an
+    /// emulator (`rtt = "0ms"`, `offload`) is dropped with it.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, HostError> {
         self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
@@ -367,7 +388,10 @@ impl Plan {
         for point in self.points {
             check_link(link, point.family)
                 .map_err(|Contradiction { message, help, .. }| HostError::Link { message, help })?;
-            let point = Point { link, ..point };
+            if let Some(level) = emulated(&point) {
+                return Err(HostError::Emulated(level));
+            }
+            let point = Point { link, rtt: None, offload: None, ..point };
             let place = points.iter().position(|known| *known == point);
             places.push(place.unwrap_or_else(|| {
                 points.push(point);

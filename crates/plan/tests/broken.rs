@@ -66,6 +66,25 @@ fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
     }
 }
 
+#[test]
+fn what_only_a_lab_emulates_is_refused_on_the_way_to_a_host() {
+    let to_host = |settings: &str| {
+        let text = SOUND
+            .replace("congestion = \"cubic\"\n", &format!("congestion = \"cubic\"\n{settings}\n"));
+        parse("p.toml", &text, Size::Full, &["P1 IV"]).unwrap().to_host("h", None)
+    };
+    for (settings, level) in [
+        ("rtt = \"400ms\"", "rtt = 400ms"),
+        ("emulate = \"loss=1e-3\"", "emulate = loss=0.001"),
+        ("rtt = \"0ms\"\nwindow = \"2bdp\"", "window = 2bdp"),
+    ] {
+        let message = to_host(settings).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("the plan has {level}, and")), "{message}");
+    }
+    let plan = to_host("rtt = \"0ms\"\noffload = \"off\"").unwrap();
+    assert!(plan.points.iter().all(|point| point.rtt.is_none() && point.offload.is_none()));
+}
+
 /// What is replaced in the sound plan, by what, the line of the fault (0: no one line), and words
 /// of the message and of its help.
 const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[

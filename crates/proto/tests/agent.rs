@@ -403,6 +403,17 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
             "the agent allows 16MiB of memory, the run takes 32897KiB: use fewer flows, or smaller \
              payloads or buffers",
         ),
+        (
+            // Both buffers of an end, each doubled by the kernel.
+            vec![
+                (Factor::Pace, "fixed:1G"),
+                (Factor::Transport, "tcp"),
+                (Factor::Congestion, "cubic"),
+                (Factor::Window, "16MiB"),
+            ],
+            "the agent allows 16MiB of memory, the run takes 65665KiB: use fewer flows, or smaller \
+             payloads or buffers",
+        ),
     ] {
         let mut seat = greeted(quota.clone());
         let prepare = prepare(Role::Answer, &levels);

@@ -73,7 +73,10 @@ fn memory_of(prepare: &Prepare) -> Bytes {
     let point = &prepare.point;
     let bytes = |size: Option<Bytes>| size.map_or(0, |Bytes(bytes)| bytes);
     let messages = point.payload.0.saturating_add(bytes(point.response));
+    // Each end makes room for a window in both of its buffers.
+    let window = bytes(point.window_bytes()).saturating_mul(2);
     let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
+    let buffers = buffers.saturating_add(window);
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
     Bytes(flow.saturating_mul(u64::from(point.flows)))
 }
