@@ -8,6 +8,7 @@ use crate::factor::Factor;
 use crate::plan::Where;
 use crate::point::{Offload, Point};
 use crate::resolve::{Contradiction, contradiction};
+use crate::window::Window;
 
 /// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.
 const FIRST_FLIGHT_BYTES: u64 = 10 * 1460;
@@ -90,15 +91,13 @@ pub(crate) fn offload(levels: &Where, point: &Point) -> Result<Option<Offload>, 
 /// Refuses what cannot be emulated, or cannot be meant.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
-    let Some(words) = point.words() else {
-        if let Some(window) = point.window.filter(|_| point.bdp().is_none())
-            && window.bytes(Bytes(0)) != window.bytes(Bytes(u64::MAX))
-        {
-            let message = format!("a window of {window} over a link without a round trip");
-            return refuse(Factor::Window, message, "add rtt, or give the window in bytes");
-        }
-        return Ok(());
-    };
+    if let Some(window @ Window::Bdp(_)) = point.window
+        && point.bdp().is_none()
+    {
+        let message = format!("a window of {window} over a link without a rate or a round trip");
+        return refuse(Factor::Window, message, "use ethernet:RATE and rtt, or a window in bytes");
+    }
+    let Some(words) = point.words() else { return Ok(()) };
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
         return refuse(factor, "loopback is not emulated".to_owned(), "use link = \"veth\"");
@@ -106,13 +105,6 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if let Err(error) = words.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
         return Err(contradiction(factor, error.to_string(), "see docs/lab.md for the words"));
-    }
-    if let Some(window) = point.window
-        && point.bdp().is_none()
-        && window.bytes(Bytes(0)) != window.bytes(Bytes(u64::MAX))
-    {
-        let message = format!("a window of {window} over a link without a rate or a round trip");
-        return refuse(Factor::Window, message, "use ethernet:RATE and rtt, or a window in bytes");
     }
     Ok(())
 }

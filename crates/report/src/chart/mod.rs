@@ -8,17 +8,17 @@ mod course;
 mod curves;
 mod frame;
 mod lines;
+mod modelled;
 mod plot;
 mod reference;
 mod scale;
-mod stretch;
 mod svg;
 
 use fabricmark_plan::{Chart, ChartKind, CourseChart, Drawing, Plan};
 
 pub use curves::{Curve, goodput_chart};
+pub use modelled::{Course, course_chart};
 pub(crate) use plot::{name, origin};
-pub use stretch::{Course, course_chart};
 
 use crate::Experiment;
 use crate::course::CoursePlot;
