@@ -7,6 +7,7 @@
 mod agent;
 mod control;
 mod flow;
+mod identity;
 mod iperf3;
 mod netperf;
 mod pairing;
@@ -17,6 +18,7 @@ mod wire;
 pub use agent::{agent_answer, agent_request};
 pub use control::{control_order, control_report};
 pub use flow::{datagram_header, gathering, opening, sequence};
+pub use identity::identity;
 pub use iperf3::{iperf3_client, iperf3_server, iperf3_words};
 pub use netperf::netperf_server;
 pub use pairing::pairing;
@@ -41,6 +43,7 @@ pub const TARGETS: &[Target] = targets![
     datagram_header,
     dissection,
     gathering,
+    identity,
     iperf3_client,
     iperf3_server,
     iperf3_words,

@@ -1,0 +1,199 @@
+//! An adapter that is open, found by an IP address of this machine.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::abi::PortAttr;
+use crate::sys::{self, Context, Domain, Region};
+use crate::sysfs::{Gid, GidKind, LinkLayer, Port, ports};
+
+/// Why there is no RDMA at an address, and what mends it.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The library is missing.
+    #[error(
+        "RDMA unavailable: libibverbs cannot be loaded ({0}): install it (Debian, Ubuntu: apt-get install \
+         libibverbs1 ibverbs-providers)"
+    )]
+    NoLibrary(String),
+    /// The kernel has no adapter.
+    #[error(
+        "RDMA unavailable: this kernel has no adapter: as root try `modprobe rdma_rxe && rdma link add rxe0 type \
+         rxe netdev DEVICE`, or run it in a guest kernel that has Soft RoCE: fabricmark lab guest -- COMMAND"
+    )]
+    NoAdapter,
+    /// No adapter has the address.
+    #[error(
+        "RDMA unavailable: no adapter has the address {address}; they have {known}: `rdma link add rxe0 type rxe \
+         netdev DEVICE` adds Soft RoCE to a device"
+    )]
+    NoAddress {
+        /// The address.
+        address: IpAddr,
+        /// Those that there are.
+        known: String,
+    },
+    /// The port is down.
+    #[error(
+        "RDMA unavailable: port {number} of {adapter} is {state}: `ip link set DEVICE up`, look at its cable"
+    )]
+    Down {
+        /// The adapter.
+        adapter: String,
+        /// The port.
+        number: u8,
+        /// Its state.
+        state: String,
+    },
+    /// It cannot be opened.
+    #[error(
+        "RDMA unavailable: {adapter} cannot be opened: {source}; who may is said by the rights of \
+         /dev/infiniband/uverbs*"
+    )]
+    Closed {
+        /// The adapter.
+        adapter: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// An adapter that is open, with the port and the address that an IP address belongs to.
+#[derive(Debug)]
+pub struct Adapter {
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) attributes: PortAttr,
+    /// The port.
+    pub port: Port,
+    /// The address.
+    pub gid: Gid,
+}
+
+impl Adapter {
+    /// Opens the one that an address of this machine belongs to, `device` being the address's network
+    /// device.
+    pub fn open(address: IpAddr, device: &str) -> Result<Self, Unavailable> {
+        let ports = ports();
+        let (port, gid) = find(&ports, address, device)?;
+        sys::load().map_err(Unavailable::NoLibrary)?;
+        let closed = |source| Unavailable::Closed { adapter: port.adapter.clone(), source };
+        let context = Arc::new(Context::open(&port.adapter).map_err(closed)?);
+        let attributes = context.port(port.number).map_err(closed)?;
+        let domain = Arc::new(Domain::new(context).map_err(closed)?);
+        Ok(Self { domain, attributes, port: port.clone(), gid: gid.clone() })
+    }
+
+    /// The largest packet's payload of the port, in bytes.
+    pub fn mtu_bytes(&self) -> usize {
+        mtu_bytes(self.attributes.active_mtu)
+    }
+
+    /// Registers so many bytes of new memory, all 0.
+    pub fn region(&self, bytes: usize) -> io::Result<Region> {
+        Region::new(Arc::clone(&self.domain), bytes)
+    }
+}
+
+/// `enum ibv_mtu` in bytes.
+pub(crate) fn mtu_bytes(code: u32) -> usize {
+    128 << code.clamp(1, 5)
+}
+
+/// The port of an address, and its place there: of addresses that are listed twice that of RoCEv2, which
+/// routers forward. An address of IPoIB belongs to the port of its device.
+fn find<'a>(
+    ports: &'a [Port],
+    address: IpAddr,
+    device: &str,
+) -> Result<(&'a Port, &'a Gid), Unavailable> {
+    if ports.is_empty() {
+        return Err(Unavailable::NoAdapter);
+    }
+    let all = || ports.iter().flat_map(|port| port.gids.iter().map(move |gid| (port, gid)));
+    let is_of = |(port, gid): &(&Port, &Gid)| match port.link_layer {
+        LinkLayer::Ethernet => gid.ip() == address,
+        LinkLayer::InfiniBand => gid.device.as_deref() == Some(device) || is_behind(port, device),
+    };
+    let found = all().filter(is_of).max_by_key(|(_, gid)| (gid.kind, std::cmp::Reverse(gid.index)));
+    let Some((port, gid)) = found else {
+        let known = all().filter(|(_, gid)| gid.kind == GidKind::RoceV2 || ports.len() == 1);
+        let known: Vec<String> =
+            known.map(|(port, gid)| format!("{} at {}", gid.ip(), port.adapter)).collect();
+        return Err(Unavailable::NoAddress { address, known: known.join(", ") });
+    };
+    if !port.state.starts_with("ACTIVE") {
+        let Port { adapter, number, state, .. } = port.clone();
+        return Err(Unavailable::Down { adapter, number, state });
+    }
+    Ok((port, gid))
+}
+
+/// Whether a network device is one of an adapter: IPoIB.
+fn is_behind(port: &Port, device: &str) -> bool {
+    let folder = format!("/sys/class/net/{device}/device/infiniband/{}", port.adapter);
+    std::path::Path::new(&folder).is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(index: u8, ip: &str, kind: GidKind) -> Gid {
+        let bytes = match ip.parse().unwrap() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        Gid { index, bytes, kind, device: None }
+    }
+
+    fn port(adapter: &str, gids: Vec<Gid>) -> Port {
+        Port {
+            adapter: adapter.to_owned(),
+            number: 1,
+            link_layer: LinkLayer::Ethernet,
+            state: "ACTIVE".to_owned(),
+            rate: String::new(),
+            gids,
+        }
+    }
+
+    fn two() -> Vec<Port> {
+        let first = vec![
+            gid(0, "fe80::1", GidKind::InfiniBand),
+            gid(1, "fe80::1", GidKind::RoceV2),
+            gid(2, "10.9.0.1", GidKind::InfiniBand),
+            gid(3, "10.9.0.1", GidKind::RoceV2),
+        ];
+        vec![port("rxe0", first), port("rxe1", vec![gid(0, "10.9.0.2", GidKind::RoceV2)])]
+    }
+
+    #[test]
+    fn an_address_has_its_adapter_and_that_of_rocev2_is_taken() {
+        let ports = two();
+        for (address, adapter, index) in
+            [("10.9.0.1", "rxe0", 3), ("10.9.0.2", "rxe1", 0), ("fe80::1", "rxe0", 1)]
+        {
+            let (port, gid) = find(&ports, address.parse().unwrap(), "v0").unwrap();
+            assert_eq!((port.adapter.as_str(), gid.index), (adapter, index), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_what_mends_it() {
+        let address = "10.9.0.3".parse().unwrap();
+        let text = find(&two(), address, "v0").unwrap_err().to_string();
+        assert!(text.contains("10.9.0.3; they have fe80::1 at rxe0, 10.9.0.1 at rxe0, "), "{text}");
+        let text = find(&[], address, "v0").unwrap_err().to_string();
+        assert!(text.contains("fabricmark lab guest"), "{text}");
+        let mut down = two();
+        down[1].state = "DOWN".to_owned();
+        let text = find(&down, "10.9.0.2".parse().unwrap(), "v1").unwrap_err().to_string();
+        assert!(text.contains("port 1 of rxe1 is DOWN"), "{text}");
+    }
+
+    #[test]
+    fn an_mtu_is_a_power_of_two_from_256() {
+        assert_eq!([1, 2, 3, 4, 5].map(mtu_bytes), [256, 512, 1024, 2048, 4096]);
+    }
+}

@@ -1,0 +1,213 @@
+//! A queue pair with its completion queue, from its making to its connection.
+
+use std::ffi::c_uint;
+use std::io;
+use std::sync::Arc;
+
+use crate::abi::{AhAttr, Capacity, GlobalRoute, QpAttr, mask, state};
+use crate::adapter::{Adapter, mtu_bytes};
+use crate::identity::Identity;
+use crate::sys::{Completions, Domain, Pair, Place, Region, Route};
+use crate::sysfs::LinkLayer;
+
+/// What a queue pair promises (IBTA volume 1, section 9.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reliable connection: what is lost is sent again.
+    Reliable,
+    /// Unreliable connection: a message of which a packet is lost is dropped.
+    Unreliable,
+    /// Unreliable datagram: single packets, to anybody.
+    Datagram,
+}
+
+impl Kind {
+    /// `enum ibv_qp_type`.
+    fn code(self) -> c_uint {
+        match self {
+            Self::Reliable => 2,
+            Self::Unreliable => 3,
+            Self::Datagram => 4,
+        }
+    }
+}
+
+/// Any that is not one of the privileged ones, whose highest bit is set.
+const DATAGRAM_KEY: u32 = 0x1111_1111;
+
+/// 4.096 us times two to the power of this until a packet is sent again: 67 ms, and eight times that until the
+/// other end counts as gone.
+const TIMEOUT: u8 = 14;
+
+/// How often it is sent again: as often as can be said.
+const RETRIES: u8 = 7;
+
+/// A receiver that is not ready is waited for as long as it takes: the run's own clock ends it.
+const RETRIES_NOT_READY: u8 = 7;
+
+/// It asks for 0.64 ms (IBTA volume 1, table 46).
+const NOT_READY_TIMER: u8 = 12;
+
+/// Reads and atomics that may be under way.
+const READS_MAX: u8 = 16;
+
+/// Hops that packets may take.
+const HOPS: u8 = 64;
+
+/// One end of a connection, or of datagrams.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Its queue pair.
+    pub pair: Pair,
+    /// Where both its queues say what has been done.
+    pub completions: Arc<Completions>,
+    domain: Arc<Domain>,
+    kind: Kind,
+    own: Identity,
+    port: u8,
+    gid_index: u8,
+    is_routed: bool,
+}
+
+impl Endpoint {
+    /// With room for `depth` requests in each direction, and `inline_bytes` in each where the adapter has
+    /// that. `first_packet` is any number: packets of an earlier connection are told apart by it.
+    pub fn new(
+        adapter: &Adapter,
+        kind: Kind,
+        depth: u32,
+        inline_bytes: u32,
+        first_packet: u32,
+    ) -> io::Result<Self> {
+        let domain = Arc::clone(&adapter.domain);
+        let completions = Arc::new(Completions::new(Arc::clone(domain.context()), 2 * depth)?);
+        let make = |inline_bytes| {
+            let capacity = Capacity {
+                max_send_wr: depth,
+                max_recv_wr: depth,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: inline_bytes,
+            };
+            Pair::new(Arc::clone(&domain), Arc::clone(&completions), kind.code(), capacity)
+        };
+        // An adapter that has less refuses the pair.
+        let pair = make(inline_bytes).or_else(|_| make(0))?;
+        let own = Identity {
+            pair: pair.number(),
+            first_packet: first_packet & 0x00FF_FFFF,
+            key: DATAGRAM_KEY,
+            gid: adapter.gid.bytes,
+            lid: adapter.attributes.lid,
+            mtu: adapter.attributes.active_mtu.clamp(1, 5) as u8,
+            memory: Place { address: 0, key: 0 },
+            memory_bytes: 0,
+        };
+        let endpoint = Self {
+            pair,
+            completions,
+            domain,
+            kind,
+            own,
+            port: adapter.port.number,
+            gid_index: adapter.gid.index,
+            is_routed: adapter.port.link_layer == LinkLayer::Ethernet,
+        };
+        endpoint.initialise()?;
+        Ok(endpoint)
+    }
+
+    /// What the other end has to know, which may read and write a region, where one is given.
+    pub fn identity(&self, region: Option<&Region>) -> Identity {
+        match region {
+            Some(region) => Identity {
+                memory: Place { address: region.address(), key: region.remote_key() },
+                memory_bytes: region.len() as u64,
+                ..self.own
+            },
+            None => self.own,
+        }
+    }
+
+    /// Receive requests may be posted from here on.
+    fn initialise(&self) -> io::Result<()> {
+        let attributes = QpAttr {
+            qp_state: state::INIT,
+            port_num: self.port,
+            qkey: DATAGRAM_KEY,
+            // Remote write, read and atomic operations.
+            qp_access_flags: 0b1110,
+            ..QpAttr::default()
+        };
+        let last = if self.kind == Kind::Datagram { mask::QKEY } else { mask::ACCESS_FLAGS };
+        self.pair.modify(attributes, mask::STATE | mask::PKEY_INDEX | mask::PORT | last)
+    }
+
+    /// Connects the pair; of datagrams, gives the way to the other end.
+    pub fn connect(&self, peer: &Identity) -> io::Result<Option<Route>> {
+        let ah_attr = AhAttr {
+            grh: GlobalRoute {
+                dgid: [0, 8]
+                    .map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| peer.gid[at + byte]))),
+                sgid_index: self.gid_index,
+                hop_limit: HOPS,
+                ..GlobalRoute::default()
+            },
+            dlid: peer.lid,
+            is_global: u8::from(self.is_routed || peer.lid == 0),
+            port_num: self.port,
+            ..AhAttr::default()
+        };
+        let ready = QpAttr {
+            qp_state: state::RTR,
+            path_mtu: u32::from(self.mtu_with(peer)),
+            dest_qp_num: peer.pair,
+            rq_psn: peer.first_packet,
+            ah_attr,
+            max_dest_rd_atomic: READS_MAX,
+            min_rnr_timer: NOT_READY_TIMER,
+            ..QpAttr::default()
+        };
+        let connection = mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
+        let reliable = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
+        self.pair.modify(ready, mask::STATE | self.kind_mask(connection, reliable))?;
+        let sending = QpAttr {
+            qp_state: state::RTS,
+            sq_psn: self.own.first_packet,
+            timeout: TIMEOUT,
+            retry_cnt: RETRIES,
+            rnr_retry: RETRIES_NOT_READY,
+            max_rd_atomic: READS_MAX,
+            ..QpAttr::default()
+        };
+        let reliable = mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
+        self.pair.modify(sending, mask::STATE | mask::SQ_PSN | self.kind_mask(0, reliable))?;
+        match self.kind {
+            Kind::Datagram => Route::new(Arc::clone(&self.domain), ah_attr).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Ends the connection: what is under way is flushed.
+    pub fn abort(&self) -> io::Result<()> {
+        self.pair.modify(QpAttr { qp_state: state::ERR, ..QpAttr::default() }, mask::STATE)
+    }
+
+    /// Largest payload of a packet between both ends, in bytes.
+    pub fn path_mtu_bytes(&self, peer: &Identity) -> usize {
+        mtu_bytes(u32::from(self.mtu_with(peer)))
+    }
+
+    fn mtu_with(&self, peer: &Identity) -> u8 {
+        self.own.mtu.min(peer.mtu)
+    }
+
+    /// Fields that both connected kinds have, and those of the reliable one.
+    fn kind_mask(&self, connected: i32, reliable: i32) -> i32 {
+        match self.kind {
+            Kind::Reliable => connected | reliable,
+            Kind::Unreliable => connected,
+            Kind::Datagram => 0,
+        }
+    }
+}

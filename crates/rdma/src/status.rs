@@ -1,0 +1,64 @@
+//! How requests end: `enum ibv_wc_status`.
+
+use std::io;
+
+use crate::abi::WorkCompletion;
+
+/// A request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    /// The other end did not acknowledge in time, however often it was sent.
+    #[error("the other end acknowledges nothing: it is gone, or packets are lost (retry exceeded)")]
+    Retry,
+    /// The other end had no receive request, however often it was sent.
+    #[error("the other end has no room for messages (receiver not ready, retry exceeded)")]
+    NotReady,
+    /// The other end's memory may not be used so.
+    #[error("the other end refuses access to its memory (remote access error)")]
+    RemoteAccess,
+    /// The other end could not do it.
+    #[error("the other end could not do what it was asked for (remote operation error)")]
+    RemoteOperation,
+    /// The other end calls it invalid.
+    #[error("the other end calls the request invalid (remote invalid request error)")]
+    RemoteInvalid,
+    /// The message is longer than its memory here.
+    #[error("a message is longer than the memory that waits for it (local length error)")]
+    Length,
+    /// Memory here may not be used so.
+    #[error("memory of this end may not be used so (local protection error)")]
+    Protection,
+    /// It was under way when another failed, or when the adapter went away.
+    #[error("the queue pair has failed, or its adapter is gone (flushed)")]
+    Flushed,
+    /// Another.
+    #[error("work completion status {0} (enum ibv_wc_status)")]
+    Other(u32),
+}
+
+/// Whether a request was done.
+pub fn check(completion: &WorkCompletion) -> Result<(), Failed> {
+    match completion.status {
+        0 => Ok(()),
+        1 => Err(Failed::Length),
+        4 => Err(Failed::Protection),
+        5 => Err(Failed::Flushed),
+        9 => Err(Failed::RemoteInvalid),
+        10 => Err(Failed::RemoteAccess),
+        11 => Err(Failed::RemoteOperation),
+        12 => Err(Failed::Retry),
+        13 => Err(Failed::NotReady),
+        other => Err(Failed::Other(other)),
+    }
+}
+
+impl From<Failed> for io::Error {
+    fn from(failed: Failed) -> Self {
+        let kind = match failed {
+            Failed::Retry => io::ErrorKind::ConnectionAborted,
+            Failed::Flushed => io::ErrorKind::ConnectionReset,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, failed)
+    }
+}

@@ -1,0 +1,587 @@
+//! Calls of libibverbs, which is loaded when it is first wanted, and what keeps them sound.
+//!
+//! Objects hold what they were made from, so that the library is never given one that is gone. Memory
+//! that an adapter may write is never lent as a slice: it is copied in and out, and single bytes are read as
+//! what may change at any time. Its registration ends before it is freed, and an adapter does not reach what
+//! is not registered, whatever requests are under way.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+
+use crate::abi::{
+    self, AhAttr, PortAttr, QpAttr, QpInitAttr, ReceiveRequest, SendRequest, Sge, WorkCompletion,
+};
+
+/// Declares the library's functions with their C types, and loads them by name.
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        struct Library {
+            $($name: unsafe extern "C" fn($($argument),*) -> $result,)*
+            // Never closed: functions of it are called until the program ends.
+            _handle: libloading::Library,
+        }
+
+        impl Library {
+            fn load() -> Result<Self, libloading::Error> {
+                // SAFETY: initialisers of libibverbs register handlers and change nothing of this program; the
+                // types are those of its header.
+                unsafe {
+                    let handle = libloading::Library::new("libibverbs.so.1")?;
+                    Ok(Self {
+                        $($name: *handle.get::<unsafe extern "C" fn($($argument),*) -> $result>(concat!(stringify!($name), "\0").as_bytes())?,)*
+                        _handle: handle,
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    ibv_get_device_list(*mut c_int) -> *mut *mut c_void;
+    ibv_free_device_list(*mut *mut c_void) -> ();
+    ibv_get_device_name(*mut c_void) -> *const c_char;
+    ibv_open_device(*mut c_void) -> *mut abi::Context;
+    ibv_close_device(*mut abi::Context) -> c_int;
+    ibv_query_port(*mut abi::Context, u8, *mut PortAttr) -> c_int;
+    ibv_alloc_pd(*mut abi::Context) -> *mut abi::Pd;
+    ibv_dealloc_pd(*mut abi::Pd) -> c_int;
+    ibv_reg_mr(*mut abi::Pd, *mut c_void, usize, c_int) -> *mut abi::Mr;
+    ibv_dereg_mr(*mut abi::Mr) -> c_int;
+    ibv_create_comp_channel(*mut abi::Context) -> *mut abi::CompChannel;
+    ibv_destroy_comp_channel(*mut abi::CompChannel) -> c_int;
+    ibv_create_cq(*mut abi::Context, c_int, *mut c_void, *mut abi::CompChannel, c_int) -> *mut abi::Cq;
+    ibv_destroy_cq(*mut abi::Cq) -> c_int;
+    ibv_get_cq_event(*mut abi::CompChannel, *mut *mut abi::Cq, *mut *mut c_void) -> c_int;
+    ibv_ack_cq_events(*mut abi::Cq, c_uint) -> ();
+    ibv_create_qp(*mut abi::Pd, *mut QpInitAttr) -> *mut abi::Qp;
+    ibv_modify_qp(*mut abi::Qp, *mut QpAttr, c_int) -> c_int;
+    ibv_destroy_qp(*mut abi::Qp) -> c_int;
+    ibv_create_ah(*mut abi::Pd, *mut AhAttr) -> *mut abi::Ah;
+    ibv_destroy_ah(*mut abi::Ah) -> c_int;
+}
+
+/// Loads the library, once; why it cannot be.
+pub(crate) fn load() -> Result<(), String> {
+    library().map(|_| ())
+}
+
+fn library() -> Result<&'static Library, String> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| Library::load().map_err(|error| error.to_string()))
+        .as_ref()
+        .map_err(Clone::clone)
+}
+
+/// The library, of which an object was made.
+fn loaded() -> &'static Library {
+    library().expect("an object of the library is there")
+}
+
+/// What a call made, or why it made nothing.
+fn made<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
+    NonNull::new(pointer).ok_or_else(io::Error::last_os_error)
+}
+
+/// Calls that do not make anything give 0 or the number of an error.
+fn done(result: c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        number => Err(io::Error::from_raw_os_error(number.abs())),
+    }
+}
+
+/// An adapter that is open.
+#[derive(Debug)]
+pub(crate) struct Context(NonNull<abi::Context>);
+
+// SAFETY: the library's objects may be used by any thread (ibv_fork_init(3) and rdma-core's
+// Documentation/libibverbs.md: the API is thread-safe).
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Opens an adapter by its name.
+    pub(crate) fn open(name: &str) -> io::Result<Self> {
+        let library = library().map_err(io::Error::other)?;
+        // SAFETY: the list is one of `count` devices until it is freed; a device that was opened stays
+        // valid beyond that (ibv_get_device_list(3)).
+        unsafe {
+            let mut count = 0;
+            let list = made((library.ibv_get_device_list)(&mut count))?;
+            let devices = std::slice::from_raw_parts(list.as_ptr(), count.max(0) as usize);
+            let known = devices.iter().find(|&&device| {
+                let text = (library.ibv_get_device_name)(device);
+                !text.is_null() && CStr::from_ptr(text).to_bytes() == name.as_bytes()
+            });
+            let opened = match known {
+                Some(&device) => made((library.ibv_open_device)(device)).map(Self),
+                None => Err(io::ErrorKind::NotFound.into()),
+            };
+            (library.ibv_free_device_list)(list.as_ptr());
+            opened
+        }
+    }
+
+    /// What a port says of itself.
+    pub(crate) fn port(&self, number: u8) -> io::Result<PortAttr> {
+        let mut attributes = PortAttr::default();
+        // SAFETY: the structure is longer than what any version writes through this symbol.
+        done(unsafe { (loaded().ibv_query_port)(self.0.as_ptr(), number, &mut attributes) })?;
+        Ok(attributes)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: whatever was made of it holds it, so nothing of it is left.
+        unsafe { (loaded().ibv_close_device)(self.0.as_ptr()) };
+    }
+}
+
+/// A protection domain: what is in one works together.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pd: NonNull<abi::Pd>,
+    context: Arc<Context>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Domain {}
+// SAFETY: as for `Context`.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    pub(crate) fn new(context: Arc<Context>) -> io::Result<Self> {
+        // SAFETY: the context is open.
+        let pd = made(unsafe { (loaded().ibv_alloc_pd)(context.0.as_ptr()) })?;
+        Ok(Self { pd, context })
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: whatever was made of it holds it.
+        unsafe { (loaded().ibv_dealloc_pd)(self.pd.as_ptr()) };
+    }
+}
+
+/// Memory that an adapter reads and writes.
+#[derive(Debug)]
+pub struct Region {
+    mr: NonNull<abi::Mr>,
+    // Its memory does not move while this value does.
+    memory: Option<memmap2::MmapMut>,
+    start: NonNull<u8>,
+    length: usize,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: as for `Context`; its memory is reached through volatile copies alone.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Registers so many bytes of new memory, all 0.
+    pub(crate) fn new(domain: Arc<Domain>, length: usize) -> io::Result<Self> {
+        let mut memory = memmap2::MmapMut::map_anon(length.max(1))?;
+        let start = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: the memory is of that length and stays until the registration has ended.
+        let mr = made(unsafe {
+            (loaded().ibv_reg_mr)(
+                domain.pd.as_ptr(),
+                start.as_ptr().cast(),
+                length.max(1),
+                abi::ACCESS_ALL,
+            )
+        })?;
+        Ok(Self { mr, memory: Some(memory), start, length, _domain: domain })
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Where it begins, as the adapter knows it.
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// What another end names it by.
+    pub fn remote_key(&self) -> u32 {
+        // SAFETY: the registration is alive.
+        unsafe { self.mr.as_ref() }.rkey
+    }
+
+    fn local_key(&self) -> u32 {
+        // SAFETY: the registration is alive.
+        unsafe { self.mr.as_ref() }.lkey
+    }
+
+    /// Copies bytes into it.
+    ///
+    /// # Panics
+    ///
+    /// Where they reach beyond its end.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(
+            at.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
+            "beyond a region"
+        );
+        // SAFETY: the bytes lie within the memory, which nobody holds a reference to.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
+        };
+    }
+
+    /// Copies bytes out of it.
+    ///
+    /// # Panics
+    ///
+    /// Where they reach beyond its end.
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        assert!(
+            at.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
+            "beyond a region"
+        );
+        // SAFETY: as for `write`.
+        unsafe {
+            ptr::copy_nonoverlapping(self.start.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len());
+        };
+    }
+
+    /// One byte as it stands now: the other end may write it at any moment.
+    ///
+    /// # Panics
+    ///
+    /// Where there is none.
+    pub fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.length, "beyond a region");
+        // SAFETY: the byte lies within the memory.
+        let byte = unsafe { self.start.as_ptr().add(at).read_volatile() };
+        // What was written before this byte is read after it.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        byte
+    }
+
+    /// Where some of it lies, for an adapter.
+    fn part(&self, at: usize, length: usize) -> Sge {
+        assert!(at.checked_add(length).is_some_and(|end| end <= self.length), "beyond a region");
+        let length = u32::try_from(length).expect("a message has up to 2 GiB");
+        Sge { addr: self.address() + at as u64, length, lkey: self.local_key() }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the registration is alive, and ends here.
+        if unsafe { (loaded().ibv_dereg_mr)(self.mr.as_ptr()) } != 0 {
+            // The adapter may still reach it.
+            std::mem::forget(self.memory.take());
+        }
+    }
+}
+
+/// Where an adapter says what has been done.
+#[derive(Debug)]
+pub struct Completions {
+    cq: NonNull<abi::Cq>,
+    channel: NonNull<abi::CompChannel>,
+    _context: Arc<Context>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Completions {}
+// SAFETY: as for `Context`.
+unsafe impl Sync for Completions {}
+
+impl Completions {
+    /// With room for so many that nobody has taken yet.
+    pub(crate) fn new(context: Arc<Context>, room: u32) -> io::Result<Self> {
+        let library = loaded();
+        let room = c_int::try_from(room).unwrap_or(c_int::MAX);
+        // SAFETY: the context is open; the channel is alive when the queue is made with it.
+        unsafe {
+            let channel = made((library.ibv_create_comp_channel)(context.0.as_ptr()))?;
+            let cq = (library.ibv_create_cq)(
+                context.0.as_ptr(),
+                room,
+                ptr::null_mut(),
+                channel.as_ptr(),
+                0,
+            );
+            match made(cq) {
+                Ok(cq) => Ok(Self { cq, channel, _context: context }),
+                Err(error) => {
+                    (library.ibv_destroy_comp_channel)(channel.as_ptr());
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Takes what has been done; gives how many there are.
+    pub fn poll(&self, into: &mut [WorkCompletion]) -> io::Result<usize> {
+        let room = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the queue and its context are alive; it writes up to `room` entries.
+        let count = unsafe {
+            let poll = (*self.cq.as_ref().context).ops.poll_cq;
+            poll.expect("every adapter polls")(self.cq.as_ptr(), room, into.as_mut_ptr())
+        };
+        usize::try_from(count).map_err(|_| io::Error::other("the completion queue is broken"))
+    }
+
+    /// Has the descriptor become readable when the next thing has been done. What was done before does not
+    /// count: poll once more before waiting.
+    pub fn arm(&self) -> io::Result<()> {
+        // SAFETY: the queue and its context are alive.
+        done(unsafe {
+            let arm = (*self.cq.as_ref().context).ops.req_notify_cq;
+            arm.expect("every adapter notifies")(self.cq.as_ptr(), 0)
+        })
+    }
+
+    /// Takes one notice from the descriptor; waits for it where the descriptor blocks.
+    pub fn take_notice(&self) -> io::Result<()> {
+        let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the channel is alive, and the queue that it names is its only one.
+        unsafe {
+            if (loaded().ibv_get_cq_event)(self.channel.as_ptr(), &mut cq, &mut context) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            (loaded().ibv_ack_cq_events)(cq, 1);
+        }
+        Ok(())
+    }
+
+    /// Tells of notices that were asked for.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is alive, and with it its descriptor.
+        unsafe {
+            let fd: RawFd = self.channel.as_ref().fd;
+            BorrowedFd::borrow_raw(fd)
+        }
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // SAFETY: queue pairs that use it hold it; every notice that was taken was acknowledged.
+        unsafe {
+            (loaded().ibv_destroy_cq)(self.cq.as_ptr());
+            (loaded().ibv_destroy_comp_channel)(self.channel.as_ptr());
+        }
+    }
+}
+
+/// Where a datagram goes.
+#[derive(Debug)]
+pub struct Route {
+    ah: NonNull<abi::Ah>,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Route {}
+
+impl Route {
+    pub(crate) fn new(domain: Arc<Domain>, mut attributes: AhAttr) -> io::Result<Self> {
+        // SAFETY: the domain is alive.
+        let ah = made(unsafe { (loaded().ibv_create_ah)(domain.pd.as_ptr(), &mut attributes) })?;
+        Ok(Self { ah, _domain: domain })
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        // SAFETY: it was made here, and requests that name it have been copied by the library.
+        unsafe { (loaded().ibv_destroy_ah)(self.ah.as_ptr()) };
+    }
+}
+
+/// What is to be done with the other end.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// Its next receive request gets it.
+    Send,
+    /// The same for a datagram.
+    SendTo {
+        /// Where.
+        route: &'a Route,
+        /// Which queue pair there.
+        pair: u32,
+        /// The key of that.
+        key: u32,
+    },
+    /// It appears in the other end's memory.
+    Write(Place),
+    /// The same, and its next receive request is completed with this number.
+    WriteImmediate(Place, u32),
+    /// It is fetched from there.
+    Read(Place),
+    /// The number of 64 bits there grows by this one; what it was comes back.
+    FetchAdd(Place, u64),
+    /// The number of 64 bits there becomes the second of these if it is the first; what it was comes
+    /// back.
+    CompareSwap(Place, [u64; 2]),
+}
+
+/// A place in another end's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its address.
+    pub address: u64,
+    /// The key of its region.
+    pub key: u32,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct Pair {
+    qp: NonNull<abi::Qp>,
+    inline_max: usize,
+    _completions: Arc<Completions>,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Pair {}
+
+impl Pair {
+    /// Makes one of a kind (`enum ibv_qp_type`), with room for so many requests in each direction.
+    pub(crate) fn new(
+        domain: Arc<Domain>,
+        completions: Arc<Completions>,
+        kind: c_uint,
+        capacity: abi::Capacity,
+    ) -> io::Result<Self> {
+        let cq = completions.cq.as_ptr();
+        let mut attributes = QpInitAttr {
+            qp_context: ptr::null_mut(),
+            send_cq: cq,
+            recv_cq: cq,
+            srq: ptr::null_mut(),
+            cap: capacity,
+            qp_type: kind,
+            sq_sig_all: 0,
+        };
+        // SAFETY: domain and queue are alive.
+        let qp = made(unsafe { (loaded().ibv_create_qp)(domain.pd.as_ptr(), &mut attributes) })?;
+        let inline_max = attributes.cap.max_inline_data as usize;
+        Ok(Self { qp, inline_max, _completions: completions, _domain: domain })
+    }
+
+    /// Its number, of 24 bits.
+    pub fn number(&self) -> u32 {
+        // SAFETY: the pair is alive.
+        unsafe { self.qp.as_ref() }.qp_num
+    }
+
+    /// Bytes that a request may carry in itself.
+    pub fn inline_max(&self) -> usize {
+        self.inline_max
+    }
+
+    pub(crate) fn modify(&self, mut attributes: QpAttr, mask: c_int) -> io::Result<()> {
+        // SAFETY: the pair is alive.
+        done(unsafe { (loaded().ibv_modify_qp)(self.qp.as_ptr(), &mut attributes, mask) })
+    }
+
+    /// Asks for a part of a region to be sent, or to be filled by a read. An error of
+    /// [`io::ErrorKind::OutOfMemory`] says that there is no room.
+    pub fn post(
+        &self,
+        id: u64,
+        operation: Operation<'_>,
+        region: &Region,
+        part: std::ops::Range<usize>,
+        flags: Flags,
+    ) -> io::Result<()> {
+        let mut list = region.part(part.start, part.len());
+        let memory = |Place { address, key }: Place| abi::Remote {
+            rdma: abi::RemoteMemory { remote_addr: address, rkey: key },
+        };
+        let word = |Place { address, key }: Place, compare_add, swap| abi::Remote {
+            atomic: abi::RemoteWord { remote_addr: address, compare_add, swap, rkey: key },
+        };
+        let mut immediate = 0;
+        let (opcode, wr) = match operation {
+            Operation::Send => (abi::opcode::SEND, abi::Remote { none: [0; 4] }),
+            Operation::SendTo { route, pair, key } => {
+                let ud =
+                    abi::RemotePair { ah: route.ah.as_ptr(), remote_qpn: pair, remote_qkey: key };
+                (abi::opcode::SEND, abi::Remote { ud })
+            }
+            Operation::Write(place) => (abi::opcode::WRITE, memory(place)),
+            Operation::WriteImmediate(place, number) => {
+                immediate = number.to_be();
+                (abi::opcode::WRITE_IMMEDIATE, memory(place))
+            }
+            Operation::Read(place) => (abi::opcode::READ, memory(place)),
+            Operation::FetchAdd(place, add) => (abi::opcode::FETCH_ADD, word(place, add, 0)),
+            Operation::CompareSwap(place, [compare, swap]) => {
+                (abi::opcode::COMPARE_SWAP, word(place, compare, swap))
+            }
+        };
+        let signaled = if flags.signaled { abi::flag::SIGNALED } else { 0 };
+        let inline = if flags.inline { abi::flag::INLINE } else { 0 };
+        let mut request = SendRequest::new(id, opcode, signaled | inline, &mut list, wr);
+        request.immediate = immediate;
+        let mut bad = ptr::null_mut();
+        // SAFETY: the pair and its context are alive; the request and its list are read before the call
+        // returns, and the memory they name is registered.
+        done(unsafe {
+            let post = (*self.qp.as_ref().context).ops.post_send;
+            post.expect("every adapter sends")(self.qp.as_ptr(), &mut request, &mut bad)
+        })
+    }
+
+    /// Offers a part of a region for the next message.
+    pub fn post_receive(
+        &self,
+        id: u64,
+        region: &Region,
+        part: std::ops::Range<usize>,
+    ) -> io::Result<()> {
+        let mut list = region.part(part.start, part.len());
+        let mut request =
+            ReceiveRequest { wr_id: id, next: ptr::null_mut(), sg_list: &mut list, num_sge: 1 };
+        let mut bad = ptr::null_mut();
+        // SAFETY: as for `post`.
+        done(unsafe {
+            let post = (*self.qp.as_ref().context).ops.post_recv;
+            post.expect("every adapter receives")(self.qp.as_ptr(), &mut request, &mut bad)
+        })
+    }
+}
+
+/// How a request is handed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flags {
+    /// Whether it is told when it has been done.
+    pub signaled: bool,
+    /// Whether its bytes travel in the request, and their memory is free at once.
+    pub inline: bool,
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: it was made here.
+        unsafe { (loaded().ibv_destroy_qp)(self.qp.as_ptr()) };
+    }
+}

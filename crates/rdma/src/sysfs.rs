@@ -1,0 +1,181 @@
+//! Adapters as the kernel shows them in `/sys/class/infiniband`.
+
+use std::fmt;
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+
+/// What carries the packets of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet: RoCE or iWARP.
+    Ethernet,
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+        })
+    }
+}
+
+/// What an address of a port is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GidKind {
+    /// InfiniBand, or RoCEv1, whose packets are no IP packets.
+    InfiniBand,
+    /// RoCEv2: packets of UDP.
+    RoceV2,
+}
+
+impl fmt::Display for GidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfiniBand => "IB/RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+/// An address of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gid {
+    /// Its place in the port's table.
+    pub index: u8,
+    /// The address.
+    pub bytes: [u8; 16],
+    /// What it is used for.
+    pub kind: GidKind,
+    /// Network device that it belongs to, where there is one.
+    pub device: Option<String>,
+}
+
+impl Gid {
+    /// The IP address that it is.
+    pub fn ip(&self) -> IpAddr {
+        Ipv6Addr::from(self.bytes).to_canonical()
+    }
+}
+
+/// A port of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The adapter.
+    pub adapter: String,
+    /// Its number there, from 1.
+    pub number: u8,
+    /// What carries its packets.
+    pub link_layer: LinkLayer,
+    /// Its state, such as `ACTIVE`.
+    pub state: String,
+    /// Its rate as the kernel words it, such as `10 Gb/sec (1X QDR)`.
+    pub rate: String,
+    /// Its addresses.
+    pub gids: Vec<Gid>,
+}
+
+/// Every port of this machine, in the order of names; none where the kernel has no RDMA.
+pub fn ports() -> Vec<Port> {
+    ports_of(Path::new("/sys/class/infiniband"))
+}
+
+fn ports_of(class: &Path) -> Vec<Port> {
+    let mut ports = Vec::new();
+    for adapter in names(class) {
+        let folder = class.join(&adapter).join("ports");
+        for number in names(&folder) {
+            let Ok(place) = number.parse() else { continue };
+            ports.push(port(&folder.join(number), &adapter, place));
+        }
+    }
+    ports
+}
+
+fn port(folder: &Path, adapter: &str, number: u8) -> Port {
+    let line = |name: &str| read(&folder.join(name)).unwrap_or_default();
+    let link_layer = match line("link_layer").as_str() {
+        "InfiniBand" => LinkLayer::InfiniBand,
+        _ => LinkLayer::Ethernet,
+    };
+    let mut gids: Vec<Gid> = names(&folder.join("gids"))
+        .into_iter()
+        .filter_map(|index| gid(folder, index.parse().ok()?))
+        .collect();
+    gids.sort_by_key(|gid| gid.index);
+    let state = line("state");
+    let state = state.split_once(": ").map_or(state.as_str(), |(_, word)| word).to_owned();
+    Port { adapter: adapter.to_owned(), number, link_layer, state, rate: line("rate"), gids }
+}
+
+/// An entry of a port's table; unused ones are 0 and have no kind.
+fn gid(folder: &Path, index: u8) -> Option<Gid> {
+    let address: Ipv6Addr = read(&folder.join(format!("gids/{index}")))?.parse().ok()?;
+    if address.is_unspecified() {
+        return None;
+    }
+    let kind = match read(&folder.join(format!("gid_attrs/types/{index}")))?.as_str() {
+        "RoCE v2" => GidKind::RoceV2,
+        _ => GidKind::InfiniBand,
+    };
+    let device = read(&folder.join(format!("gid_attrs/ndevs/{index}")));
+    Some(Gid { index, bytes: address.octets(), kind, device })
+}
+
+/// A file's only line; nothing where it cannot be read, as the kernel answers for unused entries.
+fn read(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_read_with_its_addresses_and_unused_ones_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let port = folder.path().join("rxe0/ports/1");
+        for (name, text) in [
+            ("link_layer", "Ethernet\n"),
+            ("state", "4: ACTIVE\n"),
+            ("rate", "2.5 Gb/sec (1X SDR)\n"),
+            ("gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n"),
+            ("gids/1", "0000:0000:0000:0000:0000:ffff:0a09:0001\n"),
+            ("gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n"),
+            ("gid_attrs/types/0", "RoCE v2\n"),
+            ("gid_attrs/types/1", "RoCE v2\n"),
+            ("gid_attrs/ndevs/1", "v0\n"),
+        ] {
+            let path = port.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let ports = ports_of(folder.path());
+        let [port] = &ports[..] else { panic!("{ports:?}") };
+        assert_eq!(
+            (port.adapter.as_str(), port.number, port.state.as_str()),
+            ("rxe0", 1, "ACTIVE")
+        );
+        assert_eq!(port.link_layer, LinkLayer::Ethernet);
+        assert_eq!(port.gids.len(), 2);
+        assert_eq!(port.gids[1].ip(), IpAddr::from([10, 9, 0, 1]));
+        assert_eq!(port.gids[1].device.as_deref(), Some("v0"));
+    }
+
+    #[test]
+    fn a_kernel_without_rdma_has_no_port() {
+        assert_eq!(ports_of(Path::new("/nonexistent")), []);
+    }
+}
