@@ -45,6 +45,8 @@ pub enum Peer {
     Agent(AgentAccess),
     /// A server of iperf3.
     Iperf3(Iperf3Access),
+    /// Workers on this machine, told apart by address: where both ends of a wire are plugged in here.
+    Ends([IpAddr; 2]),
 }
 
 /// Where the ends of runs are.
@@ -57,6 +59,8 @@ enum Ground {
     Abroad(Box<Abroad>),
     /// The answering end is a server of iperf3.
     Iperf3(Iperf3Access),
+    /// In the network that this process is in, each with its address.
+    Ends([Attachment; 2]),
 }
 
 /// Workers at both ends of every link of a plan, ready for runs.
@@ -71,6 +75,8 @@ pub(crate) struct Coordinator {
     cpus: Vec<u32>,
     /// That of emulators.
     emulator_cpu: Option<u32>,
+    /// Whether the processors are emulated by software.
+    is_software: bool,
     began: Clock,
     runs: u64,
 }
@@ -124,6 +130,15 @@ impl Attachment {
         };
         Ok(Self { device: device_of(address).name, address, scope_id })
     }
+
+    /// Of this host, by an address that it has.
+    fn here(address: IpAddr) -> Result<Self, PlanError> {
+        let device = device_of(address).name;
+        if device.is_empty() {
+            return Err(PlanError::NoAddress(address));
+        }
+        Ok(Self { device, address, scope_id: 0 })
+    }
 }
 
 /// What is known of a node beside what its worker reports.
@@ -153,6 +168,9 @@ impl Coordinator {
         let ground = match workers.peer {
             Peer::Agent(agent) => Ground::Abroad(Box::new(Abroad::call(agent)?)),
             Peer::Iperf3(access) => Ground::Iperf3(access.clone()),
+            Peer::Ends([client, server]) => {
+                Ground::Ends([Attachment::here(*client)?, Attachment::here(*server)?])
+            }
             Peer::Here if wires.is_empty() => Ground::Home,
             Peer::Here => Ground::Lab(Lab::build(&wires, plan.seed, emulator_cpu)?),
         };
@@ -163,6 +181,7 @@ impl Coordinator {
             at_home: Vec::new(),
             cpus,
             emulator_cpu,
+            is_software: fabricmark_host::facts().cpu.starts_with(SOFTWARE_CPU),
             began: Clock::now(),
             runs: 0,
         })
@@ -185,6 +204,7 @@ impl Coordinator {
         let program = &self.program;
         let pairs = match &self.ground {
             Ground::Abroad(_) => &mut self.on_links,
+            Ground::Ends(_) => &mut self.at_home,
             _ if link == Link::Loopback => &mut self.at_home,
             Ground::Lab(_) => &mut self.on_links,
             _ => return Err(PlanError::NoLink(link)),
@@ -217,6 +237,9 @@ impl Coordinator {
     pub(crate) fn attach(&self, end: End, point: &Point) -> Result<Attachment, PlanError> {
         match &self.ground {
             Ground::Abroad(abroad) => abroad.attach(end, point.family),
+            Ground::Ends([client, server]) => {
+                Ok(if end == End::Client { client } else { server }.clone())
+            }
             Ground::Iperf3(access) if end == End::Server => {
                 Ok(Attachment { device: String::new(), address: access.server.ip(), scope_id: 0 })
             }
@@ -270,9 +293,11 @@ impl Coordinator {
         }
     }
 
-    /// A shaped or emulated link of the lab imitates a wire; everything else is what it is.
+    /// A shaped or emulated link of the lab imitates a wire, and a machine whose processors are software
+    /// imitates all of it; everything else is what it is.
     pub(crate) fn provenance(&self, point: &Point) -> Provenance {
         match &self.ground {
+            _ if self.is_software => Provenance::Emulated,
             Ground::Lab(_) if point.link.has_wire() || point.words().is_some() => {
                 Provenance::Emulated
             }
@@ -401,6 +426,9 @@ fn drain(point: &Point) -> Nanos {
 fn place(lab: &Lab, point: &Point) -> Result<usize, PlanError> {
     lab.link(&Wiring::of(point)).ok_or(PlanError::NoLink(point.link))
 }
+
+/// How QEMU's software names its processors (`qemu_hw_version` in target/i386/cpu.c, `-cpu max`).
+const SOFTWARE_CPU: &str = "QEMU TCG CPU";
 
 /// The processor of emulators, the last one, which ends leave to them: an emulator that has to share is late
 /// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/measured.md`).

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
@@ -24,7 +25,7 @@ use crate::coordinator::{Coordinator, Peer, Workers};
 use crate::emulated::{emulation, missed};
 use crate::memory::{self, MemoryError};
 use crate::run::{Run, RunResult};
-use crate::skip;
+use crate::skip::{self, Beyond};
 
 /// Consecutive runs without a result that end a plan: the network is broken, not the run.
 const INVALID_MAX: u32 = 3;
@@ -47,6 +48,9 @@ pub enum PlanError {
     /// A point asks for a link that was not built.
     #[error("no link {0} was built")]
     NoLink(Link),
+    /// No device of this machine has an address that an end is to have.
+    #[error("no device of this machine has the address {0}: see `ip address`")]
+    NoAddress(IpAddr),
     /// Records cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -146,7 +150,8 @@ pub fn run_plan(
                 return Err(PlanError::Interrupted);
             }
             let point = &plan.points[step.point];
-            let skipped = skip::reason(point, calibration);
+            let limit = calibration.filter(|_| !plan.beyond_calibration);
+            let skipped = skip::reason(point, limit);
             if skipped.is_some() && step.warm_up {
                 continue;
             }
@@ -303,6 +308,10 @@ impl Context<'_> {
                 record.limits = parts.limits;
                 record.warnings = parts.warnings;
                 record.warnings.extend(missed(&record));
+                let beyond = self.calibration.and_then(|known| skip::beyond(point, known));
+                record.warnings.extend(beyond.map(|Beyond { asked_bps, true_bps, .. }| {
+                    Warning::BeyondCalibration { asked_bps, true_bps }
+                }));
                 if record.deciding_value().is_none() {
                     record.outcome = Outcome::Invalid(why_nothing_counts(&record));
                 } else if !step.warm_up {

@@ -81,8 +81,8 @@ fn floor(point: &Point) -> Option<Floor> {
 }
 
 /// A warning where more arrived than the hard bound and its tolerances allow. `late_ns` is how much later
-/// than due an emulator delivered at worst: what it was late with when counting began counts, too, and has
-/// a warning of its own where it matters; `sent_again` are segments.
+/// than due an emulator delivered at worst: what it was late with when counting began counts, too, as does what
+/// waited behind a hole, and has a warning of its own where it matters; `sent_again` are segments.
 pub(crate) fn above_ceiling(
     point: &Point,
     figures: &Figures,
@@ -96,19 +96,55 @@ pub(crate) fn above_ceiling(
     let bound_bps = bound.goodput_bps.as_f64();
     let shaper = Shaper::of(&point.link).filter(|_| point.words().is_none());
     let bucket = shaper.map_or(0, |shaper| shaper.bucket_bytes());
-    // What came behind a lost segment waits for it in the kernel, and counts when that has come again: as
-    // much as a window, which is at most the largest one.
-    let window = point.window_bytes().or(point.bdp()).filter(|_| sent_again > 0);
-    let behind_hole = window.map_or(0, |Bytes(bytes)| bytes.min(lfn::WINDOW_MAX));
-    let earlier_bytes = bucket + counts.waiting_bytes + behind_hole;
+    let earlier_bytes = bucket + counts.waiting_bytes;
     let seconds = counts.elapsed_ns as f64 / 1e9;
     if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds) {
         return None;
     }
-    let late_bytes = (bound_bps * late_ns as f64 / 8e9).ceil() as u64;
+    // What came behind a lost segment waits for it in the kernel, and counts when that has come again: as
+    // much as a window, which is at most the largest one.
+    let window = point.window_bytes().or(point.bdp()).filter(|_| sent_again > 0);
+    let behind_hole = window.map_or(0, |Bytes(bytes)| bytes.min(lfn::WINDOW_MAX));
+    let late_bytes = behind_hole + (bound_bps * late_ns as f64 / 8e9).ceil() as u64;
     if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes + late_bytes, seconds) {
         return Some(Warning::Backlog { bytes: late_bytes });
     }
     let allowed_bps = wire::allowed(bound_bps, earlier_bytes + late_bytes, seconds);
     Some(Warning::AboveCeiling { goodput_bps, allowed_bps })
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_plan::{Factor, resolve};
+    use fabricmark_record::{Figure, Provenance};
+
+    use super::*;
+
+    /// A second of a stream over 1 Gbit/s and 20 ms with a window of 5 MB.
+    fn warning(above_bps: f64, sent_again: u64, late_ns: u64) -> Option<Warning> {
+        let levels = "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;link=ethernet:1G;rtt=20ms;\
+                      window=2bdp";
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        let point = resolve(&levels.collect()).unwrap();
+        let limits = limits(&point);
+        let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound).unwrap();
+        let value = bound.goodput_bps.as_f64() + above_bps;
+        let goodput = Figure { value, provenance: Provenance::Emulated };
+        let figures = Figures { goodput_bps: Some(goodput), ..Figures::default() };
+        let counts = Counts { elapsed_ns: 1_000_000_000, ..Counts::default() };
+        above_ceiling(&point, &figures, &limits, &counts, sent_again, late_ns)
+    }
+
+    #[test]
+    fn more_than_the_wire_carries_is_a_backlog_as_far_as_holes_and_lateness_explain_it() {
+        assert_eq!(warning(0.0, 0, 0), None);
+        assert_eq!(warning(10e6, 1, 0), Some(Warning::Backlog { bytes: 5_000_000 }));
+        assert!(matches!(warning(10e6, 0, 20_000_000), Some(Warning::Backlog { .. })));
+        assert!(matches!(warning(10e6, 0, 0), Some(Warning::AboveCeiling { .. })));
+        assert!(matches!(warning(900e6, 1, 0), Some(Warning::AboveCeiling { .. })));
+    }
 }

@@ -1,5 +1,7 @@
 //! Points that cannot be run, and why.
 
+use std::fmt;
+
 use fabricmark_plan::{Offload, Point};
 use fabricmark_record::Calibration;
 use fabricmark_units::Bytes;
@@ -8,7 +10,7 @@ use fabricmark_wire::lfn::WINDOW_MAX;
 /// Why a point is not tried; `None` for one that is. The calibration is that of the emulator that would
 /// carry it, where there is one.
 pub(crate) fn reason(point: &Point, calibration: Option<&Calibration>) -> Option<String> {
-    too_wide(point).or_else(|| too_fast(point, calibration?))
+    too_wide(point).or_else(|| beyond(point, calibration?).map(|beyond| beyond.to_string()))
 }
 
 fn too_wide(point: &Point) -> Option<String> {
@@ -21,16 +23,30 @@ fn too_wide(point: &Point) -> Option<String> {
 }
 
 /// A wire that the emulator of this machine does not hold.
-fn too_fast(point: &Point, calibration: &Calibration) -> Option<String> {
+pub(crate) struct Beyond {
+    pub(crate) asked_bps: f64,
+    pub(crate) true_bps: f64,
+    offloaded: bool,
+}
+
+/// Whether a point's wire is faster than what the emulator was true for.
+pub(crate) fn beyond(point: &Point, calibration: &Calibration) -> Option<Beyond> {
     let asked_bps = point.words()?.rate_bps()?;
     let offloaded = point.offload == Some(Offload::On);
     let true_bps = calibration.true_rate(offloaded).filter(|&most| asked_bps > most)?;
-    let how = if offloaded { "" } else { " in single packets" };
-    let [asked, most] = [asked_bps, true_bps].map(rate);
-    Some(format!(
-        "its wire has {asked}, and the emulator of this machine is true up to {most}{how} (fabricmark lab \
-         calibrate)"
-    ))
+    Some(Beyond { asked_bps, true_bps, offloaded })
+}
+
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.offloaded { "" } else { " in single packets" };
+        let [asked, most] = [self.asked_bps, self.true_bps].map(rate);
+        write!(
+            f,
+            "its wire has {asked}, and the emulator of this machine is true up to {most}{how} (fabricmark lab \
+             calibrate)"
+        )
+    }
 }
 
 /// A rate in its largest unit: `2.5 Gbit/s`.

@@ -1,11 +1,11 @@
 //! The bus of a host: what all its devices send and receive crosses it.
 
-use fabricmark_link::{Departure, Id, Invalid, Limit, Medium, Net, Packet, Queue, Reason};
+use fabricmark_link::{Departure, HostBus, Id, Invalid, Limit, Medium, Net, Packet, Queue, Reason};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::path::{Traffic, write_counted};
 use crate::pool::Slice;
-use crate::topology::{HostBus, Topology};
+use crate::topology::Topology;
 use crate::tun::Tun;
 
 /// A bus that is wanted.
@@ -26,6 +26,11 @@ impl BusPlan {
             Self { host: host.clone(), bus, devices }
         };
         topology.buses().map(plan).collect()
+    }
+
+    /// That of one host, by the directions that begin at its devices.
+    pub(crate) fn of(host: &str, bus: HostBus, devices: Vec<usize>) -> Self {
+        Self { host: host.to_owned(), bus, devices }
     }
 
     pub(crate) fn devices(&self) -> &[usize] {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::Nanos;
 
+use crate::bus::BusPlan;
 use crate::device;
 use crate::emulator::Emulator;
 use crate::namespace::Namespace;
-use crate::path::{LinkEnd, Traffic};
+use crate::path::Traffic;
+use crate::shared::Entry;
 use crate::tool::LabError;
 use crate::tun::Tun;
 
@@ -31,7 +33,7 @@ impl Emulated {
     pub(crate) fn build(
         name: &str,
         nodes: [&Namespace; 2],
-        words: &LinkWords,
+        (words, bus): (&LinkWords, Option<HostBus>),
         single: bool,
         seed: u64,
         cpu: Option<u32>,
@@ -41,9 +43,12 @@ impl Emulated {
             if single {
                 tun.take_single_packets()?;
             }
-            Ok::<_, LabError>(LinkEnd { tun, name: format!("{name}:{way}"), words: words.clone() })
+            let name = format!("{name}:{way}");
+            Ok::<_, LabError>(Entry { tun: Some(tun), name, words: words.clone() })
         };
-        let ends = [end(nodes[0], "there")?, end(nodes[1], "back")?];
+        let ends = vec![end(nodes[0], "there")?, end(nodes[1], "back")?];
+        // What begins at the client's device is the first direction.
+        let buses = bus.into_iter().map(|bus| BusPlan::of("client", bus, vec![0])).collect();
         if words.delay() > Nanos(0) {
             for node in nodes {
                 for (key, value) in TUNED_BUFFERS {
@@ -51,7 +56,7 @@ impl Emulated {
                 }
             }
         }
-        Ok(Self { emulator: Emulator::start(vec![ends], seed, cpu)? })
+        Ok(Self { emulator: Emulator::start_shared(ends, Vec::new(), buses, seed, cpu)? })
     }
 
     /// What its device is set to at both ends, as words for `ip -batch`.
@@ -73,6 +78,16 @@ impl Emulated {
 
     /// What happened there and back.
     pub(crate) fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        self.emulator.traffic()
+        let mut ways = self.emulator.traffic()?;
+        // What finds no room before the bus was on its way back: the memory of the host drops nothing that
+        // leaves.
+        for bus in self.emulator.shared_traffic()? {
+            if let Some(back) = ways.get_mut(1) {
+                for (count, more) in back.dropped.iter_mut().zip(bus.dropped) {
+                    *count += more;
+                }
+            }
+        }
+        Ok(ways)
     }
 }

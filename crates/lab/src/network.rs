@@ -91,12 +91,17 @@ impl Lab {
         let server_path = server.path();
         let mut pairs = String::from("link set lo up\n");
         let mut emulated = Vec::new();
-        for (index, Wiring { link, words, single }) in links.iter().enumerate() {
+        for (index, Wiring { link, words, single, bus }) in links.iter().enumerate() {
             let name = device(index);
             emulated.push(match words {
-                Some(words) => {
-                    Some(Emulated::build(&name, [&client, &server], words, *single, seed, cpu)?)
-                }
+                Some(words) => Some(Emulated::build(
+                    &name,
+                    [&client, &server],
+                    (words, *bus),
+                    *single,
+                    seed,
+                    cpu,
+                )?),
                 None => {
                     let mtu = link.mtu();
                     pairs += &format!(
@@ -118,7 +123,7 @@ impl Lab {
     /// Gives the devices of a node their addresses and queues, and switches them on.
     fn set_up(&self, end: End) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
-        for (index, Wiring { link, words, single }) in self.links.iter().enumerate() {
+        for (index, Wiring { link, words, single, .. }) in self.links.iter().enumerate() {
             let name = device(index);
             for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
                 let address = self.attach(end, index, family).address;

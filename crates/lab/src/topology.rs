@@ -1,6 +1,5 @@
 //! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
-mod bus;
 mod chain;
 mod error;
 mod file;
@@ -8,7 +7,6 @@ mod junction;
 mod networks;
 mod source;
 
-pub use bus::HostBus;
 pub use error::TopologyError;
 pub use junction::Junction;
 pub use source::Source;
@@ -17,7 +15,7 @@ pub(crate) use source::fill_trace;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use fabricmark_link::{Invalid, LinkWords, SUPER_PACKET_MAX};
+use fabricmark_link::{HostBus, Invalid, LinkWords, SUPER_PACKET_MAX};
 use fabricmark_wire::Family;
 
 use crate::qdisc::Backend;

@@ -1,6 +1,6 @@
 //! What a lab of two nodes is wired with: a link's technology, and what of it is emulated.
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_plan::{Offload, Point};
 use fabricmark_wire::Link;
 
@@ -14,18 +14,20 @@ pub struct Wiring {
     pub words: Option<LinkWords>,
     /// Whether senders hand over single packets to the emulator.
     pub single: bool,
+    /// What all packets of the client cross, too.
+    pub bus: Option<HostBus>,
 }
 
 impl Wiring {
     /// The link of a point.
     pub fn of(point: &Point) -> Self {
         let single = point.offload == Some(Offload::Off);
-        Self { link: point.link, words: point.words(), single }
+        Self { link: point.link, words: point.words(), single, bus: point.host_bus() }
     }
 }
 
 impl From<Link> for Wiring {
     fn from(link: Link) -> Self {
-        Self { link, words: None, single: false }
+        Self { link, words: None, single: false, bus: None }
     }
 }

@@ -55,9 +55,10 @@ pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 /// `KEY=none` says that there is no such thing, to take it away from a link that runs; a framing of
 /// `none` is plain IP packets.
 ///
-/// Without `queue` the queue holds one product of rate and round trip in packets of the MTU, so that
-/// one Reno connection keeps the wire busy when it halves its window (Villamizar and Song 1994), and
-/// at least 1000 packets, the queue of a Linux interface; the round trip is `rtt`, or twice `delay`.
+/// Without `queue` the queue holds one product of rate and round trip and a quarter of it, in packets of the
+/// MTU, so that one Reno connection keeps the wire busy when it halves its window (Villamizar and Song 1994)
+/// and a window of two products fits, of which only the payload counts (a payload of 1428 in a packet of 1500
+/// takes an eighth more); at least 1000 packets, the queue of a Linux interface; the round trip is `rtt`, or twice `delay`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkWords {
     words: BTreeMap<Key, Word>,

@@ -87,10 +87,11 @@ fn a_queue_holds_what_was_asked_for_or_a_round_trip_of_the_wire() {
         // 1 ms of 1 Gbit/s are 125,000 bytes.
         ("rate=1G queue=1ms", 83),
         ("rate=1G", 1000),
-        ("rate=1G rtt=10ms", 1000),
-        // 24 ms of 1 Gbit/s are 3 MB, 2000 packets; of jumbo frames they are fewer than 1000.
-        ("rate=1G rtt=24ms", 2000),
-        ("rate=1G delay=12ms", 2000),
+        ("rate=1G rtt=10ms", 1042),
+        // 24 ms of 1 Gbit/s are 3 MB, with a quarter more 2500 packets; of jumbo frames they are fewer than
+        // 1000.
+        ("rate=1G rtt=24ms", 2500),
+        ("rate=1G delay=12ms", 2500),
         ("rate=1G rtt=24ms mtu=9000", 1000),
         // Ten leave at once and the next has begun to; two periods are less than the least queue.
         ("schedule=15000B/12ms delay=12ms", 1010),
@@ -429,5 +430,5 @@ fn words_are_described_with_their_defaults() {
     assert_eq!((bursts.to_bad, bursts.loss_bad, bursts.loss_good), (0.1, 1.0, 0.0));
     assert_eq!(full.duplicate, 0.01);
     let wire = words("rate=1G rtt=200ms").describe().wire.unwrap();
-    assert_eq!((wire.queue, wire.framing), (Limit::Packets(16_667), None));
+    assert_eq!((wire.queue, wire.framing), (Limit::Packets(20_834), None));
 }

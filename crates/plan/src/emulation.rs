@@ -1,6 +1,6 @@
 //! What of a point's link is emulated, and what follows from it for TCP.
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Link;
 
@@ -19,11 +19,12 @@ const FIRST_FLIGHT_BYTES: u64 = 10 * 1460;
 const FOUND: u64 = 8;
 
 impl Point {
-    /// What the link does in both directions, where a lab emulates it: a round trip or words are asked
-    /// for, or it is IPoIB. `None` for what a lab has otherwise.
+    /// What the link does in both directions, where a lab emulates it: a round trip, words or a bus are
+    /// asked for, or it is IPoIB. `None` for what a lab has otherwise.
     pub fn words(&self) -> Option<LinkWords> {
         let is_ipoib = matches!(self.link, Link::Ipoib(_));
-        if self.rtt.is_none() && self.emulate.is_none() && !is_ipoib {
+        let is_asked = self.rtt.is_some() || self.emulate.is_some() || self.bus.is_some();
+        if !is_asked && !is_ipoib {
             return None;
         }
         let mut words = LinkWords::default();
@@ -40,6 +41,12 @@ impl Point {
             words.merge(&others);
         }
         Some(words)
+    }
+
+    /// The bus of the starting host, where one is emulated.
+    pub fn host_bus(&self) -> Option<HostBus> {
+        // Checked when the point was made.
+        self.bus.as_deref()?.parse().ok()
     }
 
     /// Bytes that the emulated link's rate fills its round trip with; `None` where one of the two is
@@ -187,6 +194,15 @@ mod tests {
         assert_eq!(ramp("link=ethernet:10G;rtt=0ms"), Nanos(0));
         // log2(500 MB / 14.6 kB) is 15.06.
         assert_eq!(ramp("link=ethernet:10G;rtt=400ms"), Nanos::from_millis(400 * 24));
+    }
+
+    #[test]
+    fn a_bus_of_the_starting_host_is_emulated_with_its_link() {
+        let behind = point("link=ethernet:10G;bus=pci-x:133").unwrap();
+        assert_eq!(behind.words().unwrap().to_string(), "link=ethernet:10G");
+        assert_eq!(behind.host_bus().unwrap().to_string(), "pci-x:133");
+        assert!(Factor::Bus.level("isa").is_err());
+        assert!(point("link=loopback;bus=8G").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::Link;
 use schemars::JsonSchema;
@@ -50,6 +50,8 @@ pub enum Factor {
     Rtt,
     /// What else the emulated link does, in link words.
     Emulate,
+    /// Bus of the starting host, emulated: [`fabricmark_link::HostBus`].
+    Bus,
     /// Whether super-packets may cross the emulated link whole: on, off.
     Offload,
     /// Largest window of TCP: [`Window`].
@@ -119,7 +121,7 @@ const RTT_MAX_NS: u64 = 10_000_000_000;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -134,6 +136,7 @@ impl Factor {
         Self::Link,
         Self::Rtt,
         Self::Emulate,
+        Self::Bus,
         Self::Offload,
         Self::Window,
         Self::Path,
@@ -179,6 +182,7 @@ impl Factor {
             Self::Link => "link",
             Self::Rtt => "rtt",
             Self::Emulate => "emulate",
+            Self::Bus => "bus",
             Self::Offload => "offload",
             Self::Window => "window",
             Self::Path => "path",
@@ -224,6 +228,7 @@ impl Factor {
             Self::Link => "the link between the two ends",
             Self::Rtt => "round trip of the emulated link: 0ms to 10s",
             Self::Emulate => "what else the emulated link does: loss=1e-6 queue=50ms ...",
+            Self::Bus => "emulated bus of the starting host: pci-x:133, pcie:1x8, or a rate",
             Self::Offload => "whether super-packets cross the emulated link whole: on or off",
             Self::Window => "largest window of TCP: 2bdp, or bytes",
             Self::Path => "how bytes pass between program and kernel",
@@ -276,7 +281,13 @@ impl Factor {
     pub const fn has_none(self) -> bool {
         matches!(
             self,
-            Self::Probe | Self::Rtt | Self::Emulate | Self::Window | Self::Mss | Self::PacingRate
+            Self::Probe
+                | Self::Rtt
+                | Self::Emulate
+                | Self::Bus
+                | Self::Window
+                | Self::Mss
+                | Self::PacingRate
         )
     }
 
@@ -285,7 +296,7 @@ impl Factor {
         match self {
             _ if text == NONE && self.has_none() => Ok(text.to_owned()),
             Self::Pattern => word(text, Pattern::ALL, &[]),
-            Self::Transport => word(text, Transport::ALL, &["rsocket", "rc", "uc", "ud", "smc"]),
+            Self::Transport => word(text, Transport::ALL, &["rsocket", "uc", "ud"]),
             Self::Direction => word(text, Direction::ALL, &[]),
             Self::Probe => word(text, &probes(), &[]),
             Self::Path => word(text, Path::ALL, &[]),
@@ -319,6 +330,7 @@ impl Factor {
                 ))),
             },
             Self::Emulate => emulated(text),
+            Self::Bus => text.parse().map(|bus: HostBus| bus.to_string()).map_err(LevelError),
             Self::Offload => word(text, Offload::ALL, &[]),
             Self::Window => text
                 .parse()

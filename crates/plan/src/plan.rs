@@ -45,6 +45,10 @@ pub struct Plan {
     /// Length of the intervals that a run is recorded in; none are without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<Nanos>,
+    /// Whether points are run whose wire is faster than what this machine's emulator was true for; a warning
+    /// in their records says so. Without it they are skipped.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub beyond_calibration: bool,
     /// When a comparison group has been run often enough.
     pub stop: StopRule,
     /// Port that the receiving end binds; 0 lets the kernel choose.
@@ -70,6 +74,10 @@ pub struct Plan {
 
 fn is_nothing(Nanos(ns): &Nanos) -> bool {
     *ns == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// How much a run sends at most.
@@ -345,6 +353,7 @@ fn emulated(point: &Point) -> Option<String> {
     let asked = [
         (Factor::Rtt, has_rtt),
         (Factor::Emulate, point.emulate.is_some()),
+        (Factor::Bus, point.bus.is_some()),
         (Factor::Window, has_products),
     ];
     let (factor, _) = asked.into_iter().find(|(_, is_asked)| *is_asked)?;

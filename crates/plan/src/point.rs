@@ -84,6 +84,10 @@ words! {
         Tls = "tls",
         /// QUIC, one stream in a connection (RFC 9000).
         Quic = "quic",
+        /// SMC: sockets of TCP whose bytes travel by RDMA (RFC 7609).
+        Smc = "smc",
+        /// RDMA's reliable connection, by SEND (IBTA volume 1, section 9.7).
+        Rc = "rc",
         /// Nothing: shows what the instrument itself costs.
         Null = "null",
     }
@@ -248,6 +252,10 @@ pub struct Point {
     /// nothing else.
     #[serde(default)]
     pub emulate: Option<String>,
+    /// What all packets of the starting host cross beside the emulated link, as
+    /// [`fabricmark_link::HostBus`] reads it; absent for nothing.
+    #[serde(default)]
+    pub bus: Option<String>,
     /// Whether super-packets cross the emulated link whole; absent where the link is not emulated.
     #[serde(default)]
     pub offload: Option<Offload>,
@@ -360,6 +368,7 @@ impl Point {
             Factor::Link => Some(self.link.to_string()),
             Factor::Rtt => self.rtt.map(|rtt| rtt.to_string()),
             Factor::Emulate => self.emulate.clone(),
+            Factor::Bus => self.bus.clone(),
             Factor::Offload => self.offload.map(|offload| offload.to_string()),
             Factor::Window => self.window.map(|window| window.to_string()),
             Factor::Path => Some(self.path.to_string()),

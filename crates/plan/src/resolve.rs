@@ -84,6 +84,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         link,
         rtt: levels.parsed(Factor::Rtt),
         emulate: levels.parsed(Factor::Emulate),
+        bus: levels.parsed(Factor::Bus),
         offload: None,
         window: levels.parsed(Factor::Window).filter(|_| transport == Transport::Tcp),
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
@@ -122,7 +123,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
 }
 
 fn has_ip(transport: Transport) -> bool {
-    !matches!(transport, Transport::Unix | Transport::Null)
+    !matches!(transport, Transport::Unix | Transport::Null | Transport::Rc)
 }
 
 struct Levels<'a>(&'a Where);
@@ -212,6 +213,14 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     if transport == Transport::Null && (flows > 1 || wait != Wait::Block) {
         let message = "the null transport has one flow and nothing to wait for".to_owned();
         return refuse(Factor::Transport, message, "leave out flows and wait");
+    }
+    if transport == Transport::Rc && wait == Wait::BusyPoll {
+        let message = "the kernel polls no queue for RDMA".to_owned();
+        return refuse(
+            Factor::Wait,
+            message,
+            "use wait = \"spin\", which asks the adapter's own queue",
+        );
     }
     if flows > 1 && wait != Wait::Epoll {
         let message = format!("{flows} flows on one thread cannot wait by `{wait}`");

@@ -26,6 +26,13 @@ pub enum Warning {
         /// How many.
         packets: u64,
     },
+    /// The emulated wire is faster than what the emulator was true for.
+    BeyondCalibration {
+        /// Rate of the wire.
+        asked_bps: f64,
+        /// The largest that was true, with packets as this run had them.
+        true_bps: f64,
+    },
     /// Datagrams were lost and no counter says where.
     UnexplainedLoss {
         /// How many.
@@ -124,6 +131,13 @@ impl fmt::Display for Warning {
                 f,
                 "the emulated link lost {packets} packets that it was not asked to lose: this machine is \
                  too slow for it"
+            ),
+            Self::BeyondCalibration { asked_bps, true_bps } => write!(
+                f,
+                "the emulated wire has {:.2} Gbit/s, and the emulator is true up to {:.2}: what is slower than \
+                 the wire may be so for the emulator's sake",
+                asked_bps / 1e9,
+                true_bps / 1e9
             ),
             Self::UnexplainedLoss { datagrams } => {
                 write!(f, "{datagrams} datagrams were lost and no counter says where")

@@ -39,7 +39,7 @@ pub fn ask_to_hold(
     let folder = File::open(place.folder()).map_err(HeldError::Lost)?;
     flock(&folder, FlockOperation::LockExclusive).map_err(|error| HeldError::Lost(error.into()))?;
     let Named { name, id } = Named::new(name)?;
-    if place.labs()?.iter().any(|(lab, _)| lab.name == name) {
+    if is_up(place, &name)? {
         return Err(HeldError::IsUp(name));
     }
     let order = Order { name, id, folder: place.folder().to_owned(), topology, seed };
@@ -52,6 +52,29 @@ pub fn ask_to_hold(
         Reply::Missing(what) => Err(HeldError::Missing(what)),
         Reply::Done | Reply::Report(_) => Ok(()),
     }
+}
+
+/// Whether a lab of this name answers. A holder that was killed takes connections until the kernel has ended
+/// it, and what it leaves is ended once it takes none.
+fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
+    loop {
+        let mut labs = place.labs()?.into_iter();
+        let Some((named, stream)) = labs.find(|(lab, _)| lab.name == name) else {
+            return Ok(false);
+        };
+        match (Lab { named, stream }).report() {
+            Err(HeldError::Lost(error)) if has_ended(&error) => {}
+            _ => return Ok(true),
+        }
+    }
+}
+
+/// Whether an error says that the other end of a socket is gone.
+fn has_ended(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    )
 }
 
 impl Lab {

@@ -70,14 +70,14 @@ fn an_htb_has_a_quantum_of_one_packet_and_a_bucket_that_its_timer_can_empty() {
 
 #[test]
 fn delay_and_loss_beside_a_shaper_are_a_netem_below_it() {
-    // 8,334 packets of 1500 bytes wait for one product of rate and round trip, half as many are on
+    // 10,417 packets of 1500 bytes wait for five quarters of the product of rate and round trip, 4,167 are on
     // their way, and one is being sent.
     assert_eq!(
         commands(Backend::Htb, "rate=1G rtt=100ms loss=1e-6"),
         "qdisc replace root handle 1: stab overhead -14 htb default 1\n\
          class replace parent 1: classid 1:1 htb rate 1000000000bit ceil 1000000000bit \
          burst 65536 cburst 65536 quantum 1600\n\
-         qdisc replace parent 1:1 handle 4: netem limit 12502 delay 50ms loss random 0.0001% \
+         qdisc replace parent 1:1 handle 4: netem limit 14585 delay 50ms loss random 0.0001% \
          corrupt 0% rate 0bit 0\n"
     );
     assert!(
@@ -95,7 +95,7 @@ fn a_netem_has_room_for_what_is_on_its_way() {
         // Queue of a round trip, half as much on its way, one being sent: 55,556 + 27,778 + 1.
         (
             "link=ethernet:10G,mtu=9000 rtt=400ms",
-            "netem limit 83335 delay 200ms corrupt 0% rate 10000000000bit 24",
+            "netem limit 97224 delay 200ms corrupt 0% rate 10000000000bit 24",
         ),
         ("rate=10M queue=15000B", "netem limit 11 corrupt 0% rate 10000000bit -14"),
         // Four deviations beyond the mean; order is kept where not said otherwise.

@@ -291,6 +291,7 @@ impl LinkWords {
             Some(Word::Queue(Room::Time(time))) => sent_in(time.0.into()),
             _ => {
                 let product = sent_in(2 * u128::from(self.delay().0));
+                let product = product.saturating_add(product / 4);
                 product.div_ceil(mtu).max(QUEUE_PACKETS_LEAST).saturating_mul(mtu)
             }
         }

@@ -3,9 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fabricmark_link::{Framing, Invalid, Line};
 use fabricmark_units::BitRate;
 use fabricmark_wire::Bus;
+
+use crate::framing::Framing;
+use crate::invalid::Invalid;
+use crate::line::Line;
 
 /// A bus by its name, or by its rate alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub enum HostBus {
 
 impl HostBus {
     /// The wire that it is.
-    pub(crate) fn line(self) -> Result<Line, Invalid> {
+    pub fn line(self) -> Result<Line, Invalid> {
         match self {
             Self::Rate(rate) => Line::new(rate, Framing::NONE),
             Self::Named(bus) => Line::of_bus(bus, Framing::NONE).ok_or(Invalid::Zero("the rate")),
@@ -27,7 +30,7 @@ impl HostBus {
 
     /// Whether each direction has all of the rate, as PCI Express has lanes for each; the wires of PCI-X
     /// serve both.
-    pub(crate) fn is_duplex(self) -> bool {
+    pub fn is_duplex(self) -> bool {
         matches!(self, Self::Named(Bus::Pcie { .. }))
     }
 }
