@@ -74,7 +74,8 @@ impl Emulator {
             Self::Ours => {
                 let words: LinkWords = read(asked.words(None).parse())?;
                 let link = Link::Veth { mtu: asked.mtu };
-                let wiring = Wiring { link, words: Some(words), single: asked.is_single };
+                let wiring =
+                    Wiring { link, words: Some(words), single: asked.is_single, bus: None };
                 let lab = Lab::build(&[wiring], 1, emulator_cpu()).map_err(refused)?;
                 Place::beside_emulator(lab)
             }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use fabricmark_control::{AgentError, PlanError, TraceFileError};
 use fabricmark_lab::LabError;
+use fabricmark_lab::guest::GuestError;
 use fabricmark_lab::held::HeldError;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
@@ -128,6 +129,17 @@ impl From<LabError> for Failure {
     }
 }
 
+impl From<GuestError> for Failure {
+    fn from(error: GuestError) -> Self {
+        let code = match &error {
+            _ if error.is_missing() => Code::Missing,
+            GuestError::Interrupted => Code::Interrupted,
+            _ => Code::RunFailed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 impl From<HeldError> for Failure {
     fn from(error: HeldError) -> Self {
         let code = match error {
@@ -163,6 +175,7 @@ impl From<PlanError> for Failure {
             }
             PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
+            PlanError::NoAddress(_) => Self::new(Code::Input, error.to_string()),
             PlanError::NoLink(_) => Self::internal(error.to_string()),
             PlanError::WorkerLost { .. }
             | PlanError::Run(_)

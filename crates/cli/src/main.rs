@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::options::{Command, Options};
 
 fn main() -> ExitCode {
@@ -66,6 +66,9 @@ fn main() -> ExitCode {
             .map_err(|error| Failure::output("standard output", &error)),
         Command::Worker => worker(),
         Command::LabHolder => command::lab::holder(),
+        Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::new(Code::Missing, format!("no user EID: {error}"))),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -8,6 +8,8 @@ pub mod simulate;
 pub mod stack;
 pub mod wire;
 
+use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -74,6 +76,12 @@ pub enum Command {
     /// Hold a lab (started by `lab up`, not by people)
     #[command(hide = true)]
     LabHolder,
+    /// Give this network a user EID of SMC (started by the guest of `lab guest`, not by people)
+    #[command(hide = true)]
+    SmcEid {
+        /// The name
+        name: String,
+    },
 }
 
 /// Where records are and reports go.
@@ -288,11 +296,15 @@ pub struct How {
     pub fresh: bool,
     /// The other end is the agent on this host instead of a lab; `server=HOST` or `peer=HOST` says the
     /// same. Several addresses of one host are parted by commas
-    #[arg(long, value_name = "[NAME=]HOST", value_parser = other_end)]
+    #[arg(long, group = "other_end", value_name = "[NAME=]HOST", value_parser = other_end)]
     pub to: Option<String>,
-    /// What network leads to the host of --to, such as ethernet:10G,mtu=9000; needed where the plan has
-    /// several links
-    #[arg(long, requires = "to", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
+    /// Both ends are on this machine, each with one of these two addresses, instead of in a lab: ports that a
+    /// cable joins, or Soft RoCE in `lab guest`
+    #[arg(long, group = "other_end", value_name = "ADDRESS,ADDRESS", value_parser = Ends::parse)]
+    pub ends: Option<Ends>,
+    /// What network leads to the other end of --to or --ends, such as ethernet:10G,mtu=9000; needed where
+    /// the plan has several links
+    #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How the host of --to is reached
     #[command(flatten)]
@@ -306,6 +318,35 @@ pub struct How {
     /// Where records are kept and reports written
     #[command(flatten)]
     pub place: Place,
+}
+
+/// Addresses of both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends(pub [IpAddr; 2]);
+
+impl Ends {
+    fn parse(text: &str) -> Result<Self, String> {
+        let help = "two addresses of this machine, such as 10.9.0.1,10.9.0.2";
+        let (one, other) = text.split_once(',').ok_or(help)?;
+        let [one, other] = [one, other].map(|address| address.trim().parse::<IpAddr>());
+        let (Ok(one), Ok(other)) = (one, other) else { return Err(help.to_owned()) };
+        Ok(Self([one, other]))
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([one, other]) = self;
+        write!(f, "{one},{other}")
+    }
+}
+
+impl How {
+    /// What the other end is called, where the plan is not for a lab, and the option that says so.
+    pub fn other_end(&self) -> Option<(&'static str, String)> {
+        let to = self.to.as_ref().map(|host| ("--to", host.clone()));
+        to.or_else(|| self.ends.map(|ends| ("--ends", ends.to_string())))
+    }
 }
 
 /// Options of `measure`.
@@ -573,7 +614,7 @@ pub struct VerifyPapers {
 #[derive(Args, Debug)]
 pub struct RunPaper {
     /// What to run: P1 (its 10GbE), P1-modes (IPoIB, datagram and connected), P1-speeds (figures 10
-    /// and 11), P1-IPoIB (its tables IV to VII)
+    /// and 11), P1-IPoIB (its tables IV to VII), P3 (one TCP stream through long delays, more than an hour)
     #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run

@@ -22,11 +22,23 @@ fn unshare(flags: libc::c_int) -> io::Result<()> {
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the command run in a network namespace, and end when this thread ends.
+/// Kills the command when this thread ends, however it ends.
+pub(crate) fn end_with_parent(command: &mut Command) {
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl is a plain system
+    // call, and the closure allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            let signal = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(signal).map_err(io::Error::from)
+        });
+    }
+}
+
+/// Lets the command run in a network namespace.
 pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     let namespace = namespace.as_raw_fd();
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed: setns and prctl are
-    // plain system calls, and the closure allocates nothing. The descriptor is open in the child
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: setns is a
+    // plain system call, and the closure allocates nothing. The descriptor is open in the child
     // because descriptors survive fork; it closes on exec.
     unsafe {
         command.pre_exec(move || {

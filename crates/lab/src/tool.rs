@@ -124,7 +124,7 @@ impl LabError {
 }
 
 /// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
-fn find(program: &'static str) -> Result<PathBuf, LabError> {
+pub(crate) fn find(program: &'static str) -> Result<PathBuf, LabError> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))

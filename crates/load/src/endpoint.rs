@@ -32,10 +32,12 @@ use crate::stamp::check_hardware;
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
+use crate::transport::rc::RcFlow;
 use crate::transport::stamped::{StampedTcp, StampedUdp};
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
-use crate::{sys, tcp};
+use crate::window::Windowed;
+use crate::{smc, sys, tcp};
 
 /// A run's end whose sockets are ready.
 #[derive(Debug)]
@@ -118,6 +120,12 @@ impl Endpoint {
                 let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
                 self.bytes(streams, rtt_ns, control, begin, |tls| Some(tls.tcp()))?
             }
+            (Transport::Smc, _, Some(socket)) => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                smc::check(&streams)?;
+                self.bytes(streams, rtt_ns, control, begin, |_| None)?
+            }
+            (Transport::Rc, _, Some(socket)) => self.rdma(socket, peer_at, control, begin)?,
             (Transport::Unix, _, Some(socket)) => {
                 let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
                 self.bytes(streams, rtt_ns, control, begin, |_| None)?
@@ -167,6 +175,13 @@ impl Endpoint {
             let quick = |stream| QuickAck::new(stream, is_set).map_err(system("set TCP_QUICKACK"));
             let streams: Result<Vec<_>, Failure> = streams.into_iter().map(quick).collect();
             return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+        }
+        let is_receiver = point.pattern == Pattern::Stream && !is_active;
+        if let Some(window) =
+            point.window_bytes().filter(|_| is_receiver && point.path == Path::Copy)
+        {
+            let streams = streams.into_iter().map(|stream| Windowed::new(stream, window)).collect();
+            return self.bytes(streams, opening_rtt_ns, control, begin, |s| Some(s.stream()));
         }
         if let Some(source) = point.timestamps.filter(|_| is_active) {
             let stamped =
@@ -233,6 +248,22 @@ impl Endpoint {
                 report.tcp = tcp::counters(sockets.into_iter(), writes, &self.prepare)?;
             }
         }
+        Ok(report)
+    }
+
+    /// Each connection leads to a queue pair, and stays beside it.
+    fn rdma(
+        &self,
+        socket: Socket,
+        peer_at: Option<SocketAddr>,
+        control: &Control,
+        begin: &dyn Fn(),
+    ) -> Result<EndReport, Failure> {
+        let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+        let open = |stream| RcFlow::open(stream, &self.prepare, control);
+        let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
+        let mut report = self.flows(flows?, rtt_ns, control, begin, |_| None)?;
+        report.side.cpu = self.prepare.cpu;
         Ok(report)
     }
 

@@ -47,6 +47,7 @@ pub mod pattern {
 }
 mod rouse;
 pub mod sampler;
+pub mod smc;
 mod sockets;
 pub mod stamp;
 #[expect(unsafe_code, reason = "socket options that no safe crate offers")]
@@ -55,6 +56,7 @@ mod tcp;
 pub mod tcp_info;
 pub mod transport;
 mod watch;
+mod window;
 
 pub use carry::instrument;
 pub use clock::{Clock, NoTsc, Tsc};

@@ -17,7 +17,9 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::control::Control;
 use crate::options;
+use crate::smc;
 use crate::sys::{self, Direction};
+use crate::window;
 
 /// Time for the other end to open a flow, or to answer over a reliable one.
 const PEER_WITHIN: Duration = Duration::from_secs(5);
@@ -145,6 +147,9 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
         Transport::Udp | Transport::Quic => (domain, Type::DGRAM, Some(Protocol::UDP)),
         Transport::Mptcp => (domain, Type::STREAM, Some(Protocol::MPTCP)),
         Transport::Sctp => (domain, Type::STREAM, Some(Protocol::SCTP)),
+        Transport::Smc => {
+            (Domain::from(smc::DOMAIN), Type::STREAM, Some(smc::protocol(point.family)))
+        }
         _ => (domain, Type::STREAM, Some(Protocol::TCP)),
     };
     let socket = Socket::new(domain, kind, protocol).map_err(|error| {
@@ -153,6 +158,7 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
             Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => {
                 let help = match transport {
                     Transport::Sctp => "run `modprobe sctp`, or leave sctp out",
+                    Transport::Smc => "run `modprobe smc smc_diag`, or leave smc out",
                     Transport::Mptcp => "use a kernel with CONFIG_MPTCP, or leave mptcp out",
                     _ => "leave it out",
                 };
@@ -256,7 +262,7 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
         set_buffer(socket, Direction::Send, bytes)?;
     }
     if let Some(window) = point.window_bytes() {
-        set_window(socket, window)?;
+        window::set(socket, window)?;
     }
     if point.wait == Wait::BusyPoll {
         sys::set_busy_poll(socket.as_fd(), BUSY_POLL_US).map_err(|error| {
@@ -280,26 +286,6 @@ fn set_buffer(socket: &Socket, direction: Direction, Bytes(bytes): Bytes) -> Res
         Direction::Send => socket.set_send_buffer_size(bytes),
     }
     .map_err(system("set a socket buffer"))
-}
-
-/// Bytes that may wait behind a full window: 1.6 ms of 20 Gbit/s. The kernel grants twice the buffer that is
-/// asked for, and a sender that filled it would have twice the window in memory, of which all TCP sockets
-/// together may have net.ipv4.tcp_mem: beyond that the kernel resets connections.
-const UNSENT_BYTES: libc::c_int = 4 << 20;
-
-/// Gives TCP room for a window, at whichever end has to hold it. Where the kernel's limit of buffers may
-/// not be passed (SO_RCVBUFFORCE needs CAP_NET_ADMIN in the first user namespace, socket(7)), the buffers
-/// are left to its own tuning, which in a lab may take as much.
-fn set_window(socket: &Socket, Bytes(bytes): Bytes) -> Result<(), Failure> {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    for direction in [Direction::Receive, Direction::Send] {
-        match sys::force_buffer(socket.as_fd(), direction, bytes) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            result => result.map_err(system("set a window"))?,
-        }
-    }
-    sys::set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-        .map_err(system("set TCP_NOTSENT_LOWAT"))
 }
 
 /// Makes an open flow wait as the point says: in the call, until something happens or the thread is

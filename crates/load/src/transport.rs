@@ -3,6 +3,7 @@
 pub mod bytes;
 pub mod null;
 pub mod quic;
+pub mod rc;
 mod security;
 pub mod stamped;
 pub mod tls;

@@ -10,13 +10,16 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
+use fabricmark_lab::guest::{self, Job, Streams};
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
 use fabricmark_lab::{Backend, Source};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
-use crate::options::lab::{Exec, Lab as Options, Link, Show, Up, Which};
+use crate::interrupt::interruptions;
+use crate::options::lab::{Exec, Guest, Lab as Options, Link, Show, Up, Which};
 use crate::output;
 
 /// Does one of them.
@@ -29,6 +32,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
         Options::List(options) => list(options.json),
         Options::Simulate(options) => simulate::simulate(options),
         Options::Calibrate(options) => calibrate::calibrate(options),
+        Options::Guest(options) => guest(options),
         Options::Down(options) => {
             find(&options.which)?.down()?;
             Ok(ExitCode::SUCCESS)
@@ -92,6 +96,24 @@ fn link(options: &Link) -> Result<ExitCode, Failure> {
     let Link { which, from, link, words } = options;
     find(which)?.change(link, from.as_deref(), &words.join(" "))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command in a guest kernel; its exit code is that of the command.
+fn guest(options: &Guest) -> Result<ExitCode, Failure> {
+    let Guest { kernel, writable, limit, command } = options;
+    let interrupted = interruptions()?;
+    let guest = guest::Guest::ready(*kernel, &mut |what| eprintln!("{what}"))?;
+    let job = Job { command, writable, limit: Duration::from_nanos(limit.0) };
+    let streams = Streams { out: &mut io::stdout(), err: &mut io::stderr() };
+    let done = guest.run(&job, streams, &interrupted)?;
+    eprintln!(
+        "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
+         hardware; {} packets crossed its network, {} left its first end by RDMA",
+        guest.kernel(),
+        done.crossed_packets,
+        done.rdma_packets
+    );
+    Ok(done.code.into())
 }
 
 fn show(options: &Show) -> Result<ExitCode, Failure> {

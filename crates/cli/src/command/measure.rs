@@ -219,7 +219,7 @@ impl Target {
     /// The other host, as it was named.
     fn name(&self) -> Option<&str> {
         match &self.peer {
-            Peer::Here => None,
+            Peer::Here | Peer::Ends(_) => None,
             Peer::Agent(agent) => Some(&agent.host.name),
             Peer::Iperf3(server) => Some(&server.name),
         }
@@ -228,7 +228,7 @@ impl Target {
     /// Whether the other end is named by addresses of IPv6 alone.
     fn is_v6(&self) -> bool {
         match &self.peer {
-            Peer::Here => false,
+            Peer::Here | Peer::Ends(_) => false,
             Peer::Agent(agent) => agent.host.data.iter().all(SocketAddr::is_ipv6),
             Peer::Iperf3(access) => access.server.is_ipv6(),
         }

@@ -15,7 +15,7 @@ use crate::calibration;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{How, Place, Run};
+use crate::options::{Ends, How, Place, Run};
 use crate::output;
 use crate::progress::Line;
 
@@ -53,16 +53,17 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
     read_traces(&mut plan, file.parent().unwrap_or(Path::new("")))?;
-    if let Some(host) = &how.to {
-        plan = plan.to_host(host, how.link)?;
+    if let Some((_, other)) = how.other_end() {
+        plan = plan.to_host(&other, how.link)?;
     }
     if how.check {
         println!("{}", summary(file, &plan));
         return Ok(None);
     }
-    let peer = match &how.to {
-        Some(host) => Peer::Agent(key::access(host, &how.reach)?),
-        None => {
+    let peer = match (&how.to, how.ends) {
+        (Some(host), _) => Peer::Agent(key::access(host, &how.reach)?),
+        (None, Some(Ends(ends))) => Peer::Ends(ends),
+        (None, None) => {
             // The user namespace must be entered before the first thread starts.
             fabricmark_lab::acquire()?;
             Peer::Here
@@ -173,7 +174,8 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let quick = if how.quick { "-quick" } else { "" };
     let plan_file = file.display().to_string();
-    let to = how.to.as_ref().map_or_else(String::new, |host| format!(" --to {host}"));
+    let other = how.other_end();
+    let to = other.as_ref().map_or_else(String::new, |(option, name)| format!(" {option} {name}"));
     let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
     let quickly = if how.quick { " --quick" } else { "" };
     let reproduce = format!("{command}{quickly}{to}{link} --fresh");
@@ -186,7 +188,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         reproduce: &reproduce,
         started: &jiff::Timestamp::now().to_string(),
         instrument: fabricmark_load::instrument(),
-        host: how.to.as_deref(),
+        host: other.as_ref().map(|(_, name)| name.as_str()),
         link: how.link.map(|link| link.to_string()),
     })?;
     eprintln!("{}: {}", experiment.name, summary(file, plan));

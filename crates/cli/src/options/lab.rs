@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use fabricmark_lab::guest::Line;
+use fabricmark_units::Nanos;
 
 use super::simulate::Simulate;
 
@@ -27,6 +29,8 @@ pub enum Lab {
     /// Measure how true the emulator of links is on this machine: asked against delivered, about 4
     /// minutes
     Calibrate(Calibrate),
+    /// Run a command in a guest kernel with two Soft RoCE adapters, SMC-R, netem and SCTP, emulated in software
+    Guest(Guest),
 }
 
 /// Options of `lab up`.
@@ -118,4 +122,21 @@ pub struct Calibrate {
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `lab guest`.
+#[derive(Args, Debug)]
+pub struct Guest {
+    /// Line of Debian's kernels: 6.1, in which Soft RoCE is faster, or 6.12, which has SMC-R
+    #[arg(long, value_name = "LINE", default_value_t = Line::V6_1)]
+    pub kernel: Line,
+    /// Folder whose files stay when the guest has ended; all others are read-only beneath a layer of memory
+    #[arg(long, value_name = "FOLDER")]
+    pub writable: Vec<PathBuf>,
+    /// When the command is stopped, counted from the boot
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    pub limit: Nanos,
+    /// Command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }

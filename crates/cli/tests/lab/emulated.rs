@@ -125,3 +125,35 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     expect(&output, 0, &["report.html"]);
     is_wide(&bench.records());
 }
+
+/// A buffer that holds two products by the kernel's first guess holds nearly four of jumbo segments, which
+/// would overflow a queue of one and a quarter.
+#[test]
+fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
+    let Some(bench) = bench("exact window") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
+                   link = 'ethernet:1G,mtu=9000'\nrtt = '20ms'\nemulate = 'queue=350p'\nwindow = '2bdp'";
+    bench.plan(&plan(factors, "300ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        let there = record.emulation.as_ref().unwrap().there;
+        assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
+        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        assert!(goodput_bps > 900e6, "{goodput_bps}");
+    }
+}
+
+#[test]
+fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
+    let Some(bench) = bench("host bus in a plan") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
+                   link = 'ethernet:1G'\nbus = ['none', '100M']\nrtt = '0ms'";
+    bench.plan(&plan(factors, "300ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        // Acknowledgements cross the bus, too.
+        let (low, high) = if record.point.bus.is_some() { (60e6, 100e6) } else { (500e6, 1000e6) };
+        assert!((low..high).contains(&goodput_bps), "{}: {goodput_bps}", record.point.key());
+    }
+}

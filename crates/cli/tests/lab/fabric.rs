@@ -307,11 +307,11 @@ fn labs_are_told_apart_by_name() {
 }
 
 #[test]
-fn twenty_labs_leave_no_namespace_device_process_or_file() {
-    let Some(bench) = bench("twenty labs") else { return };
+fn a_hundred_labs_leave_no_namespace_device_process_or_file() {
+    let Some(bench) = bench("a hundred labs") else { return };
     let devices = || fs::read_to_string("/proc/net/dev").unwrap().lines().count();
     let before = devices();
-    for _ in 0..20 {
+    for _ in 0..100 {
         bench.up(TWO);
         let holder = bench.holder();
         let resident = bench.resident("client");
@@ -340,6 +340,19 @@ fn a_killed_holder_leaves_what_the_next_call_ends() {
     assert!(bench.sockets().is_empty());
     bench.up(TWO);
     expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+/// The kernel takes a moment to end a holder, and until then its socket takes connections.
+#[test]
+fn a_lab_is_up_again_at_once_when_its_holder_was_killed() {
+    let Some(bench) = bench("holders killed in a row") else { return };
+    for _ in 0..20 {
+        bench.up(TWO);
+        signal(bench.holder(), "KILL");
+    }
+    bench.up(TWO);
+    expect(&bench.lab(&["down"]), 0, &[]);
+    assert!(bench.sockets().is_empty());
 }
 
 #[test]

@@ -188,3 +188,17 @@ fn a_chain_of_routers_is_crossed_router_by_router() {
     bench.assert_conservation();
     expect(&bench.lab(&["down"]), 0, &[]);
 }
+
+#[test]
+fn a_link_of_the_kernel_leads_to_hosts_at_a_switch_of_the_emulator() {
+    let Some(bench) = bench("a lab of both backends") else { return };
+    bench.up("[hosts.a]\n[routers.r]\n[hosts.b]\n[switches.s]\n\
+         [links.l0]\nbetween = ['r', 's']\n[links.l1]\nbetween = ['s', 'b']\nwords = 'rtt=2ms'\n\
+         [links.l2]\nbetween = ['a', 'r']\nbackend = 'tbf'\nwords = 'rate=100M'\n");
+    for is_v6 in [false, true] {
+        let trip = bench.ping(("a", [2, 1]), ("b", [0, 2]), is_v6);
+        assert!(trip >= Duration::from_millis(2), "{trip:?}");
+    }
+    bench.assert_conservation();
+    expect(&bench.lab(&["down"]), 0, &[]);
+}

@@ -1,0 +1,159 @@
+//! A kernel of Debian's archive with its modules, kept between runs.
+
+use std::cmp::Ordering;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{GuestError, Line, Program, initramfs};
+
+const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
+const APT_GET: Program = Program { name: "apt-get", package: "apt" };
+const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
+const DEPMOD: Program = Program { name: "depmod", package: "kmod" };
+
+/// A kernel and the first files that it needs.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Root of the unpacked package.
+    tree: PathBuf,
+    release: String,
+}
+
+impl Image {
+    /// The one that is kept, or else the newest of the archive.
+    pub(crate) fn ready(line: Line, say: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
+        let place = place()?;
+        fs::create_dir_all(&place).map_err(GuestError::file(&place))?;
+        if let Some(kept) = kept(&place, line) {
+            return Ok(kept);
+        }
+        let package = newest(line)?;
+        let release = package.trim_start_matches("linux-image-").to_owned();
+        say(&format!("fetching {package}, once (about 100 MB)"));
+        // Renamed when it is whole: a folder with its name is a kernel that can be booted.
+        let unfinished = tempfile::tempdir_in(&place).map_err(GuestError::file(&place))?;
+        tool(APT_GET, unfinished.path(), &["--quiet=2", "download", &package])?;
+        let archive = fs::read_dir(unfinished.path())
+            .map_err(GuestError::file(unfinished.path()))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .ok_or(GuestError::NoKernel(line))?;
+        say("unpacking it");
+        let tree = unfinished.path().join("tree");
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        tool(DPKG_DEB, unfinished.path(), &["-x", &text(&archive), &text(&tree)])?;
+        tool(DEPMOD, unfinished.path(), &["-b", &text(&tree), &release])?;
+        let image = Self { tree: tree.clone(), release };
+        let files = initramfs::build(&image.modules(), &image.release)?;
+        let initrd = tree.join(INITRD);
+        fs::write(&initrd, files).map_err(GuestError::file(&initrd))?;
+        let home = place.join(&image.release);
+        fs::rename(&tree, &home).map_err(GuestError::file(&home))?;
+        Ok(Self { tree: home, release: image.release })
+    }
+
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    pub(crate) fn kernel(&self) -> PathBuf {
+        self.tree.join(format!("boot/vmlinuz-{}", self.release))
+    }
+
+    pub(crate) fn initrd(&self) -> PathBuf {
+        self.tree.join(INITRD)
+    }
+
+    /// Folder of its modules.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.tree.join(format!("lib/modules/{}", self.release))
+    }
+}
+
+const INITRD: &str = "initramfs";
+
+/// Where kernels are kept.
+fn place() -> Result<PathBuf, GuestError> {
+    let folder =
+        |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    Ok(home.ok_or(GuestError::NoPlace)?.join("fabricmark/guest"))
+}
+
+/// The newest kernel of a line that was fetched before.
+fn kept(place: &Path, line: Line) -> Option<Image> {
+    let names =
+        fs::read_dir(place).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let release = names.filter(|name| is_of(line, name)).max_by(|a, b| by_version(a, b))?;
+    Some(Image { tree: place.join(&release), release })
+}
+
+/// The newest package of a line that the lists of packages name.
+fn newest(line: Line) -> Result<String, GuestError> {
+    let pattern = format!("linux-image-{line}.");
+    let names = tool(APT_CACHE, Path::new("/"), &["pkgnames", &pattern])?;
+    let releases = names.lines().filter_map(|name| name.strip_prefix("linux-image-"));
+    let release = releases.filter(|release| is_of(line, release)).max_by(|a, b| by_version(a, b));
+    Ok(format!("linux-image-{}", release.ok_or(GuestError::NoKernel(line))?))
+}
+
+/// Whether a release is of the line and of the flavour that has Soft RoCE and 9p: `6.1.0-56-amd64`,
+/// `6.12.117+deb12-amd64`, not `6.1.0-56-cloud-amd64`.
+fn is_of(line: Line, release: &str) -> bool {
+    let rest =
+        release.strip_prefix(&format!("{line}.")).and_then(|rest| rest.strip_suffix("-amd64"));
+    rest.is_some_and(|rest| {
+        !rest.contains(|letter: char| letter.is_ascii_alphabetic() && !"deb".contains(letter))
+    })
+}
+
+/// Releases by the numbers in them.
+fn by_version(one: &str, other: &str) -> Ordering {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split(|letter: char| !letter.is_ascii_digit())
+            .filter_map(|part| part.parse().ok())
+            .collect()
+    };
+    numbers(one).cmp(&numbers(other))
+}
+
+/// Runs a program in a folder; gives what it printed.
+fn tool(program: Program, folder: &Path, arguments: &[&str]) -> Result<String, GuestError> {
+    let mut command = Command::new(program.find()?);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    let output = command.output().map_err(GuestError::system("start a program"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(GuestError::Tool { program: program.name, status: output.status, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_with_soft_roce_is_told_from_the_others() {
+        for (release, is) in [
+            ("6.1.0-56-amd64", true),
+            ("6.1.0-56-cloud-amd64", false),
+            ("6.1.0-56-rt-amd64", false),
+            ("6.1.0-56-amd64-unsigned", false),
+            ("6.12.117+deb12-amd64", false),
+        ] {
+            assert_eq!(is_of(Line::V6_1, release), is, "{release}");
+        }
+        assert!(is_of(Line::V6_12, "6.12.117+deb12-amd64"));
+        assert!(!is_of(Line::V6_12, "6.12.117+deb12-cloud-amd64"));
+    }
+
+    #[test]
+    fn the_newest_is_that_with_the_largest_numbers() {
+        let releases = ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-31-amd64"];
+        let newest = releases.into_iter().max_by(|a, b| by_version(a, b));
+        assert_eq!(newest, Some("6.1.0-56-amd64"));
+    }
+}

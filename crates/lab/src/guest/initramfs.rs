@@ -1,0 +1,180 @@
+//! The first files of a guest: a shell, the modules that reach the host's files, and a script.
+//!
+//! They travel as a cpio archive in the format `newc` (Documentation/driver-api/early-userspace/buffer-format.rst
+//! of Linux).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use super::{GuestError, Program};
+
+const BUSYBOX: Program = Program { name: "busybox", package: "busybox-static" };
+
+/// What leads to the host's files, and what lays memory over them; what a kernel has built in is left out.
+const MODULES: [&str; 6] =
+    ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "virtio_mmio"];
+
+const DIRECTORY: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const FILE: u32 = 0o100_644;
+
+/// The archive for a kernel whose modules are in a folder.
+pub(crate) fn build(modules: &Path, release: &str) -> Result<Vec<u8>, GuestError> {
+    let busybox = BUSYBOX.find()?;
+    let mut archive = Archive::default();
+    for name in ["bin", "modules", "proc", "sys", "dev", "host", "layer", "new"] {
+        archive.add(name, DIRECTORY, &[]);
+    }
+    archive.add("bin/busybox", PROGRAM, &read(&busybox)?);
+    archive.add("init", PROGRAM, include_bytes!("init.sh"));
+    let list = |name: &str| {
+        let path = modules.join(name);
+        fs::read_to_string(&path).map_err(GuestError::file(&path))
+    };
+    let (dependencies, built_in) = (list("modules.dep")?, list("modules.builtin")?);
+    let needed = Needed::of(&dependencies, &built_in);
+    for (number, file) in needed.in_order(release)?.into_iter().enumerate() {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        archive.add(&format!("modules/{number:02}-{name}"), FILE, &read(&modules.join(file))?);
+    }
+    Ok(archive.finish())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, GuestError> {
+    fs::read(path).map_err(GuestError::file(path))
+}
+
+/// Which modules need which.
+struct Needed<'a> {
+    /// A module's file and those that it needs, nearest first, by its name.
+    files: HashMap<String, (&'a str, Vec<&'a str>)>,
+    built_in: Vec<String>,
+}
+
+impl<'a> Needed<'a> {
+    /// From the kernel's lists `modules.dep` and `modules.builtin`.
+    fn of(dependencies: &'a str, built_in: &str) -> Self {
+        let line = |line: &'a str| {
+            let (file, needs) = line.split_once(':')?;
+            Some((module(file), (file, needs.split_whitespace().collect())))
+        };
+        Self {
+            files: dependencies.lines().filter_map(line).collect(),
+            built_in: built_in.lines().map(module).collect(),
+        }
+    }
+
+    /// Files of the modules that a guest starts with, each behind what it needs.
+    fn in_order(&self, release: &str) -> Result<Vec<&'a str>, GuestError> {
+        let mut files = Vec::new();
+        for name in MODULES {
+            if self.built_in.iter().any(|known| known == name) {
+                continue;
+            }
+            let Some((file, needs)) = self.files.get(name) else {
+                return Err(GuestError::NoModule { kernel: release.to_owned(), module: name });
+            };
+            for file in needs.iter().rev().chain([file]) {
+                if !files.contains(file) {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// A module's name, by that of its file: `kernel/net/9p/9pnet.ko.xz` is `9pnet`.
+fn module(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().unwrap_or(name).replace('-', "_")
+}
+
+/// A cpio archive.
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, mode: u32, contents: &[u8]) {
+        self.entries += 1;
+        let length = |bytes: usize| u32::try_from(bytes).expect("first files are some megabytes");
+        let links = if mode == DIRECTORY { 2 } else { 1 };
+        let fields = [
+            self.entries, // inode
+            mode,
+            0, // owner
+            0, // group
+            links,
+            0, // time of change
+            length(contents.len()),
+            0, // device
+            0,
+            0, // device that it is
+            0,
+            length(name.len() + 1),
+            0, // checksum, which this format has not
+        ];
+        self.bytes.extend_from_slice(b"070701");
+        for field in fields {
+            self.bytes.extend_from_slice(format!("{field:08X}").as_bytes());
+        }
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend_from_slice(contents);
+        self.pad();
+    }
+
+    /// Names and contents begin at multiples of four bytes.
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.add("TRAILER!!!", 0, &[]);
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_behind_what_they_need_and_what_is_built_in_does_not_come() {
+        let dependencies = "kernel/net/9p/9pnet.ko:\n\
+            kernel/net/9p/9pnet_virtio.ko: kernel/net/9p/9pnet.ko kernel/drivers/virtio/virtio.ko\n\
+            kernel/fs/9p/9p.ko.xz: kernel/net/9p/9pnet.ko kernel/fs/netfs/netfs.ko\n\
+            kernel/fs/overlayfs/overlay.ko:\nkernel/drivers/char/virtio_console.ko:\n";
+        let built_in =
+            "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/virtio/virtio_mmio.ko\n";
+        let order = Needed::of(dependencies, built_in).in_order("6.1").unwrap();
+        let names: Vec<_> = order.into_iter().map(module).collect();
+        let expected =
+            ["virtio_console", "virtio", "9pnet", "9pnet_virtio", "netfs", "9p", "overlay"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_kernel_without_a_module_is_refused_by_its_name() {
+        let Err(error) = Needed::of("", "").in_order("6.1.0-1-amd64") else { panic!() };
+        assert!(error.to_string().contains("6.1.0-1-amd64 has no module `virtio_pci`"), "{error}");
+    }
+
+    #[test]
+    fn an_archive_has_a_head_a_name_and_contents_at_multiples_of_four() {
+        let mut archive = Archive::default();
+        archive.add("init", PROGRAM, b"hello");
+        let bytes = archive.finish();
+        let head = "070701000000010000 81ED".replace(' ', "");
+        assert!(bytes.starts_with(head.as_bytes()));
+        assert_eq!(&bytes[110..115], b"init\0");
+        assert_eq!(&bytes[116..121], b"hello");
+        assert_eq!(&bytes[124..130], b"070701");
+        assert_eq!(bytes.len() % 4, 0);
+    }
+}

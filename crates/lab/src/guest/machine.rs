@@ -1,0 +1,296 @@
+//! QEMU: its command line, and the ports through which a guest speaks.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::image::Image;
+use super::{Done, GuestError, Job, Program, Streams};
+
+const QEMU: Program = Program { name: "qemu-system-x86_64", package: "qemu-system-x86" };
+
+/// Memory of the guest: its files are in it, and the buffers of both ends.
+const MEMORY_MIB: u32 = 2048;
+
+/// How often the guest's end is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// More than a guest has to say last.
+const END_BYTES_MAX: usize = 4096;
+
+/// Lines of the console that explain a guest that died.
+const CONSOLE_LINES: usize = 20;
+
+/// Ports by name; each is a socket in the job's folder.
+const PORTS: [&str; 3] = ["out", "err", "end"];
+
+/// What must be there before a kernel is fetched.
+pub(crate) fn check() -> Result<(), GuestError> {
+    QEMU.find().map(|_| ())
+}
+
+/// Boots a kernel for a job.
+pub(crate) fn run(
+    image: &Image,
+    job: &Job<'_>,
+    streams: Streams<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Done, GuestError> {
+    // In the folder for short-lived files, since the names of sockets are short.
+    let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
+    let work = folder.path();
+    write(&work.join("inside.sh"), include_bytes!("inside.sh"))?;
+    write(&work.join("command.sh"), &script(job.command)?)?;
+    let program = std::env::current_exe().map_err(GuestError::system("find this program"))?;
+    write(&work.join("program"), program.as_os_str().as_bytes())?;
+    let folders = job.writable.iter().map(|folder| folder.canonicalize());
+    let folders: io::Result<Vec<PathBuf>> = folders.collect();
+    let folders = folders.map_err(GuestError::system("find a writable folder"))?;
+    let lines: Vec<u8> =
+        folders.iter().flat_map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat()).collect();
+    write(&work.join("writable"), &lines)?;
+    let listeners = PORTS.map(|port| UnixListener::bind(work.join(port)));
+    let mut machine = Machine(start(image, work, &folders)?);
+    let [out, err, end] = listeners
+        .map(|listener| accept(&listener?, &mut machine.0))
+        .map(|port| port.map_err(heard(work)));
+    let (out, err, end) = (out?, err?, end?);
+    let Streams { out: to_out, err: to_err } = streams;
+    let told = thread::scope(|scope| {
+        scope.spawn(move || copy(out, to_out));
+        scope.spawn(move || copy(err, to_err));
+        let told = hear_end(end, work, job.limit, interrupted);
+        // All that the command wrote has been taken by the machine before it told its end.
+        drop(machine);
+        told
+    })?;
+    let numbers: Vec<u64> = told.lines().filter_map(|line| line.parse().ok()).collect();
+    let [code, crossed_packets, rdma_packets] = numbers[..] else {
+        return Err(GuestError::Ended(told));
+    };
+    Ok(Done { code: u8::try_from(code).unwrap_or(u8::MAX), crossed_packets, rdma_packets })
+}
+
+/// The three lines that a guest says last: the command's exit code and what its network counted.
+fn hear_end(
+    mut end: UnixStream,
+    work: &Path,
+    limit: Duration,
+    interrupted: &AtomicBool,
+) -> Result<String, GuestError> {
+    let begin = Instant::now();
+    end.set_read_timeout(Some(LOOK)).map_err(GuestError::system("wait for a guest"))?;
+    let mut told = Vec::new();
+    while told.iter().filter(|&&byte| byte == b'\n').count() < 3 && told.len() < END_BYTES_MAX {
+        let mut bytes = [0; 64];
+        match end.read(&mut bytes) {
+            Ok(0) => return Err(GuestError::Ended(console(work))),
+            Ok(count) => told.extend_from_slice(&bytes[..count]),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(GuestError::system("hear a guest")(error)),
+        }
+        if interrupted.load(Relaxed) {
+            return Err(GuestError::Interrupted);
+        }
+        if begin.elapsed() > limit {
+            return Err(GuestError::Late(limit));
+        }
+    }
+    Ok(String::from_utf8_lossy(&told).into_owned())
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// A machine that stops when nobody waits for it.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // One that has ended cannot be stopped.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(image: &Image, work: &Path, writable: &[PathBuf]) -> Result<Child, GuestError> {
+    let log = work.join("qemu.log");
+    let log = File::create(&log).map_err(GuestError::file(&log))?;
+    let mut command = Command::new(QEMU.find()?);
+    // KVM is never tried: nested kinds of it start and then hang.
+    command.args([
+        "-accel",
+        "tcg,thread=multi,tb-size=256",
+        "-cpu",
+        "max",
+        "-smp",
+        "2",
+        "-M",
+        "q35",
+    ]);
+    command.args([
+        "-m",
+        &MEMORY_MIB.to_string(),
+        "-nodefaults",
+        "-no-user-config",
+        "-nographic",
+        "-no-reboot",
+    ]);
+    command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
+    command.arg("-append").arg(joined(&[
+        OsStr::new(
+            "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
+        ),
+        &joined(&[OsStr::new(" fabricmark.work="), work.as_os_str()]),
+        &joined(&[OsStr::new(" fabricmark.modules="), image.modules().as_os_str()]),
+    ]));
+    command.arg("-serial").arg(joined(&[OsStr::new("file:"), work.join("console").as_os_str()]));
+    command.args(["-device", "virtio-serial-pci"]);
+    for port in PORTS {
+        let socket = work.join(port);
+        command.arg("-chardev").arg(option(&format!("socket,id={port},path="), socket.as_os_str()));
+        command.args(["-device", &format!("virtserialport,chardev={port},name={port}")]);
+    }
+    share(&mut command, "root", OsStr::new("/"), ",readonly=on");
+    for (number, folder) in writable.iter().enumerate() {
+        share(&mut command, &format!("writable{number}"), folder.as_os_str(), "");
+    }
+    let error_log = log.try_clone().map_err(GuestError::system("copy a descriptor"))?;
+    command.stdin(Stdio::null()).stdout(log).stderr(error_log);
+    crate::sys::end_with_parent(&mut command);
+    command.spawn().map_err(GuestError::system("start a machine"))
+}
+
+/// Offers a folder to the guest.
+fn share(command: &mut Command, tag: &str, folder: &OsStr, access: &str) {
+    let head = format!("local,id={tag},security_model=none,multidevs=remap{access},path=");
+    command.arg("-fsdev").arg(option(&head, folder));
+    command.args(["-device", &format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}")]);
+}
+
+/// An option of QEMU that ends with a path; commas in it are doubled.
+fn option(head: &str, path: &OsStr) -> OsString {
+    let mut bytes = head.as_bytes().to_vec();
+    for &byte in path.as_bytes() {
+        bytes.extend_from_slice(if byte == b',' { b",," } else { std::slice::from_ref(&byte) });
+    }
+    OsStr::from_bytes(&bytes).to_owned()
+}
+
+fn joined(parts: &[&OsStr]) -> OsString {
+    parts.iter().copied().collect()
+}
+
+/// What a shell does: this process's folder and environment, then the command.
+fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
+    let mut script = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        if name.as_bytes().iter().all(is_name) && !name.as_bytes()[0].is_ascii_digit() {
+            script.extend_from_slice(b"export ");
+            script.extend_from_slice(name.as_bytes());
+            script.push(b'=');
+            script.extend_from_slice(&quoted(&value));
+            script.push(b'\n');
+        }
+    }
+    let folder = std::env::current_dir().map_err(GuestError::system("find this folder"))?;
+    script.extend_from_slice(b"cd ");
+    script.extend_from_slice(&quoted(folder.as_os_str()));
+    script.extend_from_slice(b" || exit 67\nexec");
+    for word in command {
+        script.push(b' ');
+        script.extend_from_slice(&quoted(word));
+    }
+    script.push(b'\n');
+    Ok(script)
+}
+
+/// A word of a shell that means itself.
+fn quoted(word: &OsStr) -> Vec<u8> {
+    let mut bytes = vec![b'\''];
+    for &byte in word.as_bytes() {
+        bytes.extend_from_slice(if byte == b'\'' { b"'\\''" } else { std::slice::from_ref(&byte) });
+    }
+    bytes.push(b'\'');
+    bytes
+}
+
+fn write(path: &Path, contents: &[u8]) -> Result<(), GuestError> {
+    fs::write(path, contents).map_err(GuestError::file(path))
+}
+
+/// The machine's end of a port; it connects before it boots, or ends.
+fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if machine.try_wait()?.is_some() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A machine that ended before it spoke, with what it said.
+fn heard(work: &Path) -> impl Fn(io::Error) -> GuestError + Copy {
+    move |error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => GuestError::Ended(console(work)),
+        _ => GuestError::system("hear a guest")(error),
+    }
+}
+
+/// The last lines of QEMU and of the guest's console.
+fn console(work: &Path) -> String {
+    let texts = ["qemu.log", "console"].map(|name| fs::read(work.join(name)).unwrap_or_default());
+    let text = String::from_utf8_lossy(&texts.concat()).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}
+
+/// Hands on what a port says, until the machine ends or nobody reads it.
+fn copy(mut port: UnixStream, to: &mut (dyn Write + Send)) {
+    let mut bytes = [0; 65_536];
+    while let Ok(count @ 1..) = port.read(&mut bytes) {
+        if to.write_all(&bytes[..count]).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_with_quotes_means_itself_to_a_shell() {
+        for word in ["it's", "$HOME `x` \"y\" \\", "", "two words"] {
+            let mut script = b"printf %s ".to_vec();
+            script.extend_from_slice(&quoted(OsStr::new(word)));
+            let output =
+                Command::new("sh").arg("-c").arg(OsStr::from_bytes(&script)).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+
+    #[test]
+    fn commas_of_a_path_do_not_end_an_option() {
+        assert_eq!(option("local,path=", OsStr::new("/a,b")), "local,path=/a,,b");
+    }
+}

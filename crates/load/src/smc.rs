@@ -1,0 +1,219 @@
+//! SMC (RFC 7609): sockets of TCP whose bytes travel by RDMA, unless they fall back to TCP, which only the kernel's
+//! diagnosis tells.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use fabricmark_proto::Failure;
+use fabricmark_wire::Family;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sockets::system;
+
+/// `AF_SMC` (linux/socket.h).
+pub(crate) const DOMAIN: i32 = 43;
+
+/// `SMCPROTO_SMC` and `SMCPROTO_SMC6` (net/smc/smc.h): over IPv4 and IPv6.
+pub(crate) fn protocol(family: Family) -> Protocol {
+    Protocol::from(match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    })
+}
+
+/// A run whose connections fell back to TCP says nothing about SMC.
+pub(crate) fn check(streams: &[TcpStream]) -> Result<(), Failure> {
+    for stream in streams {
+        match mode(stream)
+            .map_err(system("ask for the mode of an SMC socket: is smc_diag loaded?"))?
+        {
+            Some(FALLBACK) => {
+                return Err(Failure::Peer(
+                    "SMC fell back to TCP: both ends need an RDMA adapter at these addresses, and over RoCEv2 a \
+                     common EID (`smcr ueid add NAME`)"
+                        .to_owned(),
+                ));
+            }
+            Some(_) => {}
+            None => {
+                let message = "the kernel does not know an SMC socket that is open".to_owned();
+                return Err(Failure::System(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `SMC_DIAG_MODE_FALLBACK_TCP` (linux/smc_diag.h).
+const FALLBACK: u8 = 1;
+
+/// Type of a request for sockets, `SOCK_DIAG_BY_FAMILY`, and its flags, `NLM_F_REQUEST | NLM_F_DUMP`.
+const BY_FAMILY: u16 = 20;
+const DUMP: u16 = 0x301;
+
+/// `NLMSG_ERROR` and `NLMSG_DONE`.
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+
+/// `struct nlmsghdr`, `struct smc_diag_req`, and where `struct smc_diag_msg` has the mode and the inode.
+const HEADER_BYTES: usize = 16;
+const DIAG_BYTES: usize = 52;
+const MODE_AT: usize = 2;
+const INODE_AT: usize = 56;
+
+/// How a connection travels; nothing for a socket that the kernel does not list.
+fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
+    let link = format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd());
+    let inode = fs::metadata(link)?.ino();
+    let mut socket = netlink(libc::NETLINK_SOCK_DIAG)?;
+    let mut request = [0; DIAG_BYTES];
+    request[0] = DOMAIN as u8;
+    socket.write_all(&message(BY_FAMILY, DUMP, &request))?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    let mut found = None;
+    loop {
+        let bytes = socket.read(&mut answer)?;
+        for (kind, body) in Messages(&answer[..bytes]) {
+            match kind {
+                DONE => return Ok(found),
+                ERROR => return Err(io::ErrorKind::Unsupported.into()),
+                _ if number(body, INODE_AT) == Some(inode) => found = body.get(MODE_AT).copied(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// More than the kernel puts into one answer.
+const ANSWER_BYTES: usize = 32 << 10;
+
+/// Gives this network a user EID, by which both ends of SMC over RoCEv2 know that they belong together, where
+/// it has none of this name yet: up to 32 of `A` to `Z`, digits, dots and dashes.
+pub fn add_eid(name: &str) -> io::Result<()> {
+    let mut socket = netlink(libc::NETLINK_GENERIC)?;
+    let mut ask = |kind: u16, flags: u16, command: u8, attribute: u16, value: &[u8]| {
+        let mut body = vec![command, 1, 0, 0];
+        body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+        body.extend_from_slice(&attribute.to_ne_bytes());
+        body.extend_from_slice(value);
+        body.resize(body.len().next_multiple_of(4), 0);
+        socket.write_all(&message(kind, flags, &body))?;
+        let mut answer = vec![0; ANSWER_BYTES];
+        let bytes = socket.read(&mut answer)?;
+        let (kind, body) = Messages(&answer[..bytes]).next().ok_or(io::ErrorKind::InvalidData)?;
+        let code =
+            body.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+        match kind == ERROR && code != 0 {
+            true => Err(io::Error::from_raw_os_error(code.abs())),
+            false => Ok(body.to_vec()),
+        }
+    };
+    let family = ask(CONTROL, REQUEST, GET_FAMILY, FAMILY_NAME, b"SMC_GEN_NETLINK\0")?;
+    let id = attribute(family.get(4..).unwrap_or_default(), FAMILY_ID);
+    let id = id.and_then(|value| Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?)));
+    let id = id.ok_or(io::ErrorKind::NotFound)?;
+    match ask(id, REQUEST | ACKNOWLEDGE, ADD_UEID, EID_ENTRY, format!("{name:<32}\0").as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result.map(|_| ()),
+    }
+}
+
+/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_NAME` and `CTRL_ATTR_FAMILY_ID` (linux/genetlink.h).
+const CONTROL: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_NAME: u16 = 2;
+const FAMILY_ID: u16 = 1;
+
+/// `SMC_NETLINK_ADD_UEID` and `SMC_NLA_EID_TABLE_ENTRY` (linux/smc.h).
+const ADD_UEID: u8 = 10;
+const EID_ENTRY: u16 = 1;
+
+/// `NLM_F_REQUEST` and `NLM_F_ACK`.
+const REQUEST: u16 = 1;
+const ACKNOWLEDGE: u16 = 4;
+
+fn netlink(protocol: i32) -> io::Result<Socket> {
+    let domain = Domain::from(libc::AF_NETLINK);
+    let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(protocol)))?;
+    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    Ok(socket)
+}
+
+/// A message of netlink.
+fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = (HEADER_BYTES + body.len()) as u32;
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(&flags.to_ne_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// The value of an attribute among others.
+fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let head = bytes.get(..4)?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let value = bytes.get(4..length)?;
+        if u16::from_ne_bytes([head[2], head[3]]) == wanted {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+/// Eight bytes in the machine's order.
+fn number(body: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Messages of netlink, each with its type and what follows its header (netlink(7)).
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let head = self.0.get(..HEADER_BYTES)?;
+        let length = u32::from_ne_bytes(head[..4].try_into().ok()?) as usize;
+        let kind = u16::from_ne_bytes([head[4], head[5]]);
+        let body = self.0.get(HEADER_BYTES..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_found_by_its_inode_among_others() {
+        let mut bytes = Vec::new();
+        for (inode, mode) in [(7u64, 1u8), (9, 0)] {
+            let mut body = [0; 64];
+            body[MODE_AT] = mode;
+            body[INODE_AT..].copy_from_slice(&inode.to_ne_bytes());
+            bytes.extend_from_slice(&message(BY_FAMILY, 0, &body));
+        }
+        let modes: Vec<_> =
+            Messages(&bytes).map(|(_, body)| (number(body, INODE_AT), body[MODE_AT])).collect();
+        assert_eq!(modes, [(Some(7), 1), (Some(9), 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Messages(&bytes).count() <= bytes.len() / HEADER_BYTES);
+            let value = attribute(&bytes, 1);
+            prop_assert!(value.is_none_or(|value| value.len() + 4 <= bytes.len()));
+        }
+    }
+}
