@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name)
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| Failure::new(Code::Missing, format!("no user EID: {error}"))),
+        Command::KeepCounting => keep_counting(),
     };
     result.unwrap_or_else(|failure| failure.report())
 }
@@ -82,4 +83,20 @@ fn worker() -> Result<ExitCode, Failure> {
     fabricmark_control::work(socket.into())
         .map(|()| ExitCode::SUCCESS)
         .map_err(|error| Failure::internal(format!("the worker lost its coordinator: {error}")))
+}
+
+/// Has the kernel count and stamp until this process is stopped, and says when it does.
+///
+/// The first user of either makes the kernel change its own code, in the scheduler and where packets arrive, and the
+/// last one makes it change that back. Where processors are emulated in software, another one may run into code that is
+/// half changed, and the kernel dies: whoever keeps both in use before there is a second processor averts it.
+fn keep_counting() -> Result<ExitCode, Failure> {
+    let failed = |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
+    let _events = fabricmark_host::UsageMeter::start();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
+    fabricmark_load::stamp::enable(socket.as_fd(), false).map_err(failed)?;
+    println!("counting");
+    loop {
+        std::thread::park();
+    }
 }

@@ -82,6 +82,9 @@ pub enum Command {
         /// The name
         name: String,
     },
+    /// Keep the kernel counting events and stamping packets (started by the guest of `lab guest`, not by people)
+    #[command(hide = true)]
+    KeepCounting,
 }
 
 /// Where records are and reports go.

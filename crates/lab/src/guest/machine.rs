@@ -147,7 +147,7 @@ fn start(image: &Image, work: &Path, writable: &[PathBuf]) -> Result<Child, Gues
     command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
     command.arg("-append").arg(joined(&[
         OsStr::new(
-            "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
+            "console=ttyS0 quiet panic=-1 oops=panic maxcpus=1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
         ),
         &joined(&[OsStr::new(" fabricmark.work="), work.as_os_str()]),
         &joined(&[OsStr::new(" fabricmark.modules="), image.modules().as_os_str()]),
