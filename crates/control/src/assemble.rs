@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabricmark_lab::End;
-use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Group, Pattern, Point};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing, Provenance,
@@ -269,7 +269,7 @@ fn land_speed(point: &Point, goodput_bps: f64) -> Option<f64> {
 
 /// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
 fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
-    if point.transport != Transport::Udp || point.pattern != Pattern::Stream {
+    if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
         return Drops::default();
     }
     let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
 use fabricmark_plan::{
-    Outcome as RunOutcome, Outcomes, Plan, Point, Step, Transport, block, group_is_finished,
+    Outcome as RunOutcome, Outcomes, Plan, Point, Step, block, group_is_finished,
 };
 use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
@@ -274,7 +274,7 @@ impl Context<'_> {
         let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
         // Only datagrams are lost for good, and asking the queues starts a program for each.
-        let asks_queues = point.transport == Transport::Udp;
+        let asks_queues = point.transport.is_lossy();
         let link_drops = |coordinator: &Coordinator| {
             if asks_queues { coordinator.link_drops(point) } else { Ok(0) }
         };

@@ -31,6 +31,19 @@ pub enum MemoryError {
         /// The point that needs most.
         point: String,
     },
+    /// The machine has not enough for what RDMA registers.
+    #[error(
+        "RDMA would register {needed} of memory, and {available} are left ({point}): end other programs, or name \
+         less depth, payload or flows"
+    )]
+    Registered {
+        /// What is needed.
+        needed: String,
+        /// What is there.
+        available: String,
+        /// The point that needs most.
+        point: String,
+    },
     /// The kernel lets TCP have less.
     #[error(
         "a window of {window} lets TCP queue up to {needed}, and net.ipv4.tcp_mem allows {allowed} \
@@ -53,7 +66,10 @@ pub enum MemoryError {
 /// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
 /// counted: it tunes them to what is there.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
-    let tried = plan.points.iter().filter(|point| skip::reason(point, None).is_none());
+    let tried: Vec<&Point> =
+        plan.points.iter().filter(|point| skip::reason(point, None).is_none()).collect();
+    check_registered(plan, &tried, memory)?;
+    let tried = tried.into_iter();
     let Some((bytes, point)) = tried.map(|point| (full(point), point)).max_by_key(|most| most.0)
     else {
         return Ok(());
@@ -80,6 +96,23 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
         return Err(MemoryError::Tcp { window, needed, allowed, setting, point });
     }
     Ok(())
+}
+
+/// Refuses a plan whose RDMA registers more than there is.
+fn check_registered(plan: &Plan, points: &[&Point], memory: &Memory) -> Result<(), MemoryError> {
+    let ends = match (plan.testbed, &plan.peer) {
+        (Testbed::Hosts, Some(_)) => 1,
+        _ => 2,
+    };
+    let Some(most) = points.iter().max_by_key(|point| point.registered_bytes()) else {
+        return Ok(());
+    };
+    let needed = most.registered_bytes().0.saturating_mul(ends);
+    if needed <= memory.available_bytes {
+        return Ok(());
+    }
+    let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
+    Err(MemoryError::Registered { needed, available, point: most.key() })
 }
 
 fn megabytes(bytes: u64) -> String {
@@ -136,6 +169,17 @@ mod tests {
         assert!(text.contains("sysctl -w net.ipv4.tcp_mem=\"366210 488282 732423\""), "{text}");
         let mended = memory(1 << 30, 732_423);
         assert_eq!(check(&plan(), &mended, 4096), Ok(()));
+    }
+
+    #[test]
+    fn what_both_ends_register_is_counted() {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'rc'\nfamily = 4\n\
+                    payload = '1MiB'\nlink = 'veth'\noperation = 'write'\n";
+        let plan = parse("t", text, Size::Full, &[]).unwrap();
+        // 64 slots of 1 MiB, twice, at two ends.
+        assert_eq!(check(&plan, &memory(256 << 10, 1), 4096), Ok(()));
+        let refused = check(&plan, &memory((256 << 10) - 1, 1), 4096).unwrap_err().to_string();
+        assert!(refused.contains("register 269 MB") && refused.contains("less depth"), "{refused}");
     }
 
     #[test]

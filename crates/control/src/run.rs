@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::End;
-use fabricmark_plan::{Group, Plan, Point, Transport};
+use fabricmark_plan::{Group, Plan, Point};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Role};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::Nanos;
@@ -179,7 +179,7 @@ impl Talk {
 
     fn send(&mut self, coordinator: &mut Coordinator, link: Link) -> Result<(), PlanError> {
         while let Some((role, order)) = self.conversation.poll_output() {
-            if self.point.transport == Transport::Udp && matches!(order, Order::Drain { .. }) {
+            if self.point.transport.is_lossy() && matches!(order, Order::Drain { .. }) {
                 let from = match role {
                     Role::Start => End::Server,
                     Role::Answer => End::Client,

@@ -257,7 +257,7 @@ fn asking(prepare: &Prepare) -> Asking {
             _ => point.outstanding.unwrap_or(1) as usize,
         },
         payloads: point.payloads_per_request(),
-        is_reliable: point.transport != Transport::Udp,
+        is_reliable: !point.transport.is_lossy(),
         ramp: *omit_ns,
         patience: prepare.patience(),
     }

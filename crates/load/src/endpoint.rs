@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{INTERVAL_MIN, Path, Pattern, Point, Timestamps, Transport};
+use fabricmark_plan::{INTERVAL_MIN, Operation, Path, Pattern, Point, Timestamps, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
+use fabricmark_rdma::Adapter;
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
@@ -32,10 +33,11 @@ use crate::stamp::check_hardware;
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
-use crate::transport::rc::RcFlow;
+use crate::transport::rsocket::RsocketFlow;
 use crate::transport::stamped::{StampedTcp, StampedUdp};
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
+use crate::transport::verbs::{FetchFlow, MessageFlow, WriteFlow};
 use crate::window::Windowed;
 use crate::{smc, sys, tcp};
 
@@ -125,7 +127,15 @@ impl Endpoint {
                 smc::check(&streams)?;
                 self.bytes(streams, rtt_ns, control, begin, |_| None)?
             }
-            (Transport::Rc, _, Some(socket)) => self.rdma(socket, peer_at, control, begin)?,
+            (verbs, _, Some(socket)) if verbs.is_verbs() => {
+                self.verbs(socket, peer_at, control, begin)?
+            }
+            (Transport::Rsocket, _, Some(socket)) => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                let open = |stream| RsocketFlow::open(stream, &self.prepare, control);
+                let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
+                self.flows(flows?, rtt_ns, control, begin, |_| None)?
+            }
             (Transport::Unix, _, Some(socket)) => {
                 let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
                 self.bytes(streams, rtt_ns, control, begin, |_| None)?
@@ -252,7 +262,7 @@ impl Endpoint {
     }
 
     /// Each connection leads to a queue pair, and stays beside it.
-    fn rdma(
+    fn verbs(
         &self,
         socket: Socket,
         peer_at: Option<SocketAddr>,
@@ -260,10 +270,34 @@ impl Endpoint {
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
         let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-        let open = |stream| RcFlow::open(stream, &self.prepare, control);
-        let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
-        let mut report = self.flows(flows?, rtt_ns, control, begin, |_| None)?;
-        report.side.cpu = self.prepare.cpu;
+        let prepare = &self.prepare;
+        let adapter = Adapter::open(prepare.address, &prepare.device)
+            .map_err(|error| Failure::Missing(error.to_string()))?;
+        let streams = streams.into_iter();
+        let mut report = match prepare.point.operation.unwrap_or(Operation::Send) {
+            Operation::Send | Operation::WriteImmediate => {
+                let open = |stream| MessageFlow::open(&adapter, stream, prepare, control);
+                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
+                let mut flows = flows?;
+                let mut report = carry(&mut flows, prepare, control, begin)?;
+                report.opening_rtt_ns = rtt_ns;
+                for flow in flows.iter().filter(|_| !prepare.is_active()) {
+                    add_sequence(&mut report, flow.sequence());
+                }
+                report
+            }
+            Operation::Write => {
+                let open = |stream| WriteFlow::open(&adapter, stream, prepare, control);
+                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
+                self.flows(flows?, rtt_ns, control, begin, |_| None)?
+            }
+            fetch => {
+                let open = |stream| FetchFlow::open(&adapter, stream, prepare, fetch, control);
+                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
+                self.flows(flows?, rtt_ns, control, begin, |_| None)?
+            }
+        };
+        report.side.cpu = prepare.cpu;
         Ok(report)
     }
 
@@ -337,16 +371,23 @@ impl Endpoint {
             report.side = side(&SockRef::from(udp(first).socket()), self.prepare.cpu);
         }
         for flow in flows.iter().map(udp) {
-            if let Some(counts) = flow.sequence().filter(|_| !self.prepare.is_active()) {
-                let sum = report.sequence.get_or_insert_with(SequenceCounts::default);
-                sum.unique += counts.unique;
-                sum.reordered += counts.reordered;
-                sum.duplicates += counts.duplicates;
+            if !self.prepare.is_active() {
+                add_sequence(&mut report, flow.sequence());
             }
             report.socket_drops +=
                 sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;
         }
         Ok(report)
+    }
+}
+
+/// Adds what the numbers of a flow said.
+fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
+    if let Some(counts) = counts {
+        let sum = report.sequence.get_or_insert_with(SequenceCounts::default);
+        sum.unique += counts.unique;
+        sum.reordered += counts.reordered;
+        sum.duplicates += counts.duplicates;
     }
 }
 
@@ -372,7 +413,7 @@ fn check(point: &Point) -> Result<(), Failure> {
     if point.path.is_uring() {
         uring::check(point.path)?;
     }
-    Ok(())
+    point.check_verbs().map_err(|refused| Failure::Protocol(refused.to_string()))
 }
 
 /// Bytes of each payload that this end sends; the receiver of a stream sends none.

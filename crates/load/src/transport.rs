@@ -3,11 +3,12 @@
 pub mod bytes;
 pub mod null;
 pub mod quic;
-pub mod rc;
+pub mod rsocket;
 mod security;
 pub mod stamped;
 pub mod tls;
 pub mod udp;
+pub mod verbs;
 
 use std::io;
 use std::os::fd::BorrowedFd;

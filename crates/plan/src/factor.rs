@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
 use crate::point::{
-    Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+    Direction, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport,
+    Wait,
 };
+use crate::verbs;
 use crate::window::Window;
 
 /// What may vary between points.
@@ -56,6 +58,14 @@ pub enum Factor {
     Offload,
     /// Largest window of TCP: [`Window`].
     Window,
+    /// What requests of RDMA ask for: [`Operation`].
+    Operation,
+    /// Requests of RDMA that may be under way in each direction.
+    Depth,
+    /// Bytes that travel in a request of RDMA itself.
+    Inline,
+    /// One in so many requests of RDMA tells that it has been done.
+    SignalEvery,
     /// How bytes pass between program and kernel: [`Path`].
     Path,
     /// What a load thread does while there is nothing to do: [`Wait`].
@@ -121,7 +131,7 @@ const RTT_MAX_NS: u64 = 10_000_000_000;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 41] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -139,6 +149,10 @@ impl Factor {
         Self::Bus,
         Self::Offload,
         Self::Window,
+        Self::Operation,
+        Self::Depth,
+        Self::Inline,
+        Self::SignalEvery,
         Self::Path,
         Self::Wait,
         Self::Congestion,
@@ -185,6 +199,10 @@ impl Factor {
             Self::Bus => "bus",
             Self::Offload => "offload",
             Self::Window => "window",
+            Self::Operation => "operation",
+            Self::Depth => "depth",
+            Self::Inline => "inline",
+            Self::SignalEvery => "signal_every",
             Self::Path => "path",
             Self::Wait => "wait",
             Self::Congestion => "congestion",
@@ -231,6 +249,10 @@ impl Factor {
             Self::Bus => "emulated bus of the starting host: pci-x:133, pcie:1x8, or a rate",
             Self::Offload => "whether super-packets cross the emulated link whole: on or off",
             Self::Window => "largest window of TCP: 2bdp, or bytes",
+            Self::Operation => "what a request of RDMA asks for",
+            Self::Depth => "requests of RDMA under way in each direction",
+            Self::Inline => "bytes that travel in a request of RDMA itself",
+            Self::SignalEvery => "one in so many requests of RDMA tells that it has been done",
             Self::Path => "how bytes pass between program and kernel",
             Self::Wait => "what a load thread does while there is nothing to do",
             Self::Congestion => "TCP congestion control",
@@ -263,6 +285,7 @@ impl Factor {
             Self::Transport => Transport::ALL.iter().map(|word| word.word()).collect(),
             Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
             Self::Probe => probes(),
+            Self::Operation => Operation::ALL.iter().map(|word| word.word()).collect(),
             Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
             Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
@@ -295,22 +318,26 @@ impl Factor {
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
         match self {
             _ if text == NONE && self.has_none() => Ok(text.to_owned()),
-            Self::Pattern => word(text, Pattern::ALL, &[]),
-            Self::Transport => word(text, Transport::ALL, &["rsocket", "uc", "ud"]),
-            Self::Direction => word(text, Direction::ALL, &[]),
-            Self::Probe => word(text, &probes(), &[]),
-            Self::Path => word(text, Path::ALL, &[]),
-            Self::Wait => word(text, Wait::ALL, &[]),
+            Self::Pattern => word(text, Pattern::ALL),
+            Self::Transport => word(text, Transport::ALL),
+            Self::Direction => word(text, Direction::ALL),
+            Self::Probe => word(text, &probes()),
+            Self::Operation => word(text, Operation::ALL),
+            Self::Depth => number(text, verbs::DEPTH_MIN.into(), verbs::DEPTH_MAX.into()),
+            Self::Inline => number(text, 0, verbs::INLINE_MAX.into()),
+            Self::SignalEvery => number(text, 1, verbs::DEPTH_MAX.into()),
+            Self::Path => word(text, Path::ALL),
+            Self::Wait => word(text, Wait::ALL),
             Self::Pace => text
                 .parse()
                 .map(|pace: Pace| pace.to_string())
                 .map_err(|error| LevelError(error.to_string())),
-            Self::PaceWait => word(text, PaceWait::ALL, &[]),
-            Self::Timestamps => word(text, Timestamps::ALL, &[]),
+            Self::PaceWait => word(text, PaceWait::ALL),
+            Self::Timestamps => word(text, Timestamps::ALL),
             Self::PacingRate => bit_rate(text),
-            Self::Family => word(text, &["4", "6"], &[]),
+            Self::Family => word(text, &["4", "6"]),
             Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {
-                word(text, &["true", "false"], &[])
+                word(text, &["true", "false"])
             }
             Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
             Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
@@ -331,7 +358,7 @@ impl Factor {
             },
             Self::Emulate => emulated(text),
             Self::Bus => text.parse().map(|bus: HostBus| bus.to_string()).map_err(LevelError),
-            Self::Offload => word(text, Offload::ALL, &[]),
+            Self::Offload => word(text, Offload::ALL),
             Self::Window => text
                 .parse()
                 .map(|window: Window| window.to_string())
@@ -388,17 +415,12 @@ fn probes() -> Vec<&'static str> {
     [NONE].into_iter().chain(Probe::ALL.iter().map(|word| word.word())).collect()
 }
 
-fn word(text: &str, known: &[impl ToString], later: &[&str]) -> Result<Level, LevelError> {
+fn word(text: &str, known: &[impl ToString]) -> Result<Level, LevelError> {
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
     if known.iter().any(|word| word == text) {
         return Ok(text.to_owned());
     }
-    let choice = known.join(", ");
-    Err(LevelError(if later.contains(&text) {
-        format!("`{text}` is not carried by this version; use one of {choice}")
-    } else {
-        format!("`{text}` is not one of {choice}")
-    }))
+    Err(LevelError(format!("`{text}` is not one of {}", known.join(", "))))
 }
 
 fn number(text: &str, smallest: u64, largest: u64) -> Result<Level, LevelError> {

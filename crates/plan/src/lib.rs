@@ -22,6 +22,7 @@ mod reading;
 mod resolve;
 mod settings;
 mod shown;
+mod verbs;
 mod window;
 
 pub use course::{Course, CourseChart, CourseOf, Drawing};
@@ -35,7 +36,8 @@ pub use plan::{
     Plan, Presentation, Table, Testbed, Where,
 };
 pub use point::{
-    Direction, Offload, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+    Direction, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport,
+    Wait,
 };
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};

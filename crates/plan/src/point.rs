@@ -86,8 +86,14 @@ words! {
         Quic = "quic",
         /// SMC: sockets of TCP whose bytes travel by RDMA (RFC 7609).
         Smc = "smc",
-        /// RDMA's reliable connection, by SEND (IBTA volume 1, section 9.7).
+        /// Sockets of librdmacm, whose bytes travel by RDMA (rsocket(7)).
+        Rsocket = "rsocket",
+        /// RDMA's reliable connection (IBTA volume 1, section 9.7).
         Rc = "rc",
+        /// RDMA's unreliable connection: a message of which a packet is lost is lost (the same section).
+        Uc = "uc",
+        /// RDMA's unreliable datagram: messages of one packet (the same section).
+        Ud = "ud",
         /// Nothing: shows what the instrument itself costs.
         Null = "null",
     }
@@ -189,6 +195,36 @@ words! {
     }
 }
 
+words! {
+    /// What a request of RDMA asks of the other end (IBTA volume 1, section 9.4).
+    Operation {
+        /// Its next receive request gets the payload.
+        Send = "send",
+        /// The payload appears in its memory, and nobody there is told.
+        Write = "write",
+        /// The payload appears in its memory, and its next receive request is completed.
+        WriteImmediate = "write-imm",
+        /// The payload is fetched from its memory.
+        Read = "read",
+        /// A number in its memory grows, and what it was comes back.
+        FetchAdd = "fetch-add",
+        /// A number in its memory is replaced if it is the one expected, and what it was comes back.
+        CompareSwap = "compare-swap",
+    }
+}
+
+impl Operation {
+    /// Whether it brings something back, so that it is a round trip of its own.
+    pub const fn is_fetch(self) -> bool {
+        matches!(self, Self::Read | Self::FetchAdd | Self::CompareSwap)
+    }
+
+    /// Whether it works on a number of 64 bits.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap)
+    }
+}
+
 impl Path {
     /// Whether it passes through io_uring.
     pub const fn is_uring(self) -> bool {
@@ -207,9 +243,14 @@ impl Transport {
         matches!(self, Self::Udp | Self::Quic)
     }
 
-    /// Whether every byte arrives, in order.
-    pub const fn is_reliable(self) -> bool {
-        !matches!(self, Self::Udp | Self::Null)
+    /// Whether it is RDMA by verbs.
+    pub const fn is_verbs(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc | Self::Ud)
+    }
+
+    /// Whether messages are lost for good.
+    pub const fn is_lossy(self) -> bool {
+        matches!(self, Self::Udp | Self::Uc | Self::Ud)
     }
 }
 
@@ -262,6 +303,19 @@ pub struct Point {
     /// Largest window of TCP; absent where the kernel tunes it.
     #[serde(default)]
     pub window: Option<Window>,
+    /// What requests of RDMA ask for; absent where there are none.
+    #[serde(default)]
+    pub operation: Option<Operation>,
+    /// Requests of RDMA that may be under way in each direction; absent for what the program chooses.
+    #[serde(default)]
+    pub depth: Option<u32>,
+    /// Bytes that travel in a request of RDMA itself, where the adapter has room for them; absent for what
+    /// the program chooses.
+    #[serde(default)]
+    pub inline: Option<u32>,
+    /// One in so many requests of RDMA tells that it has been done; absent for what the program chooses.
+    #[serde(default)]
+    pub signal_every: Option<u32>,
     /// How bytes pass between program and kernel.
     pub path: Path,
     /// What a load thread does while there is nothing to do.
@@ -371,6 +425,10 @@ impl Point {
             Factor::Bus => self.bus.clone(),
             Factor::Offload => self.offload.map(|offload| offload.to_string()),
             Factor::Window => self.window.map(|window| window.to_string()),
+            Factor::Operation => self.operation.map(|operation| operation.to_string()),
+            Factor::Depth => number(self.depth),
+            Factor::Inline => number(self.inline),
+            Factor::SignalEvery => number(self.signal_every),
             Factor::Path => Some(self.path.to_string()),
             Factor::Wait => Some(self.wait.to_string()),
             Factor::Congestion => self.congestion.clone(),

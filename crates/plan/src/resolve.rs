@@ -10,7 +10,9 @@ use crate::emulation;
 use crate::factor::{Factor, NONE};
 use crate::pace::Pace;
 use crate::plan::Where;
-use crate::point::{Direction, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait};
+use crate::point::{
+    Direction, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+};
 
 /// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
 /// scheduled for a few milliseconds loses nothing at 1 Gbit/s.
@@ -61,6 +63,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         _ => None,
     };
     let has_ip = has_ip(transport);
+    let is_verbs = transport.is_verbs();
     // QUIC sets what it needs itself, and MPTCP takes few options of IP (net/mptcp/sockopt.c).
     let sets_ip = has_ip && !matches!(transport, Transport::Mptcp | Transport::Quic);
     let has_connect = has_ip && !transport.has_udp();
@@ -87,6 +90,11 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         bus: levels.parsed(Factor::Bus),
         offload: None,
         window: levels.parsed(Factor::Window).filter(|_| transport == Transport::Tcp),
+        operation: is_verbs
+            .then(|| levels.word(Factor::Operation, Operation::named).unwrap_or(Operation::Send)),
+        depth: levels.parsed(Factor::Depth).filter(|_| is_verbs),
+        inline: levels.parsed(Factor::Inline).filter(|_| is_verbs),
+        signal_every: levels.parsed(Factor::SignalEvery).filter(|_| is_verbs),
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
         wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
         congestion: match transport {
@@ -123,7 +131,8 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
 }
 
 fn has_ip(transport: Transport) -> bool {
-    !matches!(transport, Transport::Unix | Transport::Null | Transport::Rc)
+    !matches!(transport, Transport::Unix | Transport::Null | Transport::Rsocket)
+        && !transport.is_verbs()
 }
 
 struct Levels<'a>(&'a Where);
@@ -214,13 +223,9 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         let message = "the null transport has one flow and nothing to wait for".to_owned();
         return refuse(Factor::Transport, message, "leave out flows and wait");
     }
-    if transport == Transport::Rc && wait == Wait::BusyPoll {
-        let message = "the kernel polls no queue for RDMA".to_owned();
-        return refuse(
-            Factor::Wait,
-            message,
-            "use wait = \"spin\", which asks the adapter's own queue",
-        );
+    if transport == Transport::Rsocket && (flows > 1 || !matches!(wait, Wait::Block | Wait::Spin)) {
+        let message = "rsockets are waited for by calls of their own, one a thread".to_owned();
+        return refuse(Factor::Transport, message, "use flows 1 and wait block or spin");
     }
     if flows > 1 && wait != Wait::Epoll {
         let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
@@ -235,6 +240,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Direction, message, "use direction forward");
     }
     burst::check(point)?;
+    point.check_verbs()?;
     emulation::check(point)?;
     check_quic(point)?;
     check_options(point)?;

@@ -208,6 +208,7 @@ pub mod opcode {
     pub const WRITE: c_uint = 0;
     pub const WRITE_IMMEDIATE: c_uint = 1;
     pub const SEND: c_uint = 2;
+    pub const SEND_IMMEDIATE: c_uint = 3;
     pub const READ: c_uint = 4;
     pub const COMPARE_SWAP: c_uint = 5;
     pub const FETCH_ADD: c_uint = 6;

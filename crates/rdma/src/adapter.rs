@@ -95,6 +95,19 @@ impl Adapter {
     }
 }
 
+/// Whether an address of this machine belongs to an adapter, `device` being the address's network device.
+pub fn check_address(address: IpAddr, device: &str) -> Result<(), Unavailable> {
+    find(&ports(), address, device).map(|_| ())
+}
+
+/// The largest packet's payload of a port, in bytes; why its adapter cannot be asked.
+pub fn packet_bytes(port: &Port) -> Result<usize, Unavailable> {
+    sys::load().map_err(Unavailable::NoLibrary)?;
+    let closed = |source| Unavailable::Closed { adapter: port.adapter.clone(), source };
+    let context = Context::open(&port.adapter).map_err(closed)?;
+    Ok(mtu_bytes(context.port(port.number).map_err(closed)?.active_mtu))
+}
+
 /// `enum ibv_mtu` in bytes.
 pub(crate) fn mtu_bytes(code: u32) -> usize {
     128 << code.clamp(1, 5)
@@ -155,6 +168,7 @@ mod tests {
             state: "ACTIVE".to_owned(),
             rate: String::new(),
             gids,
+            numa_node: None,
         }
     }
 

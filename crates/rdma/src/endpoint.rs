@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::abi::{AhAttr, Capacity, GlobalRoute, QpAttr, mask, state};
 use crate::adapter::{Adapter, mtu_bytes};
 use crate::identity::Identity;
-use crate::sys::{Completions, Domain, Pair, Place, Region, Route};
+use crate::sys::{Completions, Destination, Domain, Pair, Place, Region, Route};
 use crate::sysfs::LinkLayer;
 
 /// What a queue pair promises (IBTA volume 1, section 9.7).
@@ -50,6 +50,10 @@ const NOT_READY_TIMER: u8 = 12;
 
 /// Reads and atomics that may be under way.
 const READS_MAX: u8 = 16;
+
+/// What stands before a datagram in the memory of its receiver: a global route header, or room for one
+/// (IBTA volume 1, section 11.4.1.2).
+pub const ROUTE_HEADER_BYTES: usize = 40;
 
 /// Hops that packets may take.
 const HOPS: u8 = 64;
@@ -135,16 +139,16 @@ impl Endpoint {
             qp_state: state::INIT,
             port_num: self.port,
             qkey: DATAGRAM_KEY,
-            // Remote write, read and atomic operations.
-            qp_access_flags: 0b1110,
+            // Remote write; a reliable connection has read and atomic operations, too.
+            qp_access_flags: if self.kind == Kind::Reliable { 0b1110 } else { 0b0010 },
             ..QpAttr::default()
         };
         let last = if self.kind == Kind::Datagram { mask::QKEY } else { mask::ACCESS_FLAGS };
         self.pair.modify(attributes, mask::STATE | mask::PKEY_INDEX | mask::PORT | last)
     }
 
-    /// Connects the pair; of datagrams, gives the way to the other end.
-    pub fn connect(&self, peer: &Identity) -> io::Result<Option<Route>> {
+    /// Connects the pair; of datagrams, gives where they are to go.
+    pub fn connect(&self, peer: &Identity) -> io::Result<Option<Destination>> {
         let ah_attr = AhAttr {
             grh: GlobalRoute {
                 dgid: [0, 8]
@@ -183,7 +187,10 @@ impl Endpoint {
         let reliable = mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
         self.pair.modify(sending, mask::STATE | mask::SQ_PSN | self.kind_mask(0, reliable))?;
         match self.kind {
-            Kind::Datagram => Route::new(Arc::clone(&self.domain), ah_attr).map(Some),
+            Kind::Datagram => {
+                let route = Route::new(Arc::clone(&self.domain), ah_attr)?;
+                Ok(Some(Destination { route, pair: peer.pair, key: peer.key }))
+            }
             _ => Ok(None),
         }
     }

@@ -11,15 +11,17 @@ mod abi;
 mod adapter;
 mod endpoint;
 mod identity;
+mod rsocket;
 mod status;
 #[expect(unsafe_code, reason = "libibverbs is a C library")]
 mod sys;
 mod sysfs;
 
 pub use abi::WorkCompletion;
-pub use adapter::{Adapter, Unavailable};
-pub use endpoint::{Endpoint, Kind};
+pub use adapter::{Adapter, Unavailable, check_address, packet_bytes};
+pub use endpoint::{Endpoint, Kind, ROUTE_HEADER_BYTES};
 pub use identity::{IDENTITY_BYTES, Identity};
+pub use rsocket::{Rsocket, Waiting};
 pub use status::{Failed, check};
-pub use sys::{Completions, Flags, Operation, Pair, Place, Region, Route};
-pub use sysfs::{Gid, GidKind, LinkLayer, Port, ports};
+pub use sys::{Completions, Destination, Flags, Pair, Place, Region, Request};
+pub use sysfs::{Gid, GidKind, LinkLayer, Lossless, Port, lossless, ports};

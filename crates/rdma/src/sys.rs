@@ -15,9 +15,9 @@ use crate::abi::{
     self, AhAttr, PortAttr, QpAttr, QpInitAttr, ReceiveRequest, SendRequest, Sge, WorkCompletion,
 };
 
-/// Declares the library's functions with their C types, and loads them by name.
+/// Declares a library's functions with their C types, and loads them by name.
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+    ($library:literal: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         struct Library {
             $($name: unsafe extern "C" fn($($argument),*) -> $result,)*
             // Never closed: functions of it are called until the program ends.
@@ -26,10 +26,10 @@ macro_rules! functions {
 
         impl Library {
             fn load() -> Result<Self, libloading::Error> {
-                // SAFETY: initialisers of libibverbs register handlers and change nothing of this program; the
-                // types are those of its header.
+                // SAFETY: initialisers of rdma-core's libraries register handlers and change nothing of this
+                // program; the types are those of their headers.
                 unsafe {
-                    let handle = libloading::Library::new("libibverbs.so.1")?;
+                    let handle = libloading::Library::new($library)?;
                     Ok(Self {
                         $($name: *handle.get::<unsafe extern "C" fn($($argument),*) -> $result>(concat!(stringify!($name), "\0").as_bytes())?,)*
                         _handle: handle,
@@ -40,7 +40,10 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use functions;
+
 functions! {
+    "libibverbs.so.1":
     ibv_get_device_list(*mut c_int) -> *mut *mut c_void;
     ibv_free_device_list(*mut *mut c_void) -> ();
     ibv_get_device_name(*mut c_void) -> *const c_char;
@@ -391,7 +394,17 @@ impl Drop for Completions {
 
 /// Where a datagram goes.
 #[derive(Debug)]
-pub struct Route {
+pub struct Destination {
+    pub(crate) route: Route,
+    /// The queue pair there.
+    pub(crate) pair: u32,
+    /// The key of that.
+    pub(crate) key: u32,
+}
+
+/// The way to another end.
+#[derive(Debug)]
+pub(crate) struct Route {
     ah: NonNull<abi::Ah>,
     _domain: Arc<Domain>,
 }
@@ -416,18 +429,13 @@ impl Drop for Route {
 
 /// What is to be done with the other end.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
+pub enum Request<'a> {
     /// Its next receive request gets it.
     Send,
+    /// The same, and that is completed with this number.
+    SendImmediate(u32),
     /// The same for a datagram.
-    SendTo {
-        /// Where.
-        route: &'a Route,
-        /// Which queue pair there.
-        pair: u32,
-        /// The key of that.
-        key: u32,
-    },
+    SendTo(&'a Destination, u32),
     /// It appears in the other end's memory.
     Write(Place),
     /// The same, and its next receive request is completed with this number.
@@ -507,7 +515,7 @@ impl Pair {
     pub fn post(
         &self,
         id: u64,
-        operation: Operation<'_>,
+        asked: Request<'_>,
         region: &Region,
         part: std::ops::Range<usize>,
         flags: Flags,
@@ -520,21 +528,26 @@ impl Pair {
             atomic: abi::RemoteWord { remote_addr: address, compare_add, swap, rkey: key },
         };
         let mut immediate = 0;
-        let (opcode, wr) = match operation {
-            Operation::Send => (abi::opcode::SEND, abi::Remote { none: [0; 4] }),
-            Operation::SendTo { route, pair, key } => {
-                let ud =
-                    abi::RemotePair { ah: route.ah.as_ptr(), remote_qpn: pair, remote_qkey: key };
-                (abi::opcode::SEND, abi::Remote { ud })
+        let (opcode, wr) = match asked {
+            Request::Send => (abi::opcode::SEND, abi::Remote { none: [0; 4] }),
+            Request::SendImmediate(number) => {
+                immediate = number.to_be();
+                (abi::opcode::SEND_IMMEDIATE, abi::Remote { none: [0; 4] })
             }
-            Operation::Write(place) => (abi::opcode::WRITE, memory(place)),
-            Operation::WriteImmediate(place, number) => {
+            Request::SendTo(Destination { route, pair, key }, number) => {
+                immediate = number.to_be();
+                let ah = route.ah.as_ptr();
+                let ud = abi::RemotePair { ah, remote_qpn: *pair, remote_qkey: *key };
+                (abi::opcode::SEND_IMMEDIATE, abi::Remote { ud })
+            }
+            Request::Write(place) => (abi::opcode::WRITE, memory(place)),
+            Request::WriteImmediate(place, number) => {
                 immediate = number.to_be();
                 (abi::opcode::WRITE_IMMEDIATE, memory(place))
             }
-            Operation::Read(place) => (abi::opcode::READ, memory(place)),
-            Operation::FetchAdd(place, add) => (abi::opcode::FETCH_ADD, word(place, add, 0)),
-            Operation::CompareSwap(place, [compare, swap]) => {
+            Request::Read(place) => (abi::opcode::READ, memory(place)),
+            Request::FetchAdd(place, add) => (abi::opcode::FETCH_ADD, word(place, add, 0)),
+            Request::CompareSwap(place, [compare, swap]) => {
                 (abi::opcode::COMPARE_SWAP, word(place, compare, swap))
             }
         };

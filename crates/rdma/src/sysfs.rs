@@ -76,6 +76,32 @@ pub struct Port {
     pub rate: String,
     /// Its addresses.
     pub gids: Vec<Gid>,
+    /// The NUMA node that its adapter is plugged into, where there are several.
+    pub numa_node: Option<u32>,
+}
+
+/// How a network device keeps RoCE from losing packets, as far as the files of its driver say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lossless {
+    /// Priorities whose packets are paused instead of dropped (PFC, IEEE 802.1Qbb), in the driver's words.
+    pub pfc: Option<String>,
+    /// Priorities for which the receiver answers marks of congestion (ECN), from 0 on: 1 for those.
+    pub ecn: Option<String>,
+}
+
+/// That of a network device: mlx5 as its vendor packages it shows both in files, drivers of the kernel neither.
+pub fn lossless(device: &str) -> Lossless {
+    lossless_of(&Path::new("/sys/class/net").join(device))
+}
+
+fn lossless_of(folder: &Path) -> Lossless {
+    let enabled = folder.join("ecn/roce_np/enable");
+    let marks: Vec<String> =
+        names(&enabled).iter().filter_map(|priority| read(&enabled.join(priority))).collect();
+    Lossless {
+        pfc: read(&folder.join("qos/pfc")),
+        ecn: Some(marks.join(" ")).filter(|marks| !marks.is_empty()),
+    }
 }
 
 /// Every port of this machine, in the order of names; none where the kernel has no RDMA.
@@ -87,9 +113,12 @@ fn ports_of(class: &Path) -> Vec<Port> {
     let mut ports = Vec::new();
     for adapter in names(class) {
         let folder = class.join(&adapter).join("ports");
+        let numa_node = read(&class.join(&adapter).join("device/numa_node"));
+        // -1 where there is one only.
+        let numa_node = numa_node.and_then(|node| node.parse().ok());
         for number in names(&folder) {
             let Ok(place) = number.parse() else { continue };
-            ports.push(port(&folder.join(number), &adapter, place));
+            ports.push(Port { numa_node, ..port(&folder.join(number), &adapter, place) });
         }
     }
     ports
@@ -108,7 +137,8 @@ fn port(folder: &Path, adapter: &str, number: u8) -> Port {
     gids.sort_by_key(|gid| gid.index);
     let state = line("state");
     let state = state.split_once(": ").map_or(state.as_str(), |(_, word)| word).to_owned();
-    Port { adapter: adapter.to_owned(), number, link_layer, state, rate: line("rate"), gids }
+    let (adapter, rate) = (adapter.to_owned(), line("rate"));
+    Port { adapter, number, link_layer, state, rate, gids, numa_node: None }
 }
 
 /// An entry of a port's table; unused ones are 0 and have no kind.
@@ -157,6 +187,7 @@ mod tests {
             ("gid_attrs/types/0", "RoCE v2\n"),
             ("gid_attrs/types/1", "RoCE v2\n"),
             ("gid_attrs/ndevs/1", "v0\n"),
+            ("../../device/numa_node", "1\n"),
         ] {
             let path = port.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -172,6 +203,27 @@ mod tests {
         assert_eq!(port.gids.len(), 2);
         assert_eq!(port.gids[1].ip(), IpAddr::from([10, 9, 0, 1]));
         assert_eq!(port.gids[1].device.as_deref(), Some("v0"));
+        assert_eq!(port.numa_node, Some(1));
+    }
+
+    #[test]
+    fn what_keeps_a_device_from_losing_packets_is_said_where_its_driver_does() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(lossless_of(folder.path()), Lossless::default());
+        for (name, text) in [
+            ("qos/pfc", "0,0,0,1,0,0,0,0\n"),
+            ("ecn/roce_np/enable/0", "0\n"),
+            ("ecn/roce_np/enable/1", "1\n"),
+        ] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let said = lossless_of(folder.path());
+        assert_eq!(
+            (said.pfc.as_deref(), said.ecn.as_deref()),
+            (Some("0,0,0,1,0,0,0,0"), Some("0 1"))
+        );
     }
 
     #[test]

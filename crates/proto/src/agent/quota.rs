@@ -78,7 +78,8 @@ fn memory_of(prepare: &Prepare) -> Bytes {
     let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
     let buffers = buffers.saturating_add(window);
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
-    Bytes(flow.saturating_mul(u64::from(point.flows)))
+    let flows = flow.saturating_mul(u64::from(point.flows));
+    Bytes(flows.saturating_add(point.registered_bytes().0))
 }
 
 /// Application bits per second that a run states, where it does.

@@ -1,0 +1,285 @@
+//! Rsockets: streams of bytes over RDMA with the calls of sockets (rsocket(7)).
+//!
+//! A connection of TCP stays beside each: by it both ends find each other, and the sender tells how many bytes
+//! it has sent in all, since the calls that end an rsocket wait for as long as it stands still.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use fabricmark_plan::Wait;
+use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_rdma::{Rsocket, Waiting, check_address};
+use rustix::net::{RecvFlags, recv};
+
+use super::{Flow, Message, Moved};
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::opening::{NOT_OPEN, in_time};
+use crate::sockets::{peer, peer_within, system};
+
+/// Whoever waits looks as often whether he still should.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often an rsocket is asked in vain until the connection beside is looked at.
+const LOOK_AFTER: u32 = 1024;
+
+/// Without progress for so long it counts as standing still.
+const STALLED_AFTER_NS: u64 = 5_000_000_000;
+
+/// A flow over a connected rsocket.
+#[derive(Debug)]
+pub(crate) struct RsocketFlow {
+    /// Nothing once it was given up.
+    socket: Option<Rsocket>,
+    beside: TcpStream,
+    wait: Wait,
+    /// Bytes of the payload, or of the message, under way.
+    written: usize,
+    read: usize,
+    sent: u64,
+    received: u64,
+    /// Bytes that the other end has sent in all, once it has said so.
+    in_all: Option<u64>,
+    in_vain: u32,
+    /// Since when nothing moved that should.
+    still_since_ns: Option<u64>,
+}
+
+impl RsocketFlow {
+    /// Connects an rsocket with the other end of an open connection. The first bytes prove that it is that
+    /// end's.
+    pub(crate) fn open(
+        beside: TcpStream,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<Self, Failure> {
+        check_address(prepare.address, &prepare.device)
+            .map_err(|error| Failure::Missing(error.to_string()))?;
+        let waiting = beside
+            .set_nonblocking(false)
+            .and_then(|()| beside.set_read_timeout(Some(Control::LOOK_EVERY)));
+        waiting.map_err(system("set SO_RCVTIMEO"))?;
+        let own = SocketAddr::new(prepare.address, 0);
+        let made = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Failure::Missing(error.to_string()),
+            _ => Failure::System(format!(
+                "no rsocket at {}: {error}; is the module rdma_ucm loaded?",
+                prepare.address
+            )),
+        };
+        let within = peer_within(prepare);
+        let socket = match prepare.role {
+            Role::Answer => {
+                let (listener, port) = Rsocket::listen(own).map_err(made)?;
+                (&beside).write_all(&port.to_be_bytes()).map_err(peer(NOT_OPEN))?;
+                let socket = in_time(NOT_OPEN, within, control, || {
+                    if listener.wait(Waiting::Arrival, beside.as_fd(), LOOK_EVERY)? {
+                        return listener.accept();
+                    }
+                    Err(io::ErrorKind::WouldBlock.into())
+                })?;
+                let mut token = [0; 16];
+                let mut heard = 0;
+                in_time(NOT_OPEN, within, control, || {
+                    while heard < token.len() {
+                        match socket.receive(&mut token[heard..]) {
+                            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                            Ok(bytes) => heard += bytes,
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                                socket.wait(Waiting::Arrival, beside.as_fd(), LOOK_EVERY)?;
+                                return Err(error);
+                            }
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    Ok(())
+                })?;
+                if token != prepare.token {
+                    return Err(Failure::Peer("a stranger's rsocket was first".to_owned()));
+                }
+                socket
+            }
+            Role::Start => {
+                let (mut port, mut heard) = ([0; 2], 0);
+                in_time(NOT_OPEN, within, control, || {
+                    while heard < port.len() {
+                        match (&beside).read(&mut port[heard..])? {
+                            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                            bytes => heard += bytes,
+                        }
+                    }
+                    Ok(())
+                })?;
+                let mut to = beside.peer_addr().map_err(system("read the other end's address"))?;
+                to.set_port(u16::from_be_bytes(port));
+                let socket = Rsocket::connect(own, to).map_err(made)?;
+                if socket.send(&prepare.token).map_err(peer(NOT_OPEN))? != prepare.token.len() {
+                    return Err(Failure::Peer(NOT_OPEN.to_owned()));
+                }
+                socket
+            }
+        };
+        Ok(Self {
+            socket: Some(socket),
+            beside,
+            wait: prepare.point.wait,
+            written: 0,
+            read: 0,
+            sent: 0,
+            received: 0,
+            in_all: None,
+            in_vain: 0,
+            still_since_ns: None,
+        })
+    }
+
+    fn socket(&self) -> io::Result<&Rsocket> {
+        self.socket.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.socket()?.send(bytes) {
+                Ok(sent) => {
+                    self.still_since_ns = None;
+                    self.sent += sent as u64;
+                    return Ok(sent);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.pause(Waiting::Room, true)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads what has arrived; nothing at the end.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket()?.receive(buffer) {
+                // It has closed: after its last byte, as it has said beside, or before.
+                Ok(0) => {
+                    self.look_beside()?;
+                    return if self.in_all == Some(self.received) { Ok(0) } else { Err(gone()) };
+                }
+                Ok(bytes) => {
+                    self.still_since_ns = None;
+                    self.received += bytes as u64;
+                    return Ok(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.in_all == Some(self.received) {
+                        return Ok(0);
+                    }
+                    // Who does not know how much there is to come may have nothing to wait for.
+                    self.pause(Waiting::Arrival, self.in_all.is_some())?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits as the point says; an error where nobody is to wait, where it takes long, where the other end is
+    /// gone, or where nothing moved for long that should have.
+    fn pause(&mut self, waiting: Waiting, should_move: bool) -> io::Result<()> {
+        let is_told = match self.wait {
+            Wait::Spin => {
+                self.in_vain = self.in_vain.wrapping_add(1);
+                if !self.in_vain.is_multiple_of(LOOK_AFTER) {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                false
+            }
+            _ => self.socket()?.wait(waiting, self.beside.as_fd(), LOOK_EVERY)?,
+        };
+        self.look_beside()?;
+        if should_move {
+            let now = now_ns();
+            let since_ns = *self.still_since_ns.get_or_insert(now);
+            if now - since_ns > STALLED_AFTER_NS {
+                self.socket.take().into_iter().for_each(Rsocket::abandon);
+                return Err(io::Error::other("stalled: nothing moved for 5 s"));
+            }
+        }
+        if is_told { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    /// Hears how many bytes there are in all, or that the other end is gone.
+    fn look_beside(&mut self) -> io::Result<()> {
+        if self.in_all.is_some() {
+            return Ok(());
+        }
+        let mut bytes = [0; 8];
+        let peeked = recv(&self.beside, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        match peeked.map(|(bytes, _)| bytes) {
+            Ok(8) => {
+                (&self.beside).read_exact(&mut bytes)?;
+                self.in_all = Some(u64::from_be_bytes(bytes));
+                Ok(())
+            }
+            Ok(1..) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+            Ok(0) | Err(_) => Err(gone()),
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")
+}
+
+impl Flow for RsocketFlow {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        let bytes = self.write(&payload[self.written..])?;
+        self.written += bytes;
+        if self.written == payload.len() {
+            self.written = 0;
+        }
+        Ok(Moved::one(bytes))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        match self.read(buffer)? {
+            0 => Ok(Moved::default()),
+            bytes => Ok(Moved::one(bytes)),
+        }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        // An rsocket does not say; its receive buffer holds no more (rsocket(7), RS_BUF_SIZE).
+        Ok(0)
+    }
+
+    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+        while self.written < message.len() {
+            self.written += self.write(&message[self.written..])?;
+        }
+        self.written = 0;
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        while self.read < buffer.len() {
+            let start = self.read;
+            match self.read(&mut buffer[start..])? {
+                0 => return Ok(Message::End),
+                bytes => self.read += bytes,
+            }
+        }
+        self.read = 0;
+        Ok(Message::Next)
+    }
+
+    fn has_end(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.beside.write_all(&self.sent.to_be_bytes())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}

@@ -1,0 +1,202 @@
+//! Messages of which the receiver is told: SEND, and WRITE with an immediate number. Where they may be lost each
+//! comes with its number.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+
+use fabricmark_plan::{Operation, Pattern, Transport};
+use fabricmark_proto::{Failure, Prepare, SequenceCounts, SequenceTracker};
+use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Request};
+
+use super::queue::{Arrival, Needs, Queue};
+use crate::control::Control;
+use crate::sockets::system;
+use crate::transport::{Flow, Message, Moved};
+
+/// What to do where no memory can be registered.
+pub(super) const MEMORY: &str = "register memory for RDMA: raise `ulimit -l` or LimitMEMLOCK=";
+
+/// What memory for payloads is filled with.
+pub(super) const FILL: u8 = 0x5a;
+
+/// A flow whose receiver offers a slot for each message.
+#[derive(Debug)]
+pub(crate) struct MessageFlow {
+    queue: Queue,
+    out: Region,
+    slots: Region,
+    slot_bytes: usize,
+    /// What stands before a message in its slot.
+    header_bytes: usize,
+    /// Slots of the other end, where messages are written into them.
+    written_slots: Option<u64>,
+    /// Where datagrams go.
+    to: Option<Destination>,
+    is_lossy: bool,
+    /// Number of the next message of a stream, or of the last other one.
+    next: u64,
+    /// Judges a stream's numbers.
+    numbers: Option<SequenceTracker>,
+    has_ended: bool,
+}
+
+impl MessageFlow {
+    /// Connects a queue pair with the other end of an open connection.
+    pub(crate) fn open(
+        adapter: &Adapter,
+        beside: TcpStream,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<Self, Failure> {
+        let (longest, depth) = prepare.point.verbs_slots();
+        let Prepare { point, .. } = prepare;
+        let (kind, header_bytes) = match point.transport {
+            Transport::Ud => (Kind::Datagram, ROUTE_HEADER_BYTES),
+            Transport::Uc => (Kind::Unreliable, 0),
+            _ => (Kind::Reliable, 0),
+        };
+        let (longest, is_lossy) = (longest as usize, kind != Kind::Reliable);
+        let slot_bytes = header_bytes + longest;
+        let arrivals = point.verbs_arrivals();
+        let mut out = adapter.region(longest).map_err(system(MEMORY))?;
+        out.write(0, &vec![FILL; longest]);
+        let slots = adapter.region(slot_bytes * arrivals as usize).map_err(system(MEMORY))?;
+        // One more for the message that ends the flow.
+        let needs = Needs { kind, depth, beside: 1, arrivals, all_tell: false };
+        let is_written = point.operation == Some(Operation::WriteImmediate);
+        let is_stream = point.pattern == Pattern::Stream;
+        let mut flow = Self {
+            queue: Queue::new(adapter, beside, prepare, &needs)?,
+            out,
+            slots,
+            slot_bytes,
+            header_bytes,
+            written_slots: is_written.then_some(arrivals.into()),
+            to: None,
+            is_lossy,
+            next: 0,
+            numbers: (is_stream && is_lossy).then(|| SequenceTracker::new(u32::BITS)),
+            has_ended: false,
+        };
+        for slot in 0..u64::from(arrivals) {
+            flow.offer(slot).map_err(system("post a receive request"))?;
+        }
+        flow.to = flow.queue.meet(&flow.slots, prepare, control)?;
+        Ok(flow)
+    }
+
+    /// What the numbers of a stream say; nothing where none can be lost.
+    pub(crate) fn sequence(&self) -> Option<SequenceCounts> {
+        self.numbers.as_ref().map(SequenceTracker::counts)
+    }
+
+    /// Offers a slot for the next message.
+    fn offer(&self, slot: u64) -> io::Result<()> {
+        let start = slot as usize * self.slot_bytes;
+        self.queue.offer(slot, &self.slots, start..start + self.slot_bytes)
+    }
+
+    /// Sends a message of so many bytes once there is room for it.
+    fn post(&mut self, bytes: usize, number: u64) -> io::Result<()> {
+        let request = match (self.written_slots, &self.to) {
+            (Some(slots), _) => {
+                let place = self.queue.place((number % slots) as usize * self.slot_bytes);
+                Request::WriteImmediate(place, number as u32)
+            }
+            (_, Some(to)) => Request::SendTo(to, number as u32),
+            _ if self.is_lossy => Request::SendImmediate(number as u32),
+            _ => Request::Send,
+        };
+        self.queue.post(request, &self.out, 0..bytes)
+    }
+
+    /// Bytes of a message.
+    fn bytes(&self, arrival: &Arrival) -> usize {
+        arrival.bytes.saturating_sub(self.header_bytes)
+    }
+}
+
+impl Flow for MessageFlow {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.post(payload.len(), self.next)?;
+        self.next += 1;
+        Ok(Moved::one(payload.len()))
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        if self.has_ended {
+            return Ok(Moved::default());
+        }
+        self.queue.await_arrival()?;
+        let mut moved = Moved::default();
+        while let Some(arrival) = self.queue.take_arrival() {
+            let bytes = self.bytes(&arrival);
+            if bytes == 0 {
+                self.has_ended = true;
+                break;
+            }
+            if let Some(numbers) = &mut self.numbers {
+                numbers.arrive(arrival.number.into());
+            }
+            self.offer(arrival.slot)?;
+            moved.payloads += 1;
+            moved.bytes += bytes as u64;
+        }
+        Ok(moved)
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        while self.queue.take()? > 0 {}
+        Ok(self.queue.arrived().iter().map(|arrival| self.bytes(arrival) as u64).sum())
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.post(message.len(), number)?;
+        self.next = number;
+        Ok(())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        self.queue.await_arrival()?;
+        let Some(arrival) = self.queue.take_arrival() else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        match self.bytes(&arrival) {
+            0 => Ok(Message::End),
+            bytes if bytes == buffer.len() => {
+                self.offer(arrival.slot)?;
+                if !self.is_lossy {
+                    return Ok(Message::Next);
+                }
+                // The number is the last one sent, or before.
+                let behind = (self.next as u32).wrapping_sub(arrival.number);
+                Ok(Message::Numbered(self.next.wrapping_sub(behind.into())))
+            }
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message has another length")),
+        }
+    }
+
+    fn has_end(&self) -> bool {
+        !self.is_lossy
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        // Whoever has ended may be gone.
+        if self.has_ended {
+            return Ok(());
+        }
+        if !self.is_lossy {
+            self.queue.post_beside(&self.out, 0..0)?;
+        }
+        self.queue.drain()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.queue.fd())
+    }
+}

@@ -1,0 +1,62 @@
+//! Short messages beside payloads: how far a sender is, and that it has ended.
+
+use std::io;
+
+use fabricmark_rdma::{Adapter, Region};
+
+use super::queue::Queue;
+
+/// Notes that may have arrived and not been taken: those of an eighth of a second.
+pub(super) const SLOTS: u32 = 64;
+
+const BYTES: usize = size_of::<u64>();
+
+/// Memory of notes: those that arrive, then those that leave.
+#[derive(Debug)]
+pub(super) struct Notes {
+    region: Region,
+    said: usize,
+}
+
+impl Notes {
+    pub(super) fn new(adapter: &Adapter) -> io::Result<Self> {
+        Ok(Self { region: adapter.region(2 * SLOTS as usize * BYTES)?, said: 0 })
+    }
+
+    /// Offers room for notes before anybody can send one.
+    pub(super) fn offer_all(&self, queue: &Queue) -> io::Result<()> {
+        (0..u64::from(SLOTS)).try_for_each(|slot| self.offer(slot, queue))
+    }
+
+    fn offer(&self, slot: u64, queue: &Queue) -> io::Result<()> {
+        let start = slot as usize * BYTES;
+        queue.offer(slot, &self.region, start..start + BYTES)
+    }
+
+    /// Sends a number.
+    pub(super) fn say(&mut self, number: u64, queue: &mut Queue) -> io::Result<()> {
+        let start = (SLOTS as usize + self.said % SLOTS as usize) * BYTES;
+        self.said += 1;
+        self.region.write(start, &number.to_be_bytes());
+        queue.post_beside(&self.region, start..start + BYTES)
+    }
+
+    /// Sends that nothing more follows: a message without bytes.
+    pub(super) fn end(&self, queue: &mut Queue) -> io::Result<()> {
+        queue.post_beside(&self.region, 0..0)
+    }
+
+    /// The number in an arrival.
+    pub(super) fn read(&self, slot: u64) -> u64 {
+        let mut bytes = [0; BYTES];
+        self.region.read(slot as usize * BYTES, &mut bytes);
+        u64::from_be_bytes(bytes)
+    }
+
+    /// The number in an arrival, whose slot is offered again.
+    pub(super) fn take(&self, slot: u64, queue: &Queue) -> io::Result<u64> {
+        let number = self.read(slot);
+        self.offer(slot, queue)?;
+        Ok(number)
+    }
+}

@@ -1,0 +1,414 @@
+//! A connected queue pair: how both ends meet, how requests are posted and their completions taken, and how
+//! a flow waits for these.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use fabricmark_plan::{Transport, Wait};
+use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_rdma::{
+    Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Place, Region, Request,
+    WorkCompletion, check,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
+
+use crate::control::Control;
+use crate::opening::{NOT_OPEN, in_time};
+use crate::sockets::{peer, peer_within, system};
+
+/// One in so many requests tells that it has been done, and with it those before it.
+const SIGNAL_EVERY: u32 = 4;
+
+/// Bytes that travel in the request itself: what perftest asks for.
+const INLINE_BYTES: u32 = 220;
+
+/// Completions taken at once.
+const BATCH: usize = 16;
+
+/// How often in vain a queue is asked until the connection beside is looked at.
+pub(super) const LOOK_AFTER: u32 = 4096;
+
+/// How long the last messages may take to be acknowledged: eight times that after which one is sent again
+/// are 0.6 s.
+const FINISHED_WITHIN_S: i64 = 5;
+
+/// A notice that was lost is made up for by asking the queue again, and whoever waits looks whether he still
+/// should.
+const NOTICED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Completions of receive requests have this bit in their identifier, beside the slot.
+const RECEIVED: u64 = 1 << 63;
+
+/// Those of other requests say how many they stand for, and from here on how many of these are payloads.
+const PAYLOADS_AT: u32 = 32;
+
+/// What the starting end says when it is connected.
+const READY: u8 = 1;
+
+/// A message that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    /// Where it is.
+    pub slot: u64,
+    /// Bytes of it.
+    pub bytes: usize,
+    /// The number that came with it.
+    pub number: u32,
+}
+
+/// What a flow needs of its queue pair.
+pub(super) struct Needs {
+    pub kind: Kind,
+    /// Requests with payloads that may be under way.
+    pub depth: u32,
+    /// Requests of other kinds beside them.
+    pub beside: u32,
+    /// Messages that may arrive and not be taken.
+    pub arrivals: u32,
+    /// Whether each request tells that it has been done.
+    pub all_tell: bool,
+}
+
+/// One end of a connected queue pair.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    endpoint: Endpoint,
+    /// The connection by which both ends found each other; it tells when the other end is gone.
+    beside: TcpStream,
+    depth: u32,
+    signal_every: u32,
+    /// Requests of which it is not known that they have been done.
+    under_way: u32,
+    /// Those since the last that will tell, and how many of these are payloads.
+    untold: u32,
+    untold_payloads: u32,
+    /// Payloads that are known to have been done.
+    done: u64,
+    /// What arrived and nobody took.
+    arrived: VecDeque<Arrival>,
+    completions: Vec<WorkCompletion>,
+    in_vain: u32,
+    wait: Wait,
+    /// Whether this end is told that nothing more follows, before the other end is gone.
+    has_end: bool,
+    /// Where the other end's memory begins.
+    memory: Place,
+}
+
+impl Queue {
+    /// Makes a queue pair for an open connection; receive requests may be posted from here on.
+    pub(super) fn new(
+        adapter: &Adapter,
+        beside: TcpStream,
+        prepare: &Prepare,
+        needs: &Needs,
+    ) -> Result<Self, Failure> {
+        let Prepare { point, token, .. } = prepare;
+        let first_packet = u32::from_be_bytes([0, token[0], token[1], token[2]]);
+        let room = needs.arrivals.max(needs.depth + needs.beside);
+        let inline = point.inline.unwrap_or(INLINE_BYTES);
+        let endpoint = Endpoint::new(adapter, needs.kind, room, inline, first_packet)
+            .map_err(system("make a queue pair"))?;
+        let signal_every = match point.signal_every {
+            _ if needs.all_tell => 1,
+            every => every.unwrap_or(SIGNAL_EVERY).min(needs.depth),
+        };
+        Ok(Self {
+            endpoint,
+            beside,
+            depth: needs.depth,
+            signal_every,
+            under_way: 0,
+            untold: 0,
+            untold_payloads: 0,
+            done: 0,
+            arrived: VecDeque::with_capacity(room as usize),
+            completions: vec![WorkCompletion::default(); BATCH],
+            in_vain: 0,
+            wait: point.wait,
+            has_end: needs.kind == Kind::Reliable,
+            memory: Place { address: 0, key: 0 },
+        })
+    }
+
+    /// Connects with the other end, which may use `memory` and has as much itself; of datagrams, gives where
+    /// they are to go. Both tell each other who they are; the one that starts says last that it is ready, too.
+    pub(super) fn meet(
+        &mut self,
+        memory: &Region,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<Option<Destination>, Failure> {
+        let beside = &self.beside;
+        let waiting = beside
+            .set_nonblocking(false)
+            .and_then(|()| beside.set_read_timeout(Some(Control::LOOK_EVERY)));
+        waiting.map_err(system("set SO_RCVTIMEO"))?;
+        let own = self.endpoint.identity(Some(memory)).emit();
+        let memory_bytes = memory.len() as u64;
+        let to = match prepare.role {
+            Role::Start => {
+                self.tell(&own)?;
+                let to = self.connect(memory_bytes, prepare, control)?;
+                self.tell(&[READY])?;
+                to
+            }
+            Role::Answer => {
+                let to = self.connect(memory_bytes, prepare, control)?;
+                self.tell(&own)?;
+                if self.hear::<1>(prepare, control)? != [READY] {
+                    return Err(strange());
+                }
+                to
+            }
+        };
+        rustix::io::ioctl_fionbio(self.endpoint.completions.fd(), true)
+            .map_err(|error| system("set O_NONBLOCK")(error.into()))?;
+        Ok(to)
+    }
+
+    fn connect(
+        &mut self,
+        memory_bytes: u64,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<Option<Destination>, Failure> {
+        let bytes = self.hear::<IDENTITY_BYTES>(prepare, control)?;
+        let other = Identity::parse(&bytes).ok_or_else(strange)?;
+        if other.memory_bytes < memory_bytes {
+            return Err(strange());
+        }
+        let (longest, _) = prepare.point.verbs_slots();
+        let packet = self.endpoint.path_mtu_bytes(&other);
+        if prepare.point.transport == Transport::Ud && longest > packet as u64 {
+            let message = format!(
+                "a datagram of {longest} bytes does not fit a packet of {packet}: raise the MTU, or lower payload"
+            );
+            return Err(Failure::System(message));
+        }
+        self.memory = other.memory;
+        self.endpoint
+            .connect(&other)
+            .map_err(system("connect a queue pair; is the other end's network the same?"))
+    }
+
+    fn tell(&self, bytes: &[u8]) -> Result<(), Failure> {
+        (&self.beside).write_all(bytes).map_err(peer(NOT_OPEN))
+    }
+
+    fn hear<const N: usize>(
+        &self,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<[u8; N], Failure> {
+        let (mut bytes, mut heard) = ([0; N], 0);
+        in_time(NOT_OPEN, peer_within(prepare), control, || {
+            while heard < N {
+                match (&self.beside).read(&mut bytes[heard..])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    more => heard += more,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// A place in the other end's memory.
+    pub(super) fn place(&self, at: usize) -> Place {
+        Place { address: self.memory.address.wrapping_add(at as u64), ..self.memory }
+    }
+
+    /// Offers a part of a region for the next message; its arrival names the slot.
+    pub(super) fn offer(&self, slot: u64, region: &Region, part: Range<usize>) -> io::Result<()> {
+        self.endpoint.pair.post_receive(RECEIVED | slot, region, part)
+    }
+
+    /// Posts a request with a payload once there is room for it.
+    pub(super) fn post(
+        &mut self,
+        request: Request<'_>,
+        region: &Region,
+        part: Range<usize>,
+    ) -> io::Result<()> {
+        while self.under_way >= self.depth {
+            if self.take()? == 0 {
+                self.pause()?;
+            }
+        }
+        self.untold_payloads += 1;
+        self.hand_over(request, region, part, false)
+    }
+
+    /// Sends what is no payload, in the room beside the depth; it tells that it has been done.
+    pub(super) fn post_beside(&mut self, region: &Region, part: Range<usize>) -> io::Result<()> {
+        self.hand_over(Request::Send, region, part, true)
+    }
+
+    fn hand_over(
+        &mut self,
+        request: Request<'_>,
+        region: &Region,
+        part: Range<usize>,
+        tells: bool,
+    ) -> io::Result<()> {
+        self.under_way += 1;
+        self.untold += 1;
+        let signaled = tells || self.untold >= self.signal_every;
+        let id = u64::from(self.untold_payloads) << PAYLOADS_AT | u64::from(self.untold);
+        if signaled {
+            (self.untold, self.untold_payloads) = (0, 0);
+        }
+        let is_sent = matches!(
+            request,
+            Request::Send
+                | Request::SendImmediate(_)
+                | Request::SendTo(..)
+                | Request::Write(_)
+                | Request::WriteImmediate(..)
+        );
+        let inline = is_sent && part.len() <= self.endpoint.pair.inline_max();
+        self.endpoint.pair.post(id, request, region, part, Flags { signaled, inline })
+    }
+
+    /// Takes completions; gives how many there were.
+    pub(super) fn take(&mut self) -> io::Result<usize> {
+        let count = self.endpoint.completions.poll(&mut self.completions)?;
+        for completion in &self.completions[..count] {
+            check(completion)?;
+            let id = completion.wr_id;
+            if id & RECEIVED == 0 {
+                self.under_way -= id as u32;
+                self.done += id >> PAYLOADS_AT;
+            } else {
+                self.arrived.push_back(Arrival {
+                    slot: id & !RECEIVED,
+                    bytes: completion.byte_len as usize,
+                    number: u32::from_be(completion.immediate),
+                });
+            }
+        }
+        Ok(count)
+    }
+
+    /// What arrived and nobody took, oldest first.
+    pub(super) fn arrived(&self) -> &VecDeque<Arrival> {
+        &self.arrived
+    }
+
+    /// Takes the oldest arrival, if there is one.
+    pub(super) fn take_arrival(&mut self) -> Option<Arrival> {
+        self.arrived.pop_front()
+    }
+
+    /// Waits as the point says until something has arrived.
+    pub(super) fn await_arrival(&mut self) -> io::Result<()> {
+        while self.arrived.is_empty() {
+            if self.take()? == 0 {
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits as the point says until more payloads than these have been done.
+    pub(super) fn await_done(&mut self, more_than: u64) -> io::Result<()> {
+        while self.done <= more_than {
+            if self.take()? == 0 {
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits as the point says until there may be a completion; an error where nobody is to wait, where it
+    /// takes long, or where the other end is gone.
+    fn pause(&mut self) -> io::Result<()> {
+        match self.wait {
+            Wait::Spin | Wait::BusyPoll => {
+                self.in_vain = self.in_vain.wrapping_add(1);
+                if self.in_vain.is_multiple_of(LOOK_AFTER) {
+                    self.look_beside()?;
+                }
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Wait::Epoll => {
+                if self.arm()? {
+                    return Ok(());
+                }
+                self.look_beside()?;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Wait::Block => {
+                if self.arm()? {
+                    return Ok(());
+                }
+                let channel = self.endpoint.completions.fd();
+                let mut asked = [
+                    PollFd::new(&channel, PollFlags::IN),
+                    PollFd::new(&self.beside, PollFlags::IN | PollFlags::RDHUP),
+                ];
+                let count = if self.has_end { 2 } else { 1 };
+                let told = poll(&mut asked[..count], Some(&NOTICED_WITHIN))?;
+                if !asked[1].revents().is_empty() {
+                    return self.look_beside();
+                }
+                if told == 0 && self.take()? == 0 {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks for a notice of the next completion; whether one came meanwhile.
+    fn arm(&mut self) -> io::Result<bool> {
+        let completions = &self.endpoint.completions;
+        // Notices of completions that were taken already.
+        while completions.take_notice().is_ok() {}
+        completions.arm()?;
+        Ok(self.take()? > 0)
+    }
+
+    /// An error where the other end has closed the connection beside, and nothing of it is left to take.
+    #[cold]
+    pub(super) fn look_beside(&mut self) -> io::Result<()> {
+        // Whoever is not told of the end by the flow itself is told by the coordinator.
+        if !self.has_end {
+            return Ok(());
+        }
+        let mut byte = [0];
+        match recv(&self.beside, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+            _ if self.take()? > 0 => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")),
+        }
+    }
+
+    /// Waits until everything under way has been done.
+    pub(super) fn drain(&mut self) -> io::Result<()> {
+        let limit = Timespec { tv_sec: FINISHED_WITHIN_S, tv_nsec: 0 };
+        while self.under_way > self.untold {
+            if !self.arm()? {
+                let channel = self.endpoint.completions.fd();
+                if poll(&mut [PollFd::new(&channel, PollFlags::IN)], Some(&limit))? == 0 {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that a completion was asked for has come.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.endpoint.completions.fd()
+    }
+}
+
+fn strange() -> Failure {
+    Failure::Peer("the other end of the queue pair says what nobody understands".to_owned())
+}

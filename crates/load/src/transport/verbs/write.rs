@@ -1,0 +1,224 @@
+//! WRITE: payloads appear in the other end's memory, and nobody there is told.
+//!
+//! Who waits for a message looks at the last byte of its slot, as programs do that are in a hurry (ib_write_lat
+//! of perftest). Who receives a stream sleeps, and hears from the sender in notes how many payloads are there:
+//! an adapter executes requests in order (IBTA volume 1, section 9.5), so that a note arrives behind what it
+//! tells of.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+
+use fabricmark_plan::Pattern;
+use fabricmark_proto::{Failure, Prepare};
+use fabricmark_rdma::{Adapter, Kind, Region, Request};
+
+use super::message::{FILL, MEMORY};
+use super::notes::{self, Notes};
+use super::queue::{Arrival, LOOK_AFTER, Needs, Queue};
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::sockets::system;
+use crate::transport::{Flow, Message, Moved};
+
+/// How often the receiver of a stream hears how far it is.
+const NOTE_EVERY_NS: u64 = 2_000_000;
+
+/// Short payloads are written several between two readings of the clock.
+const WRITES: u64 = 8;
+const SHORT_BYTES: usize = 4096;
+
+/// A flow whose receiver is not told of messages.
+#[derive(Debug)]
+pub(crate) struct WriteFlow {
+    queue: Queue,
+    notes: Notes,
+    /// As many slots as the other end has: a message stays until its request has been done.
+    out: Region,
+    slots: Region,
+    slot_bytes: usize,
+    depth: u64,
+    is_stream: bool,
+    payload_bytes: u64,
+    sent: u64,
+    received: u64,
+    noted_ns: u64,
+    in_vain: u32,
+    has_ended: bool,
+}
+
+/// What stands in the last byte of a message: the laps around the slots, so that it differs from what
+/// stood there before.
+fn mark(number: u64, depth: u64) -> u8 {
+    (number / depth + 1) as u8
+}
+
+impl WriteFlow {
+    /// Connects a queue pair with the other end of an open connection.
+    pub(crate) fn open(
+        adapter: &Adapter,
+        beside: TcpStream,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<Self, Failure> {
+        let Prepare { point, .. } = prepare;
+        let (longest, depth) = point.verbs_slots();
+        let longest = longest as usize;
+        let is_stream = point.pattern == Pattern::Stream;
+        let out_slots = if is_stream { 1 } else { depth as usize };
+        let mut out = adapter.region(longest * out_slots).map_err(system(MEMORY))?;
+        out.write(0, &vec![FILL; longest * out_slots]);
+        let slots = adapter.region(longest * depth as usize).map_err(system(MEMORY))?;
+        let notes = Notes::new(adapter).map_err(system(MEMORY))?;
+        // A note, and the message that ends the flow; each arrives in a slot of its own.
+        let needs = Needs {
+            kind: Kind::Reliable,
+            depth,
+            beside: 2,
+            arrivals: notes::SLOTS,
+            all_tell: false,
+        };
+        let queue = Queue::new(adapter, beside, prepare, &needs)?;
+        notes.offer_all(&queue).map_err(system("post a receive request"))?;
+        let mut flow = Self {
+            queue,
+            notes,
+            out,
+            slots,
+            slot_bytes: longest,
+            depth: depth.into(),
+            is_stream,
+            payload_bytes: point.payload.0,
+            sent: 0,
+            received: 0,
+            noted_ns: 0,
+            in_vain: 0,
+            has_ended: false,
+        };
+        flow.queue.meet(&flow.slots, prepare, control)?;
+        Ok(flow)
+    }
+
+    /// Tells how much has been sent, now and then.
+    fn note(&mut self) -> io::Result<()> {
+        let now = now_ns();
+        if now.saturating_sub(self.noted_ns) < NOTE_EVERY_NS {
+            return Ok(());
+        }
+        self.noted_ns = now;
+        self.notes.say(self.sent, &mut self.queue)
+    }
+
+    /// Writes so many bytes of a slot into the same slot of the other end.
+    fn write(&mut self, from: usize, bytes: usize) -> io::Result<()> {
+        let place = self.queue.place((self.sent % self.depth) as usize * self.slot_bytes);
+        self.queue.post(Request::Write(place), &self.out, from..from + bytes)?;
+        self.sent += 1;
+        Ok(())
+    }
+}
+
+impl Flow for WriteFlow {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.write(0, payload.len())?;
+        if payload.len() >= SHORT_BYTES || self.sent.is_multiple_of(WRITES) {
+            self.note()?;
+        }
+        Ok(Moved::one(payload.len()))
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        let mut moved = Moved::default();
+        while moved.payloads == 0 && !self.has_ended {
+            self.queue.await_arrival()?;
+            while let Some(Arrival { slot, bytes, .. }) = self.queue.take_arrival() {
+                if bytes == 0 {
+                    self.has_ended = true;
+                    break;
+                }
+                let there = self.notes.take(slot, &self.queue)?;
+                moved.payloads += there.saturating_sub(self.received);
+                self.received = self.received.max(there);
+            }
+        }
+        moved.bytes = moved.payloads * self.payload_bytes;
+        Ok(moved)
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        while self.queue.take()? > 0 {}
+        let noted = self.queue.arrived().iter().filter(|arrival| arrival.bytes > 0);
+        let there = noted.map(|arrival| self.notes.read(arrival.slot)).max().unwrap_or(0);
+        Ok(there.saturating_sub(self.received) * self.payload_bytes)
+    }
+
+    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+        // What the other end has not looked at is not written over.
+        if self.sent >= self.received + self.depth {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let start = (self.sent % self.depth) as usize * self.slot_bytes;
+        self.out.write(start + message.len() - 1, &[mark(self.sent, self.depth)]);
+        self.write(start, message.len())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        let start = (self.received % self.depth) as usize * self.slot_bytes;
+        if self.slots.byte(start + buffer.len() - 1) == mark(self.received, self.depth) {
+            self.received += 1;
+            return Ok(Message::Next);
+        }
+        self.in_vain = self.in_vain.wrapping_add(1);
+        if self.in_vain.is_multiple_of(LOOK_AFTER) {
+            self.queue.take()?;
+            if !self.queue.arrived().is_empty() {
+                self.has_ended = true;
+                return Ok(Message::End);
+            }
+            self.queue.look_beside()?;
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn has_end(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        // Whoever has ended may be gone.
+        if self.has_ended {
+            return Ok(());
+        }
+        if self.is_stream {
+            self.notes.say(self.sent, &mut self.queue)?;
+        }
+        self.notes.end(&mut self.queue)?;
+        self.queue.drain()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.queue.fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_differs_from_that_of_the_lap_before_and_from_fresh_memory() {
+        for depth in [4, 128] {
+            let mut stood = 0;
+            for lap in 0..1000 {
+                let marks: Vec<u8> =
+                    (0..depth).map(|slot| mark(lap * depth + slot, depth)).collect();
+                assert!(marks.iter().all(|&mark| mark == marks[0] && mark != stood));
+                stood = marks[0];
+            }
+        }
+    }
+}

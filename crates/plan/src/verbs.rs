@@ -1,0 +1,249 @@
+//! RDMA: what its requests may ask for in which pattern, and how much memory they may take.
+
+use fabricmark_units::Bytes;
+
+use crate::factor::Factor;
+use crate::point::{Operation, Pattern, Point, Transport, Wait};
+use crate::resolve::{Contradiction, contradiction};
+
+/// Fewest requests that may be under way in each direction, so that one can be prepared while another is.
+pub(crate) const DEPTH_MIN: u32 = 4;
+
+/// Most: 16 MiB of single packets. An adapter that has fewer (`max_qp_wr` of ibv_devinfo -v) refuses the pair.
+pub(crate) const DEPTH_MAX: u32 = 4096;
+
+/// Most bytes that a request may carry in itself; adapters have room for some hundreds.
+pub(crate) const INLINE_MAX: u32 = 1024;
+
+/// Requests under way in each direction where nobody says: perftest's queues have 128.
+const DEPTH: u32 = 128;
+
+/// Memory for what arrives, where nobody says how many requests are under way.
+const SLOTS_BYTES: u64 = 64 << 20;
+
+/// Most memory that an end registers: it cannot be swapped out.
+const REGISTERED_MAX: Bytes = Bytes(4 << 30);
+
+/// Datagrams that may have arrived and not been taken, so that who is away for a moment loses none, and at most
+/// as much memory for them.
+const DATAGRAMS: u32 = 4096;
+const DATAGRAMS_BYTES: u64 = 16 << 20;
+
+/// What may stand before a datagram (IBTA volume 1, section 11.4.1.2).
+const ROUTE_HEADER_BYTES: u64 = 40;
+
+/// Largest packet of RDMA: the largest MTU of a path (IBTA volume 1, section 9.7).
+const PACKET_MAX: Bytes = Bytes(4096);
+
+/// What a number of an atomic takes.
+const WORD: Bytes = Bytes(8);
+
+impl Point {
+    /// Bytes of the longest message of RDMA, and how many may be under way in each direction.
+    pub fn verbs_slots(&self) -> (u64, u32) {
+        let longest = self.response.map_or(self.payload, |response| response.max(self.payload)).0;
+        let depth = self.depth.unwrap_or_else(|| {
+            let fits = u32::try_from(SLOTS_BYTES / longest.max(1)).unwrap_or(DEPTH);
+            fits.min(DEPTH)
+        });
+        (longest, depth.max(DEPTH_MIN))
+    }
+
+    /// Messages of RDMA that may have arrived and not been taken.
+    pub fn verbs_arrivals(&self) -> u32 {
+        let (longest, depth) = self.verbs_slots();
+        if !self.transport.is_lossy() {
+            return depth;
+        }
+        let fits = DATAGRAMS_BYTES / (longest + ROUTE_HEADER_BYTES);
+        depth.max(u32::try_from(fits).unwrap_or(DATAGRAMS).min(DATAGRAMS))
+    }
+
+    /// Memory that each end registers for RDMA, of all flows: slots for what arrives, and of what leaves one
+    /// message, or as many where none may be touched while it is under way.
+    pub fn registered_bytes(&self) -> Bytes {
+        let (longest, depth) = self.verbs_slots();
+        let slots = |count: u32, bytes: u64| bytes.saturating_mul(count.into());
+        let flow = match self.operation {
+            None => 0,
+            Some(Operation::Send | Operation::WriteImmediate) => {
+                let arrivals = slots(self.verbs_arrivals(), longest + ROUTE_HEADER_BYTES);
+                arrivals.saturating_add(longest)
+            }
+            Some(_) => slots(depth, longest).saturating_mul(2),
+        };
+        Bytes(flow.saturating_mul(self.flows.into()))
+    }
+
+    /// Refuses what no request of RDMA could do, and more memory than anybody may ask for.
+    pub fn check_verbs(&self) -> Result<(), Contradiction> {
+        check(self)
+    }
+}
+
+fn check(point: &Point) -> Result<(), Contradiction> {
+    let Some(operation) = point.operation else { return Ok(()) };
+    let Point { pattern, transport, wait, payload, .. } = *point;
+    let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
+    if wait == Wait::BusyPoll {
+        let message = "the kernel polls no queue for RDMA".to_owned();
+        return refuse(
+            Factor::Wait,
+            message,
+            "use wait = \"spin\", which asks the adapter's own queue",
+        );
+    }
+    let carried: &[Operation] = match transport {
+        Transport::Uc => &[Operation::Send, Operation::WriteImmediate],
+        Transport::Ud => &[Operation::Send],
+        _ => Operation::ALL,
+    };
+    if !carried.contains(&operation) {
+        let words: Vec<&str> = carried.iter().map(|operation| operation.word()).collect();
+        let message = format!("{operation} is no operation of {transport}");
+        return refuse(Factor::Operation, message, &format!("use {}", words.join(" or ")));
+    }
+    for (factor, bytes) in [(Factor::Payload, Some(payload)), (Factor::Response, point.response)] {
+        if let Some(bytes) = bytes
+            && transport == Transport::Ud
+            && bytes > PACKET_MAX
+        {
+            let message = format!("{bytes} do not fit a datagram of RDMA, which is one packet");
+            let help = "use at most 4096, or [[exclude]] transport = \"ud\" there";
+            return refuse(factor, message, help);
+        }
+    }
+    if operation.is_fetch() {
+        if pattern != Pattern::Exchange {
+            let message = format!("{operation} is a round trip of its own, and no {pattern}");
+            return refuse(Factor::Operation, message, "use pattern = \"exchange\"");
+        }
+        if point.response.is_some_and(|response| response != payload) {
+            let message = format!("{operation} fetches its payload, which is its response, too");
+            return refuse(Factor::Response, message, "leave out response");
+        }
+    }
+    if point.inline.is_some_and(|bytes| bytes > INLINE_MAX) {
+        let message = format!("no request carries more than {INLINE_MAX} bytes in itself");
+        return refuse(Factor::Inline, message, "use less");
+    }
+    if operation.is_atomic() && payload != WORD {
+        let message = format!("{operation} works on 8 bytes, not on {payload}");
+        return refuse(Factor::Payload, message, "use payload = 8");
+    }
+    if operation == Operation::Write {
+        if pattern == Pattern::Burst {
+            let message = "nobody is told of a write, and a burst is answered".to_owned();
+            return refuse(Factor::Operation, message, "use operation send or write-imm");
+        }
+        if pattern != Pattern::Stream && wait != Wait::Spin {
+            let message =
+                "nobody is told of a write: who waits for one looks at his memory".to_owned();
+            return refuse(Factor::Wait, message, "use wait = \"spin\", or operation write-imm");
+        }
+    }
+    let (_, depth) = point.verbs_slots();
+    if point.signal_every.is_some_and(|every| every > depth) {
+        let message = format!("none of {depth} requests would tell that it has been done");
+        return refuse(Factor::SignalEvery, message, "use a smaller signal_every, or more depth");
+    }
+    let bytes = point.registered_bytes();
+    if bytes > REGISTERED_MAX || depth > DEPTH_MAX {
+        let message = format!("{depth} requests in each flow register {bytes} of memory");
+        let help = format!("use less depth, payload or flows, at most {REGISTERED_MAX} together");
+        return refuse(Factor::Depth, message, &help);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::resolve;
+
+    fn point(levels: &str) -> Result<Point, Contradiction> {
+        let levels = format!("family=4;link=veth;{levels}");
+        let levels =
+            if levels.contains("transport=") { levels } else { format!("transport=rc;{levels}") };
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        resolve(&levels.collect())
+    }
+
+    #[test]
+    fn what_is_under_way_is_128_requests_or_what_fits_into_64_mib() {
+        for (levels, slots) in [
+            ("pattern=stream;payload=64", (64, 128)),
+            ("pattern=stream;payload=1MiB", (1 << 20, 64)),
+            ("pattern=stream;payload=64MiB", (64 << 20, 4)),
+            ("pattern=exchange;payload=64;response=2MiB", (2 << 20, 32)),
+            ("pattern=stream;payload=1MiB;depth=300", (1 << 20, 300)),
+        ] {
+            assert_eq!(point(levels).unwrap().verbs_slots(), slots, "{levels}");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_carried_by_the_patterns_that_it_can_be() {
+        let send = point("pattern=burst;payload=64").unwrap();
+        assert_eq!(send.operation, Some(Operation::Send));
+        for carried in [
+            "pattern=burst;payload=64;operation=write-imm",
+            "pattern=stream;payload=64;operation=write",
+            "pattern=ping-pong;payload=64;operation=write;wait=spin",
+            "pattern=exchange;payload=64;operation=read;outstanding=16",
+            "pattern=exchange;payload=8;operation=fetch-add",
+            "pattern=stream;payload=1MiB;operation=write-imm;transport=uc",
+            "pattern=exchange;payload=4096;transport=ud",
+        ] {
+            assert!(point(carried).is_ok(), "{carried}");
+        }
+        for (refused, factor) in [
+            ("pattern=ping-pong;payload=64;operation=read", Factor::Operation),
+            ("pattern=stream;payload=64;operation=read", Factor::Operation),
+            ("pattern=exchange;payload=64;operation=read;response=1", Factor::Response),
+            ("pattern=exchange;payload=64;operation=compare-swap", Factor::Payload),
+            ("pattern=burst;payload=64;operation=write", Factor::Operation),
+            ("pattern=exchange;payload=64;operation=write;wait=block", Factor::Wait),
+            ("pattern=stream;payload=64;wait=busy-poll", Factor::Wait),
+            ("pattern=stream;payload=64;depth=8;signal_every=9", Factor::SignalEvery),
+            ("pattern=stream;payload=64MiB;depth=65", Factor::Depth),
+            ("pattern=exchange;payload=64;operation=read;transport=uc", Factor::Operation),
+            ("pattern=stream;payload=64;operation=write-imm;transport=ud", Factor::Operation),
+            ("pattern=stream;payload=4097;transport=ud", Factor::Payload),
+        ] {
+            assert_eq!(point(refused).unwrap_err().factor, factor, "{refused}");
+        }
+    }
+
+    #[test]
+    fn memory_is_that_of_what_arrives_and_of_what_may_not_be_touched() {
+        for (levels, bytes) in [
+            ("pattern=stream;payload=64", 128 * (64 + 40) + 64),
+            ("pattern=stream;payload=64;operation=write", 2 * 128 * 64),
+            ("pattern=exchange;payload=1MiB;operation=read", 2 * (64 << 20)),
+            ("pattern=stream;payload=960;transport=ud", 4096 * 1000 + 960),
+            ("pattern=stream;payload=64;operation=write;flows=3", 3 * 2 * 128 * 64),
+        ] {
+            assert_eq!(point(levels).unwrap().registered_bytes(), Bytes(bytes), "{levels}");
+        }
+        let tcp = "pattern=stream;payload=64;transport=tcp;congestion=cubic";
+        assert_eq!(point(tcp).unwrap().registered_bytes(), Bytes(0));
+    }
+
+    #[test]
+    fn what_is_said_of_requests_is_left_out_of_other_transports() {
+        let levels = "pattern=stream;transport=tcp;congestion=cubic;family=4;link=veth;payload=64;operation=write;\
+                      depth=9;inline=0";
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        let point = resolve(&levels.collect()).unwrap();
+        assert_eq!((point.operation, point.depth, point.inline), (None, None, None));
+    }
+}

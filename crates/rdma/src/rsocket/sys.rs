@@ -1,0 +1,136 @@
+//! Calls of librdmacm, which is loaded when it is first wanted.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use socket2::SockAddr;
+
+use super::Waiting;
+use crate::sys::functions;
+
+functions! {
+    "librdmacm.so.1":
+    rsocket(c_int, c_int, c_int) -> c_int;
+    rbind(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int;
+    rlisten(c_int, c_int) -> c_int;
+    raccept(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
+    rconnect(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int;
+    rgetsockname(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
+    rsend(c_int, *const c_void, usize, c_int) -> isize;
+    rrecv(c_int, *mut c_void, usize, c_int) -> isize;
+    rpoll(*mut libc::pollfd, libc::nfds_t, c_int) -> c_int;
+    rclose(c_int) -> c_int;
+}
+
+fn library() -> io::Result<&'static Library> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
+    loaded.as_ref().map_err(|reason| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!(
+                "RDMA unavailable: librdmacm cannot be loaded ({reason}): install it (Debian, Ubuntu: apt-get \
+                 install librdmacm1)"
+            ),
+        )
+    })
+}
+
+/// Calls give -1 where they fail.
+fn done<T: PartialOrd + Default>(result: T) -> io::Result<T> {
+    if result < T::default() { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// An rsocket that is open.
+#[derive(Debug)]
+pub(super) struct Inner(c_int);
+
+impl Inner {
+    pub(super) fn new(is_v6: bool) -> io::Result<Self> {
+        let domain = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
+        // SAFETY: the arguments are numbers.
+        done(unsafe { (library()?.rsocket)(domain, libc::SOCK_STREAM, 0) }).map(Self)
+    }
+
+    pub(super) fn bind(&self, at: &SockAddr) -> io::Result<()> {
+        // SAFETY: the address is of its length and outlives the call.
+        done(unsafe { (library()?.rbind)(self.0, at.as_ptr().cast(), at.len()) }).map(|_| ())
+    }
+
+    pub(super) fn listen(&self) -> io::Result<()> {
+        // SAFETY: the arguments are numbers.
+        done(unsafe { (library()?.rlisten)(self.0, 1) }).map(|_| ())
+    }
+
+    pub(super) fn connect(&self, to: &SockAddr) -> io::Result<()> {
+        // SAFETY: the address is of its length and outlives the call.
+        done(unsafe { (library()?.rconnect)(self.0, to.as_ptr().cast(), to.len()) }).map(|_| ())
+    }
+
+    pub(super) fn accept(&self) -> io::Result<Self> {
+        let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: without room for an address none is written.
+        done(unsafe { (library()?.raccept)(self.0, nobody, no_length) }).map(Self)
+    }
+
+    /// The address that it is bound to.
+    pub(super) fn name(&self) -> io::Result<SockAddr> {
+        let library = library()?;
+        // SAFETY: the call writes an address of at most the length that it is given, and its length.
+        let ((), name) = unsafe {
+            SockAddr::try_init(|storage, length| {
+                done((library.rgetsockname)(self.0, storage.cast(), length)).map(|_| ())
+            })?
+        };
+        Ok(name)
+    }
+
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: the bytes are of that length; they are copied before the call returns.
+        let sent = unsafe {
+            (library()?.rsend)(self.0, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+        };
+        done(sent).map(|sent| sent as usize)
+    }
+
+    pub(super) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: there is room for so many bytes.
+        let received = unsafe {
+            (library()?.rrecv)(self.0, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+        };
+        done(received).map(|received| received as usize)
+    }
+
+    pub(super) fn wait(
+        &self,
+        waiting: Waiting,
+        beside: BorrowedFd<'_>,
+        within: Duration,
+    ) -> io::Result<bool> {
+        let events = match waiting {
+            Waiting::Arrival => libc::POLLIN,
+            Waiting::Room => libc::POLLOUT,
+        };
+        let mut asked = [
+            libc::pollfd { fd: self.0, events, revents: 0 },
+            libc::pollfd { fd: beside.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+        ];
+        let within = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: the entries are so many; a descriptor that is no rsocket is polled as one of the kernel.
+        let told =
+            unsafe { (library()?.rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, within) };
+        done(told).map(|_| asked[0].revents != 0)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Ok(library) = library() {
+            // SAFETY: it is open, and used no more.
+            unsafe { (library.rclose)(self.0) };
+        }
+    }
+}
