@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::contender::{Contender, Failure, GRACE, Job, with_reason};
 use crate::place::{Target, cpu};
 use crate::process::{Output, Running, command};
-use crate::work::{Figure, Path, Transport, Values, Wait, Work};
+use crate::work::{Figure, Path, Transport, Values, Verb, Wait, Work};
 
 /// The exit code for a command or an option that the program does not know (docs/exit-codes.md).
 const WRONG_INPUT: i32 = 64;
@@ -84,17 +84,20 @@ impl Contender for Fabricmark {
 
 /// The command line of a run; none for work that is no measurement.
 fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
+    if let Work::Verbs { verb, bytes, is_stream } = job.work {
+        return verbs(job, verb, bytes, is_stream);
+    }
     let (pattern, transport, payload) = match job.work {
         Work::Stream { bytes } => ("stream", Transport::Tcp, bytes),
         Work::Exchange { transport, bytes, .. } => ("exchange", transport, bytes),
         Work::ConnectExchange => ("connect-exchange", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
-        Work::Idle | Work::Emulated(_) => return None,
+        Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => return None,
     };
     let target = match job.target {
         Target::Loopback => "loopback",
-        Target::Veth | Target::Emulated => "lab:veth",
+        Target::Veth | Target::Emulated | Target::Adapters(_) => "lab:veth",
     };
     let milliseconds = (job.seconds * 1e3).round();
     let mut line = format!(
@@ -131,13 +134,29 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
             };
             line += &format!(" --pace fixed:{}/s --pace-wait {wait}", job.rate_per_s);
         }
-        Work::Stream { .. } | Work::Idle | Work::Emulated(_) => {}
+        Work::Stream { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {}
     }
     // On loopback every program has the machine's default.
     if transport == Transport::Tcp && job.target == Target::Veth {
         line += &format!(" --congestion {}", job.congestion);
     }
     Some(crate::contender::words(&line))
+}
+
+/// The command line of a run over RDMA. A read is a round trip of its own, an exchange.
+fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<String>> {
+    let Target::Adapters([from, to]) = job.target else { return None };
+    let pattern = match (is_stream, verb) {
+        (true, _) => "stream",
+        (false, Verb::Read) => "exchange",
+        (false, _) => "ping-pong",
+    };
+    let (milliseconds, client, server) =
+        ((job.seconds * 1e3).round(), cpu(End::Client), cpu(End::Server));
+    Some(crate::contender::words(&format!(
+        "measure {pattern} {from},{to} --transport rc --operation {verb} --family 4 --payload {bytes} --wait spin \
+         --duration {milliseconds}ms --cpu {client},{server} --runs 1 --json"
+    )))
 }
 
 /// The figures of the one record that was printed.
@@ -159,6 +178,8 @@ fn read(work: Work, output: &Output) -> Result<Values, Failure> {
         Figure::DatagramsPerS,
         Figure::SlipP99Ns,
         Figure::MemoryPerFlowBytes,
+        Figure::RttP50Ns,
+        Figure::RttMeanNs,
     ]
     .into_iter()
     .filter_map(|figure| Some((figure, figures[figure.key()]["value"].as_f64()?)))

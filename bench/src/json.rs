@@ -40,10 +40,11 @@ fn row(result: &Played) -> Value {
 
 fn answer(answer: &Answer) -> Value {
     let (goal, number) = match answer.question.goal {
-        None => (None, None),
-        Some(Goal::AtLeast(number)) => (Some("ratio-at-least"), Some(number)),
-        Some(Goal::AtMost(number)) => (Some("ratio-at-most"), Some(number)),
-        Some(Goal::Below(number)) => (Some("below"), Some(number)),
+        None => (None, Value::Null),
+        Some(Goal::AtLeast(number)) => (Some("ratio-at-least"), json!(number)),
+        Some(Goal::AtMost(number)) => (Some("ratio-at-most"), json!(number)),
+        Some(Goal::Between(least, most)) => (Some("ratio-between"), json!([least, most])),
+        Some(Goal::Below(number)) => (Some("below"), json!(number)),
     };
     let (verdict, why) = match &answer.verdict {
         Verdict::Met => ("met", None),

@@ -109,6 +109,7 @@ pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
             let is_met = match goal {
                 Goal::AtLeast(goal) => low >= goal - TOLERANCE,
                 Goal::AtMost(goal) => high <= goal + TOLERANCE,
+                Goal::Between(least, most) => low >= least && high <= most,
                 Goal::Below(limit) => high < limit,
             };
             if is_met { Verdict::Met } else { Verdict::Missed }

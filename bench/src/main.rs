@@ -21,6 +21,7 @@ mod work;
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -64,6 +65,9 @@ struct Options {
     /// the machine's
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
+    /// Rows of RDMA between two addresses of this machine, and no others: 10.9.0.1,10.9.0.2 in a guest kernel
+    #[arg(long, value_name = "ADDRESS,ADDRESS", value_delimiter = ',', num_args = 2)]
+    ends: Vec<IpAddr>,
     /// The program to judge [default: the fabricmark beside this program]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -95,7 +99,9 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut targets = vec![Target::Loopback, Target::Veth, Target::Emulated];
     // Before anything starts a thread, because this process may have to become root of a user
     // namespace of its own.
-    if let Err(error) = fabricmark_lab::acquire() {
+    if let [from, to] = options.ends[..] {
+        targets = vec![Target::Adapters([from, to])];
+    } else if let Err(error) = fabricmark_lab::acquire() {
         eprintln!("no veth pair, so loopback only: {error}");
         targets.truncate(1);
     }

@@ -7,6 +7,7 @@ pub mod iperf3;
 mod neper;
 mod netperf;
 mod nuttcp;
+mod perftest;
 mod qperf;
 pub mod sockperf;
 
@@ -16,9 +17,10 @@ use crate::contender::{Contender, Failure};
 
 /// The peers that are on PATH, and the names of those that are not.
 pub fn find() -> (Vec<Box<dyn Contender>>, Vec<&'static str>) {
-    let all: [(&[&str], Box<dyn Contender>); 6] = [
+    let all: [(&[&str], Box<dyn Contender>); 7] = [
         (&["iperf3"], Box::new(iperf3::Iperf3::new())),
         (&["nuttcp"], Box::new(nuttcp::Nuttcp)),
+        (&perftest::PROGRAMS, Box::new(perftest::Perftest)),
         (&["qperf"], Box::new(qperf::Qperf)),
         (&["sockperf"], Box::new(sockperf::Sockperf)),
         (&["netperf", "netserver"], Box::new(netperf::Netperf)),

@@ -2,7 +2,7 @@
 //! emulated link between two.
 
 use std::fmt;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::thread;
@@ -47,6 +47,8 @@ pub enum Target {
     Veth,
     /// A link that somebody emulates, between two namespaces.
     Emulated,
+    /// Two adapters of this machine, each with its address.
+    Adapters([IpAddr; 2]),
 }
 
 impl fmt::Display for Target {
@@ -55,6 +57,7 @@ impl fmt::Display for Target {
             Self::Loopback => "loopback",
             Self::Veth => "veth",
             Self::Emulated => "emulated",
+            Self::Adapters(_) => "adapters",
         })
     }
 }
@@ -71,6 +74,7 @@ pub struct Place {
 #[derive(Debug)]
 enum Network {
     Loopback,
+    Adapters(IpAddr),
     Lab(Lab),
     Fabric(Box<Fabric>),
     Shell(Shell),
@@ -83,6 +87,9 @@ impl Place {
         let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
         let network = match target {
             Target::Loopback => return Ok(Self { network: Network::Loopback, cpus }),
+            Target::Adapters([_, to]) => {
+                return Ok(Self { network: Network::Adapters(to), cpus });
+            }
             Target::Veth => {
                 let veth = Link::Veth { mtu: MTU }.into();
                 Network::Lab(Lab::build(&[veth], 1, None).map_err(|e| failed(e.to_string()))?)
@@ -149,6 +156,7 @@ impl Place {
     pub fn address(&self) -> String {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
+            Network::Adapters(to) => to.to_string(),
             Network::Lab(lab) => lab.attach(End::Server, 0, Family::V4).address.to_string(),
             // The second node of the only link (docs/lab.md).
             Network::Fabric(_) => "10.71.0.2".to_owned(),
@@ -174,7 +182,7 @@ impl Place {
                     namespace.enter(&mut command);
                 }
             }
-            Network::Loopback | Network::Shell(_) => {}
+            Network::Loopback | Network::Adapters(_) | Network::Shell(_) => {}
         }
         command
     }

@@ -1,6 +1,7 @@
 //! The rows of the benchmark: which work, who takes part, and what is to be reached.
 
 mod emulated;
+mod verbs;
 
 use crate::place::Target;
 use crate::work::{Figure, Path, Transport, Wait, Work};
@@ -29,6 +30,8 @@ pub enum Goal {
     AtLeast(f64),
     /// A ratio of at most this.
     AtMost(f64),
+    /// A ratio between these.
+    Between(f64, f64),
     /// A figure below this, in its unit.
     Below(f64),
 }
@@ -95,6 +98,9 @@ impl Row {
 pub fn rows(target: Target) -> Vec<Row> {
     if target == Target::Emulated {
         return emulated::rows();
+    }
+    if let Target::Adapters(_) = target {
+        return verbs::rows(target);
     }
     let mut rows = Vec::new();
     for (bytes, of_bare) in [(131_072, 0.98), (64, 0.97), (1024, 0.97)] {
@@ -185,11 +191,13 @@ mod tests {
 
     #[test]
     fn each_question_is_about_somebody_who_takes_part() {
-        for row in [rows(Target::Veth), rows(Target::Emulated)].concat() {
+        let adapters = Target::Adapters([std::net::IpAddr::from([10, 9, 0, 1]); 2]);
+        for row in [rows(Target::Veth), rows(Target::Emulated), rows(adapters)].concat() {
             for question in &row.questions {
                 let is_there = match question.against {
                     Against::BestPeer => row.peers_do.is_some(),
                     Against::One(BARE) => row.bare_does.is_some(),
+                    Against::One(_) if row.target == adapters => row.peers_do.is_some(),
                     Against::One(name) => {
                         let is_emulator = |other: &Emulator| {
                             other.name() == name

@@ -208,6 +208,7 @@ fn judged(answer: &Answer) -> [String; 3] {
         None => ABSENT.to_owned(),
         Some(Goal::AtLeast(ratio)) => format!("≥ {ratio:.2}"),
         Some(Goal::AtMost(ratio)) => format!("≤ {ratio:.2}"),
+        Some(Goal::Between(least, most)) => format!("{least:.2} to {most:.2}"),
         Some(Goal::Below(limit)) if figure == Figure::CpuShare => {
             format!("< {:.1} %", 100.0 * limit)
         }

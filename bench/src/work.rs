@@ -43,6 +43,27 @@ pub enum Path {
     Gso,
 }
 
+/// What a request of RDMA asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Its next receive request gets the payload.
+    Send,
+    /// The payload appears in the other end's memory.
+    Write,
+    /// The payload is fetched from there.
+    Read,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Write => "write",
+            Self::Read => "read",
+        })
+    }
+}
+
 /// The work of a run. Sizes are payloads in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -61,6 +82,15 @@ pub enum Work {
         wait: Wait,
         /// Flows at once.
         flows: u32,
+    },
+    /// Messages of RDMA's reliable connection, by polling: without pause, or one there and one back.
+    Verbs {
+        /// What each asks for.
+        verb: Verb,
+        /// Bytes of each.
+        bytes: u32,
+        /// Whether there is no pause.
+        is_stream: bool,
     },
     /// A TCP connection for each exchange of one byte.
     ConnectExchange,
@@ -110,6 +140,10 @@ pub enum Figure {
     DelayErrorP99Ns,
     /// The mean round trip without a delay, in nanoseconds.
     OwnRoundTripNs,
+    /// The median round trip, in nanoseconds.
+    RttP50Ns,
+    /// The mean round trip, in nanoseconds.
+    RttMeanNs,
 }
 
 impl Figure {
@@ -128,6 +162,8 @@ impl Figure {
             Self::DelayErrorNs => "delay_error_ns",
             Self::DelayErrorP99Ns => "delay_error_p99_ns",
             Self::OwnRoundTripNs => "own_round_trip_ns",
+            Self::RttP50Ns => "rtt_p50_ns",
+            Self::RttMeanNs => "rtt_mean_ns",
         }
     }
 
@@ -144,7 +180,12 @@ impl Figure {
                 format!("{:.3} M/s", value / 1e6)
             }
             Self::ExchangesPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
-            Self::SlipP99Ns | Self::DelayErrorNs | Self::DelayErrorP99Ns | Self::OwnRoundTripNs => {
+            Self::SlipP99Ns
+            | Self::DelayErrorNs
+            | Self::DelayErrorP99Ns
+            | Self::OwnRoundTripNs
+            | Self::RttP50Ns
+            | Self::RttMeanNs => {
                 format!("{:.2} us", value / 1e3)
             }
             Self::MemoryPerFlowBytes => format!("{:.1} KiB", value / 1024.0),
@@ -160,7 +201,8 @@ impl Work {
     /// The figure that stands for the work in the table.
     pub fn figure(self) -> Figure {
         match self {
-            Self::Stream { .. } => Figure::GoodputBps,
+            Self::Stream { .. } | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
+            Self::Verbs { .. } => Figure::RttP50Ns,
             Self::Exchange { .. } | Self::ConnectExchange => Figure::ExchangesPerS,
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,

@@ -43,7 +43,7 @@ impl Contender for Neper {
             }
             // It would end connections by a reset.
             Work::ConnectExchange => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned()),
-            Work::Departures { .. } | Work::Idle | Work::Emulated(_) => {
+            Work::Departures { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {
                 return Err(Failure::NotOffered(format!("{:?}", job.work)));
             }
         };

@@ -3,7 +3,7 @@
 use super::unreadable;
 use crate::contender::{Contender, Ends, Failure, Job, Server, run_pair, words};
 use crate::place::{Place, Ready, free_port};
-use crate::work::{Figure, Transport, Values, Wait, Work, value};
+use crate::work::{Figure, Transport, Values, Verb, Wait, Work, value};
 
 /// qperf.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ impl Contender for Qperf {
             work,
             Work::Stream { .. }
                 | Work::Datagrams { .. }
+                | Work::Verbs { .. }
                 | Work::Exchange { wait: Wait::Block, flows: 1, .. }
         )
     }
@@ -31,6 +32,17 @@ impl Contender for Qperf {
         let (test, bytes) = match job.work {
             Work::Stream { bytes } => ("tcp_bw", bytes),
             Work::Datagrams { bytes, .. } => ("udp_bw", bytes),
+            Work::Verbs { verb, bytes, is_stream } => {
+                let test = match (verb, is_stream) {
+                    (Verb::Send, true) => "rc_bw",
+                    (Verb::Send, false) => "rc_lat",
+                    (Verb::Write, true) => "rc_rdma_write_bw",
+                    (Verb::Write, false) => "rc_rdma_write_poll_lat",
+                    (Verb::Read, true) => "rc_rdma_read_bw",
+                    (Verb::Read, false) => "rc_rdma_read_lat",
+                };
+                (test, bytes)
+            }
             Work::Exchange { transport: Transport::Tcp, bytes, .. } => ("tcp_lat", bytes),
             Work::Exchange { transport: Transport::Udp, bytes, .. } => ("udp_lat", bytes),
             work => return Err(Failure::NotOffered(format!("{work:?}"))),
@@ -40,9 +52,11 @@ impl Contender for Qperf {
             ready: Ready::Listens(control),
             ends: Ends::Killed,
         };
+        // Without -cm no address of the adapter is named, and the pair is not connected (qperf 0.4.11).
+        let by = if matches!(job.work, Work::Verbs { .. }) { "-cm 1 -P 1" } else { "" };
         // Eight digits in one unit for all; 0.3 s would be read as 0, which has no end.
         let client = words(&format!(
-            "qperf -lp {control} -ip {data} -uu -e 8 -t {seconds} -m {bytes} {address} {test}"
+            "qperf -lp {control} -ip {data} {by} -uu -e 8 -t {seconds} -m {bytes} {address} {test}"
         ));
         read(job.work, bytes, &run_pair(job, &place, &server, &client)?.client)
     }
@@ -58,6 +72,12 @@ fn read(work: Work, bytes: u32, text: &str) -> Result<Values, Failure> {
         found.ok_or_else(|| unreadable(text))
     };
     Ok(match work.figure() {
+        Figure::RttP50Ns => {
+            // A read is a round trip; of the others it says half of one.
+            let trips =
+                if matches!(work, Work::Verbs { verb: Verb::Read, .. }) { 1.0 } else { 2.0 };
+            value(Figure::RttMeanNs, trips * number("latency", "ns")?)
+        }
         Figure::GoodputBps => value(Figure::GoodputBps, 8.0 * number("bw", "bytes/sec")?),
         Figure::DatagramsPerS => {
             value(Figure::DatagramsPerS, number("recv_bw", "bytes/sec")? / f64::from(bytes))

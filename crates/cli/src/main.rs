@@ -91,7 +91,8 @@ fn worker() -> Result<ExitCode, Failure> {
 /// last one makes it change that back. Where processors are emulated in software, another one may run into code that is
 /// half changed, and the kernel dies: whoever keeps both in use before there is a second processor averts it.
 fn keep_counting() -> Result<ExitCode, Failure> {
-    let failed = |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
+    let failed =
+        |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
     let _events = fabricmark_host::UsageMeter::start();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     fabricmark_load::stamp::enable(socket.as_fd(), false).map_err(failed)?;

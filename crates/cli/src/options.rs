@@ -328,7 +328,8 @@ pub struct How {
 pub struct Ends(pub [IpAddr; 2]);
 
 impl Ends {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Two addresses with a comma between them.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let help = "two addresses of this machine, such as 10.9.0.1,10.9.0.2";
         let (one, other) = text.split_once(',').ok_or(help)?;
         let [one, other] = [one, other].map(|address| address.trim().parse::<IpAddr>());
@@ -551,6 +552,9 @@ pub struct Compare {
 /// Options of `doctor`.
 #[derive(Args, Debug)]
 pub struct Doctor {
+    /// What to look at instead: `rdma`, the adapters of this machine
+    #[arg(value_name = "PART", value_parser = ["rdma"])]
+    pub part: Option<String>,
     /// Show what is fine, too, and the evidence for what is not observable
     #[arg(long)]
     pub all: bool,
@@ -617,7 +621,8 @@ pub struct VerifyPapers {
 #[derive(Args, Debug)]
 pub struct RunPaper {
     /// What to run: P1 (its 10GbE), P1-modes (IPoIB, datagram and connected), P1-speeds (figures 10
-    /// and 11), P1-IPoIB (its tables IV to VII), P3 (one TCP stream through long delays, more than an hour)
+    /// and 11), P1-IPoIB (its tables IV to VII), P2 (verbs, rsockets and TCP, where there is RDMA), P3 (one TCP
+    /// stream through long delays, more than an hour), P4 (Soft RoCE and TCP, where there is RDMA)
     #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run

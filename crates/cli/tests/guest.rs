@@ -102,6 +102,92 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     assert!(by_rdma > 1000 && crossed > by_rdma / 2, "{last}");
 }
 
+/// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
+const RDMA: [&str; 6] = [
+    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
+     [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
+    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [24]\n\
+     depth = [8]\nsignal_every = [1, 8]\ninline = [0]\noperation = [\"send\", \"write-imm\", \"read\"]",
+    "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 65536]\nwait = [\"spin\", \"block\"]\n\
+     operation = [\"write\", \"write-imm\"]",
+    "transport = [\"rc\"]\npattern = [\"ping-pong\"]\npayload = [1, 65536]\nwait = [\"spin\"]\noperation = \
+     [\"write\", \"write-imm\"]",
+    "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\"]\npayload = [64, 1024]\n\
+     wait = [\"spin\", \"block\"]",
+    "transport = [\"rsocket\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\"]\npayload = [64, 65536]\n\
+     wait = [\"spin\", \"block\"]",
+];
+
+/// [`PLAN`] with other factors.
+fn plan_of(factors: &str) -> String {
+    let (head, rest) = PLAN.split_once("[factors]").unwrap();
+    let (_, settings) = rest.split_once("[settings]").unwrap();
+    format!("{head}[factors]\n{factors}\n[settings]{settings}")
+}
+
+#[test]
+fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = String::new();
+    for (number, factors) in RDMA.into_iter().enumerate() {
+        let plan = folder.path().join(format!("{number}.toml"));
+        fs::write(&plan, plan_of(factors)).unwrap();
+        script += &format!(
+            "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/{number} >&2 || exit 1\n\
+             \"$FABRICMARK\" export --out /tmp/{number} --format json || exit 2\n",
+            plan.display()
+        );
+    }
+    let Some(output) = guest("operations of RDMA in a guest kernel", "6.1", &script) else {
+        return;
+    };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = records.iter().filter(|record| !record.place.warm_up).collect();
+    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 4 + 24 + 12), "{messages}");
+    for record in records {
+        assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
+        assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
+    }
+    let last = messages.lines().last().unwrap_or_default();
+    let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 10_000), "{last}");
+}
+
+/// A network that loses packets, and adapters as `doctor rdma` shows them.
+#[test]
+fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("lossy.toml");
+    let factors = "transport = [\"rc\", \"ud\"]\npattern = [\"stream\"]\npayload = [1024]\nwait = [\"block\"]";
+    fs::write(&plan, plan_of(factors)).unwrap();
+    let script = format!(
+        "tc qdisc add dev v0 root netem loss 2% || exit 1\n\
+         \"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 2\n\
+         \"$FABRICMARK\" export --out /tmp/out --format json || exit 3\n\
+         \"$FABRICMARK\" doctor rdma >&2",
+        plan.display()
+    );
+    let Some(output) = guest("RDMA over a lossy network", "6.1", &script) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for record in records.iter().filter(|record| !record.place.warm_up) {
+        assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
+        let lost: u64 = record.flows.iter().map(|flow| flow.drops.lost).sum();
+        let is_lossy = record.point.transport.is_lossy();
+        assert_eq!(lost > 0, is_lossy, "{lost} {:?}", record.point.transport);
+    }
+    for shown in ["rxe0 port 1: Ethernet, ACTIVE", "up to 1024 bytes", "10.9.0.2 (RoCE v2, v1)"] {
+        assert!(messages.contains(shown), "{shown}: {messages}");
+    }
+}
+
 #[test]
 fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     let plan = tempfile::NamedTempFile::new().unwrap();

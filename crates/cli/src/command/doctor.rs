@@ -15,8 +15,13 @@ use crate::output::{pretty, print, terminal_columns};
 /// Columns where standard output is no terminal: those of a mail or an issue.
 const COLUMNS: usize = 80;
 
+mod rdma;
+
 /// Prints the findings. They are an answer, whatever they say: the exit code is 0.
 pub fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
+    if options.part.is_some() {
+        return rdma::survey(options.json);
+    }
     let findings = examine(Path::new("/"), &System::here());
     let host = facts();
     print(&if options.json {

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ use crate::calibration;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Measure, PeerKind};
+use crate::options::{Ends, Measure, PeerKind};
 use crate::output;
 use crate::watch::{Telling, Watch};
 
@@ -46,6 +46,9 @@ const DATAGRAM_BYTES: &str = "1024";
 
 /// Bytes of a request where nobody says.
 const REQUEST_BYTES: &str = "64";
+
+/// MTU of a network that nobody describes, Ethernet's.
+const ETHERNET_MTU: u16 = 1500;
 
 /// The machine's congestion control.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -180,7 +183,8 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let has_datagrams = variants
         .iter()
         .chain([&base])
-        .any(|levels| levels.get(&Factor::Transport).is_some_and(|t| t == Transport::Udp.word()));
+        .filter_map(|levels| Transport::named(levels.get(&Factor::Transport)?))
+        .any(Transport::is_lossy);
     let payload = match Pattern::named(&options.pattern) {
         Some(Pattern::Stream) if has_datagrams => DATAGRAM_BYTES,
         Some(Pattern::Stream) => STREAM_BYTES,
@@ -202,7 +206,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     match target.name() {
         Some(name) => {
             let link = plan.points[0].link;
-            Ok(plan.to_host(name, Some(link))?)
+            Ok(plan.to_host(&name, Some(link))?)
         }
         None => Ok(plan),
     }
@@ -217,32 +221,40 @@ struct Target {
 
 impl Target {
     /// The other host, as it was named.
-    fn name(&self) -> Option<&str> {
+    fn name(&self) -> Option<String> {
         match &self.peer {
-            Peer::Here | Peer::Ends(_) => None,
-            Peer::Agent(agent) => Some(&agent.host.name),
-            Peer::Iperf3(server) => Some(&server.name),
+            Peer::Here => None,
+            Peer::Ends(ends) => Some(Ends(*ends).to_string()),
+            Peer::Agent(agent) => Some(agent.host.name.clone()),
+            Peer::Iperf3(server) => Some(server.name.clone()),
         }
     }
 
     /// Whether the other end is named by addresses of IPv6 alone.
     fn is_v6(&self) -> bool {
         match &self.peer {
-            Peer::Here | Peer::Ends(_) => false,
+            Peer::Here => false,
+            Peer::Ends(ends) => ends.iter().all(IpAddr::is_ipv6),
             Peer::Agent(agent) => agent.host.data.iter().all(SocketAddr::is_ipv6),
             Peer::Iperf3(access) => access.server.is_ipv6(),
         }
     }
 }
 
-/// `loopback`, `lab:` and a link, or a host.
+/// `loopback`, `lab:` and a link, two addresses of this machine, or a host.
 fn target(options: &Measure) -> Result<Target, Failure> {
     let text = options.target.as_str();
     let wanted = match text.strip_prefix("lab:") {
         None if options.peer == PeerKind::Iperf3 => return iperf3(options),
+        None if text.contains(',') => {
+            let ends = Ends::parse(text).map_err(|message| Failure::new(Code::Input, message))?;
+            // A wire that nobody describes has no ceiling.
+            let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
+            return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0) });
+        }
         None if text != "loopback" => {
             let agent = key::access(text, &options.reach).map_err(|failure| {
-                failure.and("other targets: loopback, or lab:LINK such as lab:veth")
+                failure.and("other targets: loopback, lab:LINK such as lab:veth, or two addresses of this machine")
             })?;
             let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);
             return Ok(Target { link: link.to_string(), peer: Peer::Agent(agent) });

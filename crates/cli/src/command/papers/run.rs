@@ -17,7 +17,9 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("P1-modes", "plans/p1-modes.toml", include_str!("../../../../../plans/p1-modes.toml")),
     ("P1-speeds", "plans/p1-speeds.toml", include_str!("../../../../../plans/p1-speeds.toml")),
     ("P1-IPoIB", "plans/p1-ipoib.toml", include_str!("../../../../../plans/p1-ipoib.toml")),
+    ("P2", "plans/p2.toml", include_str!("../../../../../plans/p2.toml")),
     ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
+    ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
 ];
 
 /// Runs the paper's plan, shows its tables with the published columns beside the new ones, and then

@@ -1,0 +1,117 @@
+//! perftest: a program for each verb and figure. Its latency is half a round trip, of a read a whole one, and
+//! its typical one the median.
+
+use fabricmark_rdma::ports;
+
+use super::unreadable;
+use crate::contender::{Contender, Ends, Failure, Job, Server, run_pair, words};
+use crate::place::{Place, Ready, Target, free_port};
+use crate::work::{Figure, Values, Verb, Work, value};
+
+/// perftest.
+#[derive(Debug)]
+pub struct Perftest;
+
+/// Its programs.
+pub const PROGRAMS: [&str; 5] =
+    ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw"];
+
+/// Round trips of a run: its median is that of a fixed number, since a run of a given time prints none.
+const ROUND_TRIPS: u32 = 5000;
+
+/// Bytes of a stream, which is as long whatever its speed.
+const STREAM_BYTES: u32 = 32 << 20;
+
+/// Fewest messages of a stream.
+const MESSAGES_MIN: u32 = 500;
+
+/// Most: short ones would take for ever in software.
+const MESSAGES_MAX: u32 = 50_000;
+
+impl Contender for Perftest {
+    fn name(&self) -> &'static str {
+        "perftest"
+    }
+
+    fn offers(&self, work: Work) -> bool {
+        matches!(work, Work::Verbs { verb, is_stream, .. } if !is_stream || verb != Verb::Read)
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
+        let (Target::Adapters([from, to]), Work::Verbs { verb, bytes, is_stream }) =
+            (job.target, job.work)
+        else {
+            return Err(Failure::NotOffered(format!("{:?}", job.work)));
+        };
+        let place = Place::new(job.target, job.congestion)?;
+        let port = free_port()?;
+        let (program, count) = match is_stream {
+            true => (
+                format!("ib_{verb}_bw --report_gbits"),
+                (STREAM_BYTES / bytes).clamp(MESSAGES_MIN, MESSAGES_MAX),
+            ),
+            false => (format!("ib_{verb}_lat"), ROUND_TRIPS),
+        };
+        let line = |address| -> Result<String, Failure> {
+            let (adapter, index) = adapter(address)?;
+            Ok(format!("{program} -F -d {adapter} -x {index} -p {port} -s {bytes} -n {count}"))
+        };
+        let server =
+            Server { words: words(&line(to)?), ready: Ready::Listens(port), ends: Ends::Itself };
+        let client = words(&format!("{} {to}", line(from)?));
+        read(job.work, bytes, &run_pair(job, &place, &server, &client)?.client)
+    }
+}
+
+/// The adapter of an address, and its place in the table of addresses.
+fn adapter(address: std::net::IpAddr) -> Result<(String, u8), Failure> {
+    let found = ports().into_iter().find_map(|port| {
+        let gid = port.gids.iter().rfind(|gid| gid.ip() == address)?.index;
+        Some((port.adapter, gid))
+    });
+    found.ok_or_else(|| Failure::NotOffered(format!("no adapter has the address {address}")))
+}
+
+/// The line of figures: bytes, round trips, then least, most, typical and others in microseconds; or bytes,
+/// messages, peak and mean in Gbit/s.
+fn read(work: Work, bytes: u32, text: &str) -> Result<Values, Failure> {
+    let fields = text.lines().find_map(|line| {
+        let fields: Vec<f64> =
+            line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        (fields.len() >= 4 && fields[0] == f64::from(bytes)).then_some(fields)
+    });
+    let fields = fields.ok_or_else(|| unreadable(text))?;
+    match work {
+        Work::Verbs { is_stream: true, .. } => Ok(value(Figure::GoodputBps, 1e9 * fields[3])),
+        Work::Verbs { verb, .. } => {
+            let trips = if verb == Verb::Read { 1.0 } else { 2.0 };
+            let typical_us = *fields.get(4).ok_or_else(|| unreadable(text))?;
+            Ok(value(Figure::RttP50Ns, 1e3 * trips * typical_us))
+        }
+        _ => Err(unreadable(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typical_latency_is_half_a_round_trip_but_of_a_read() {
+        let text = include_str!("../../samples/perftest-ib_send_lat.txt");
+        let work = |verb| Work::Verbs { verb, bytes: 64, is_stream: false };
+        let send = read(work(Verb::Send), 64, text).unwrap();
+        let whole = read(work(Verb::Read), 64, text).unwrap();
+        assert_eq!(send[&Figure::RttP50Ns], 2.0 * whole[&Figure::RttP50Ns]);
+        assert!(whole[&Figure::RttP50Ns] > 1000.0, "{whole:?}");
+        assert!(read(work(Verb::Send), 128, text).is_err());
+    }
+
+    #[test]
+    fn a_stream_has_its_mean() {
+        let text = include_str!("../../samples/perftest-ib_write_bw.txt");
+        let work = Work::Verbs { verb: Verb::Write, bytes: 65_536, is_stream: true };
+        let values = read(work, 65_536, text).unwrap();
+        assert!(values[&Figure::GoodputBps] > 1e6, "{values:?}");
+    }
+}
