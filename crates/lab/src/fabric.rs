@@ -169,6 +169,7 @@ fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
     ];
+    namespace.forget_fragments()?;
     let theirs = node.sysctl.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in ours.into_iter().chain(theirs) {
         namespace.set(key, value)?;

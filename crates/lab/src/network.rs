@@ -88,6 +88,8 @@ impl Lab {
             check_emulated(wiring.link)?;
         }
         let (client, server) = (Namespace::new()?, Namespace::new()?);
+        client.forget_fragments()?;
+        server.forget_fragments()?;
         let server_path = server.path();
         let mut pairs = String::from("link set lo up\n");
         let mut emulated = Vec::new();
