@@ -3,6 +3,7 @@
 use fabricmark_link::LinkWords;
 use fabricmark_link::tcp::Settings;
 use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
+use fabricmark_units::Nanos;
 
 use super::super::connection::{Connection, as_linux};
 use super::super::wrong;
@@ -45,7 +46,15 @@ pub fn why_not(point: &Point) -> Option<String> {
         let congestion = point.congestion.as_deref().unwrap_or("none");
         return Some(format!("congestion control {congestion} is not modelled"));
     }
-    words_of(point).is_none().then(|| format!("{} is not emulated", point.link))
+    if let Some(bus) = &point.bus {
+        return Some(format!("the bus {bus} is not modelled"));
+    }
+    let Some(words) = words_of(point) else {
+        return Some(format!("{} is not emulated", point.link));
+    };
+    let is_limited =
+        words.rate_bps().is_some() || words.delay() > Nanos(0) || point.pacing_rate.is_some();
+    (!is_limited).then(|| "nothing but the hosts limits it".to_owned())
 }
 
 /// The point as a connection.
@@ -90,4 +99,32 @@ pub fn names(points: &[Point]) -> Vec<String> {
         levels.map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(" ")
     };
     points.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_plan::resolve;
+
+    use super::*;
+
+    fn reason(levels: &str) -> Option<String> {
+        let levels =
+            format!("pattern=stream;transport=tcp;family=4;payload=1;congestion=cubic;{levels}");
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        why_not(&resolve(&levels.collect()).unwrap())
+    }
+
+    #[test]
+    fn a_point_that_only_the_hosts_limit_has_no_model() {
+        assert_eq!(reason("link=ethernet:1G;rtt=0ms"), None);
+        assert_eq!(reason("link=veth;rtt=400ms;window=1073725440"), None);
+        let hosts = reason("link=veth;rtt=0ms;window=1073725440").unwrap();
+        assert_eq!(hosts, "nothing but the hosts limits it");
+        let bus = reason("link=ethernet:1G;rtt=10ms;bus=pci-x:133").unwrap();
+        assert_eq!(bus, "the bus pci-x:133 is not modelled");
+    }
 }
