@@ -52,6 +52,11 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// What is wrong, in words.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A fault of this program.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
