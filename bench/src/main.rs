@@ -66,7 +66,7 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Rows of RDMA between two addresses of this machine, and no others: 10.9.0.1,10.9.0.2 in a guest kernel
-    #[arg(long, value_name = "ADDRESS,ADDRESS", value_delimiter = ',', num_args = 2)]
+    #[arg(long, value_name = "ADDRESS,ADDRESS", value_delimiter = ',')]
     ends: Vec<IpAddr>,
     /// The program to judge [default: the fabricmark beside this program]
     #[arg(long, value_name = "FILE")]
