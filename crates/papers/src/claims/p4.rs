@@ -101,9 +101,7 @@ fn judge(
             }
         }
     }
-    tally.outcome(
-        "no runs of MPI's benchmarks over RoCE and Ethernet: this version has no RDMA transport",
-    )
+    tally.outcome("no runs of MPI's benchmarks over RoCE and Ethernet: this version runs no MPI")
 }
 
 /// Bytes of a message of which headers of the message itself are no part worth naming.
