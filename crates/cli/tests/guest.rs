@@ -122,7 +122,8 @@ const RDMA: [&str; 6] = [
 fn plan_of(factors: &str) -> String {
     let (head, rest) = PLAN.split_once("[factors]").unwrap();
     let (_, settings) = rest.split_once("[settings]").unwrap();
-    format!("{head}[factors]\n{factors}\n[settings]{settings}")
+    // Twice as long: in a debug build the receiver of a stream may be away for most of 100 ms.
+    format!("{head}[factors]\n{factors}\n[settings]{settings}").replace("\"100ms\"", "\"200ms\"")
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("lossy.toml");
     let factors = "transport = [\"rc\", \"ud\"]\npattern = [\"stream\"]\npayload = [1024]\nwait = [\"block\"]";
-    fs::write(&plan, plan_of(factors)).unwrap();
+    fs::write(&plan, plan_of(factors).replace("\"200ms\"", "\"500ms\"")).unwrap();
     let script = format!(
         "tc qdisc add dev v0 root netem loss 2% || exit 1\n\
          \"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 2\n\

@@ -9,7 +9,7 @@ use fabricmark_plan::{Operation, Pattern, Transport};
 use fabricmark_proto::{Failure, Prepare, SequenceCounts, SequenceTracker};
 use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Request};
 
-use super::queue::{Arrival, Needs, Queue};
+use super::queue::{Arrival, BATCH, Needs, Queue};
 use crate::control::Control;
 use crate::sockets::system;
 use crate::transport::{Flow, Message, Moved};
@@ -130,7 +130,9 @@ impl Flow for MessageFlow {
         }
         self.queue.await_arrival()?;
         let mut moved = Moved::default();
-        while let Some(arrival) = self.queue.take_arrival() {
+        // Not all that waits: what a receiver that was away finds is taken as fast as it can, not in no time.
+        for _ in 0..BATCH {
+            let Some(arrival) = self.queue.take_arrival() else { break };
             let bytes = self.bytes(&arrival);
             if bytes == 0 {
                 self.has_ended = true;

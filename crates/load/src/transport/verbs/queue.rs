@@ -27,7 +27,7 @@ const SIGNAL_EVERY: u32 = 4;
 const INLINE_BYTES: u32 = 220;
 
 /// Completions taken at once.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 
 /// How often in vain a queue is asked until the connection beside is looked at.
 pub(super) const LOOK_AFTER: u32 = 4096;
