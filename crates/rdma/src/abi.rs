@@ -187,7 +187,6 @@ pub mod state {
     pub const INIT: c_uint = 1;
     pub const RTR: c_uint = 2;
     pub const RTS: c_uint = 3;
-    pub const ERR: c_uint = 6;
 }
 
 /// `enum ibv_access_flags`: local write, remote write, remote read, remote atomic.

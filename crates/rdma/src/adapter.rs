@@ -84,11 +84,6 @@ impl Adapter {
         Ok(Self { domain, attributes, port: port.clone(), gid: gid.clone() })
     }
 
-    /// The largest packet's payload of the port, in bytes.
-    pub fn mtu_bytes(&self) -> usize {
-        mtu_bytes(self.attributes.active_mtu)
-    }
-
     /// Registers so many bytes of new memory, all 0.
     pub fn region(&self, bytes: usize) -> io::Result<Region> {
         Region::new(Arc::clone(&self.domain), bytes)

@@ -195,11 +195,6 @@ impl Endpoint {
         }
     }
 
-    /// Ends the connection: what is under way is flushed.
-    pub fn abort(&self) -> io::Result<()> {
-        self.pair.modify(QpAttr { qp_state: state::ERR, ..QpAttr::default() }, mask::STATE)
-    }
-
     /// Largest payload of a packet between both ends, in bytes.
     pub fn path_mtu_bytes(&self, peer: &Identity) -> usize {
         mtu_bytes(u32::from(self.mtu_with(peer)))
