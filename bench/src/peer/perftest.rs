@@ -19,13 +19,13 @@ pub const PROGRAMS: [&str; 5] =
 /// Round trips of a run: its median is that of a fixed number, since a run of a given time prints none.
 const ROUND_TRIPS: u32 = 5000;
 
-/// Bytes of a stream, which is as long whatever its speed.
-const STREAM_BYTES: u32 = 32 << 20;
+/// Bytes of a run, which are as many whatever its speed.
+const BYTES: u32 = 32 << 20;
 
-/// Fewest messages of a stream.
+/// Fewest messages of a run.
 const MESSAGES_MIN: u32 = 500;
 
-/// Most: short ones would take for ever in software.
+/// Most of a stream: short ones would take for ever in software.
 const MESSAGES_MAX: u32 = 50_000;
 
 impl Contender for Perftest {
@@ -48,9 +48,9 @@ impl Contender for Perftest {
         let (program, count) = match is_stream {
             true => (
                 format!("ib_{verb}_bw --report_gbits"),
-                (STREAM_BYTES / bytes).clamp(MESSAGES_MIN, MESSAGES_MAX),
+                (BYTES / bytes).clamp(MESSAGES_MIN, MESSAGES_MAX),
             ),
-            false => (format!("ib_{verb}_lat"), ROUND_TRIPS),
+            false => (format!("ib_{verb}_lat"), (BYTES / bytes).clamp(MESSAGES_MIN, ROUND_TRIPS)),
         };
         let line = |address| -> Result<String, Failure> {
             let (adapter, index) = adapter(address)?;
