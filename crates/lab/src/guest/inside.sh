@@ -20,7 +20,7 @@ exec </dev/null >"$(port out)" 2>"$(port err)"
 
 number=0
 while read -r folder; do
-    mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 "writable$number" "$folder" ||
+    mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=mmap "writable$number" "$folder" ||
         echo "fabricmark: what is written to $folder in the guest will be lost" >&2
     number=$((number + 1))
 done <"$work/writable"
