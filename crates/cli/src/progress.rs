@@ -83,7 +83,7 @@ impl Progress for Line {
                 .exchanges_per_s
                 .map(|figure| format!(" · last {:.0}/s", figure.value))
                 .unwrap_or_default(),
-            (_, Pattern::PingPong) => figures
+            (_, Pattern::PingPong | Pattern::PingPing) => figures
                 .rtt_mean_ns
                 .map(|figure| format!(" · last {:.1} µs", figure.value / 1e3))
                 .unwrap_or_default(),

@@ -194,6 +194,9 @@ fn figures(
         Some(figure(slip_ns as f64))
     };
     let figures = match point.pattern {
+        Pattern::Stream if came_at_once(&active.counts, &passive.counts) => {
+            Figures { sent_bps: active.counts.sent_bps().map(figure), ..Figures::default() }
+        }
         Pattern::Stream => Figures {
             goodput_bps: passive.counts.received_bps().map(figure),
             land_speed_bit_m_per_s: passive
@@ -208,7 +211,11 @@ fn figures(
             receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()
         },
-        Pattern::PingPong | Pattern::Exchange | Pattern::ConnectExchange | Pattern::Burst => {
+        Pattern::PingPong
+        | Pattern::PingPing
+        | Pattern::Exchange
+        | Pattern::ConnectExchange
+        | Pattern::Burst => {
             let rtt = active.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
             let mean = rtt.and_then(Histogram::mean_ns);
@@ -282,6 +289,14 @@ fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64
     Drops { lost, socket, link, reassembly, unexplained }
 }
 
+/// Whether a receiver that was away took most of what it counted in a part of the time in which that was sent: what
+/// it then sees is how fast it can take, and no rate of arrivals.
+fn came_at_once(sent: &Counts, received: &Counts) -> bool {
+    let counted = received.bytes.saturating_sub(received.ramp_bytes);
+    // A receiver that is the slower end counts for half of the run at least, however much waits for it.
+    received.waiting_bytes > counted / 2 && received.elapsed_ns < sent.elapsed_ns / 4
+}
+
 /// A wire cannot be overtaken by its receiver: one that lags behind it at first and not later has been
 /// asleep. Worth a word above a hundredth of what was counted.
 fn backlog(point: &Point, counts: &Counts) -> Option<Warning> {
@@ -334,4 +349,27 @@ fn node(
         host: facts.host.unwrap_or_else(|| host.clone()),
         clock_offset: facts.clock_offset,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was sent in so many milliseconds, and counted in so many, of 1000 bytes and those that waited.
+    fn at_once(sent_ms: u64, counted_ms: u64, waiting_bytes: u64) -> bool {
+        let elapsed_ns = 1_000_000 * sent_ms;
+        let sent = Counts { bytes: 1100, elapsed_ns, ..Counts::default() };
+        let elapsed_ns = 1_000_000 * counted_ms;
+        let received =
+            Counts { bytes: 1100, ramp_bytes: 100, waiting_bytes, elapsed_ns, ..Counts::default() };
+        came_at_once(&sent, &received)
+    }
+
+    #[test]
+    fn a_receiver_that_was_away_has_no_rate_and_a_slow_one_has() {
+        assert!(at_once(300, 1, 990));
+        assert!(at_once(300, 74, 501));
+        assert!(!at_once(300, 150, 990));
+        assert!(!at_once(300, 1, 500));
+    }
 }

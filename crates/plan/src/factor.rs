@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::pace::Pace;
 use crate::point::{
-    Direction, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport,
-    Wait,
+    Direction, Meet, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps,
+    Transport, Wait,
 };
 use crate::verbs;
 use crate::window::Window;
@@ -66,6 +66,10 @@ pub enum Factor {
     Inline,
     /// One in so many requests of RDMA tells that it has been done.
     SignalEvery,
+    /// How queue pairs of RDMA find each other: [`Meet`].
+    Meet,
+    /// Whether payloads of RDMA are looked at when they arrive: true, false.
+    Verify,
     /// How bytes pass between program and kernel: [`Path`].
     Path,
     /// What a load thread does while there is nothing to do: [`Wait`].
@@ -131,7 +135,7 @@ const RTT_MAX_NS: u64 = 10_000_000_000;
 
 impl Factor {
     /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::Pattern,
         Self::Transport,
         Self::Family,
@@ -153,6 +157,8 @@ impl Factor {
         Self::Depth,
         Self::Inline,
         Self::SignalEvery,
+        Self::Meet,
+        Self::Verify,
         Self::Path,
         Self::Wait,
         Self::Congestion,
@@ -203,6 +209,8 @@ impl Factor {
             Self::Depth => "depth",
             Self::Inline => "inline",
             Self::SignalEvery => "signal_every",
+            Self::Meet => "meet",
+            Self::Verify => "verify",
             Self::Path => "path",
             Self::Wait => "wait",
             Self::Congestion => "congestion",
@@ -253,6 +261,10 @@ impl Factor {
             Self::Depth => "requests of RDMA under way in each direction",
             Self::Inline => "bytes that travel in a request of RDMA itself",
             Self::SignalEvery => "one in so many requests of RDMA tells that it has been done",
+            Self::Meet => "how queue pairs of RDMA find each other",
+            Self::Verify => {
+                "whether payloads of RDMA are looked at when they arrive: true or false"
+            }
             Self::Path => "how bytes pass between program and kernel",
             Self::Wait => "what a load thread does while there is nothing to do",
             Self::Congestion => "TCP congestion control",
@@ -286,6 +298,7 @@ impl Factor {
             Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
             Self::Probe => probes(),
             Self::Operation => Operation::ALL.iter().map(|word| word.word()).collect(),
+            Self::Meet => Meet::ALL.iter().map(|word| word.word()).collect(),
             Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
             Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
             Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
@@ -326,6 +339,7 @@ impl Factor {
             Self::Depth => number(text, verbs::DEPTH_MIN.into(), verbs::DEPTH_MAX.into()),
             Self::Inline => number(text, 0, verbs::INLINE_MAX.into()),
             Self::SignalEvery => number(text, 1, verbs::DEPTH_MAX.into()),
+            Self::Meet => word(text, Meet::ALL),
             Self::Path => word(text, Path::ALL),
             Self::Wait => word(text, Wait::ALL),
             Self::Pace => text
@@ -336,10 +350,10 @@ impl Factor {
             Self::Timestamps => word(text, Timestamps::ALL),
             Self::PacingRate => bit_rate(text),
             Self::Family => word(text, &["4", "6"]),
-            Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {
+            Self::Verify | Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {
                 word(text, &["true", "false"])
             }
-            Self::Payload | Self::Response => size(text, Point::PAYLOAD_MAX.0),
+            Self::Payload | Self::Response => size(text, Point::RDMA_PAYLOAD_MAX.0),
             Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
             Self::Outstanding => number(text, 1, Point::OUTSTANDING_MAX.into()),
             Self::Flows => number(text, 1, Point::FLOWS_MAX),

@@ -36,8 +36,8 @@ pub use plan::{
     Plan, Presentation, Table, Testbed, Where,
 };
 pub use point::{
-    Direction, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport,
-    Wait,
+    Direction, Meet, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps,
+    Transport, Wait,
 };
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};

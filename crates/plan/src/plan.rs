@@ -330,7 +330,13 @@ impl Figure {
             | Self::KernelRttP99
             | Self::ApplicationP50
             | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Exchange],
-            _ => &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange, Pattern::Burst],
+            _ => &[
+                Pattern::PingPong,
+                Pattern::PingPing,
+                Pattern::Exchange,
+                Pattern::ConnectExchange,
+                Pattern::Burst,
+            ],
         }
     }
 
@@ -339,7 +345,7 @@ impl Figure {
     pub fn deciding(point: &Point) -> Self {
         match point.pattern {
             Pattern::Stream | Pattern::Burst => Self::Goodput,
-            Pattern::PingPong => Self::Rtt,
+            Pattern::PingPong | Pattern::PingPing => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange if point.pace != Pace::Closed => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,
         }

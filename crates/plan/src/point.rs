@@ -61,6 +61,8 @@ words! {
         ConnectExchange = "connect-exchange",
         /// One payload there, the same payload back, and so on: half of it is half a round trip.
         PingPong = "ping-pong",
+        /// Each end sends a payload and then receives the other's, and so on: IMB's PingPing.
+        PingPing = "ping-ping",
         /// Several payloads there back to back, one response when all of them have arrived, and so on:
         /// a window of MPI's bandwidth test (osu_bw of the OSU Micro-Benchmarks).
         Burst = "burst",
@@ -213,6 +215,16 @@ words! {
     }
 }
 
+words! {
+    /// How queue pairs of a reliable connection find each other.
+    Meet {
+        /// Both ends say by a connection of TCP who they are.
+        Tcp = "tcp",
+        /// By RDMA's communication manager (IBTA volume 1, section 12; librdmacm).
+        RdmaCm = "rdma-cm",
+    }
+}
+
 impl Operation {
     /// Whether it brings something back, so that it is a round trip of its own.
     pub const fn is_fetch(self) -> bool {
@@ -316,6 +328,12 @@ pub struct Point {
     /// One in so many requests of RDMA tells that it has been done; absent for what the program chooses.
     #[serde(default)]
     pub signal_every: Option<u32>,
+    /// How queue pairs of RDMA find each other; absent for a connection of TCP.
+    #[serde(default)]
+    pub meet: Option<Meet>,
+    /// Whether payloads of RDMA are looked at when they arrive; absent for not.
+    #[serde(default)]
+    pub verify: Option<bool>,
     /// How bytes pass between program and kernel.
     pub path: Path,
     /// What a load thread does while there is nothing to do.
@@ -378,6 +396,14 @@ impl Point {
     /// Largest payload: both ends allocate a buffer of its size.
     pub const PAYLOAD_MAX: Bytes = Bytes(64 << 20);
 
+    /// The same of RDMA: what most adapters' messages may have (`max_msg_sz` of ibv_devinfo -v).
+    pub const RDMA_PAYLOAD_MAX: Bytes = Bytes(1 << 30);
+
+    /// Most bytes of a payload or a response that a transport carries.
+    pub const fn payload_max(transport: Transport) -> Bytes {
+        if transport.is_verbs() { Self::RDMA_PAYLOAD_MAX } else { Self::PAYLOAD_MAX }
+    }
+
     /// Most flows at once.
     pub const FLOWS_MAX: u64 = 10_000;
 
@@ -429,6 +455,8 @@ impl Point {
             Factor::Depth => number(self.depth),
             Factor::Inline => number(self.inline),
             Factor::SignalEvery => number(self.signal_every),
+            Factor::Meet => self.meet.map(|meet| meet.to_string()),
+            Factor::Verify => self.verify.map(|does| does.to_string()),
             Factor::Path => Some(self.path.to_string()),
             Factor::Wait => Some(self.wait.to_string()),
             Factor::Congestion => self.congestion.clone(),

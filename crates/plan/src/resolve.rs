@@ -11,7 +11,7 @@ use crate::factor::{Factor, NONE};
 use crate::pace::Pace;
 use crate::plan::Where;
 use crate::point::{
-    Direction, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
+    Direction, Meet, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps, Transport, Wait,
 };
 
 /// UDP receive buffer asked for where nobody names one: 4 MiB, so that a receiver that is not
@@ -49,7 +49,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let default_response = match pattern {
         Pattern::Exchange | Pattern::ConnectExchange => Some(payload),
         Pattern::Burst => Some(burst::RESPONSE),
-        Pattern::Stream | Pattern::PingPong => None,
+        Pattern::Stream | Pattern::PingPong | Pattern::PingPing => None,
     };
     let flows = levels.parsed(Factor::Flows).unwrap_or(1);
     let wait = levels.word(Factor::Wait, Wait::named);
@@ -95,6 +95,8 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         depth: levels.parsed(Factor::Depth).filter(|_| is_verbs),
         inline: levels.parsed(Factor::Inline).filter(|_| is_verbs),
         signal_every: levels.parsed(Factor::SignalEvery).filter(|_| is_verbs),
+        meet: levels.word(Factor::Meet, Meet::named).filter(|_| is_verbs),
+        verify: levels.parsed(Factor::Verify).filter(|_| is_verbs),
         path: levels.word(Factor::Path, Path::named).unwrap_or(Path::Copy),
         wait: wait.unwrap_or(if flows == 1 { Wait::Block } else { Wait::Epoll }),
         congestion: match transport {
@@ -122,7 +124,8 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         connect_timeout: levels.parsed(Factor::ConnectTimeout).filter(|_| has_connect),
         timestamps: levels
             .word(Factor::Timestamps, Timestamps::named)
-            .filter(|_| !is_stream && matches!(transport, Transport::Udp | Transport::Tcp)),
+            .filter(|_| !is_stream && pattern != Pattern::PingPing)
+            .filter(|_| matches!(transport, Transport::Udp | Transport::Tcp)),
         label: levels.parsed(Factor::Label),
     };
     let point = Point { offload: emulation::offload(levels.0, &point)?, ..point };
@@ -204,6 +207,15 @@ fn check(point: &Point) -> Result<(), Contradiction> {
             return refuse(factor, message, &help);
         }
     }
+    let most = Point::payload_max(transport);
+    for (factor, bytes) in
+        [(Factor::Payload, Some(point.payload)), (Factor::Response, point.response)]
+    {
+        if let Some(bytes) = bytes.filter(|&bytes| bytes > most) {
+            let message = format!("{bytes} are more than {transport} is asked to carry at once");
+            return refuse(factor, message, &format!("use at most {most}"));
+        }
+    }
     if transport == Transport::Unix && link != Link::Loopback {
         let message = format!("unix sockets do not cross {link}");
         return refuse(Factor::Transport, message, "use link = \"loopback\"");
@@ -240,11 +252,52 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Direction, message, "use direction forward");
     }
     burst::check(point)?;
+    check_ping_ping(point)?;
     point.check_verbs()?;
     emulation::check(point)?;
     check_quic(point)?;
     check_options(point)?;
     check_path(point)
+}
+
+/// Both ends send at once, and then receive.
+fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
+    /// What fits into the buffers of sockets, so that no end that blocks waits for the other to receive: the
+    /// kernel's send buffer has 16 KiB at first, and the receive buffer 128 KiB (tcp(7), tcp_wmem and tcp_rmem).
+    const BLOCKING_MAX: Bytes = Bytes(64 << 10);
+    let Point { pattern, transport, wait, flows, path, payload, .. } = *point;
+    if pattern != Pattern::PingPing {
+        return Ok(());
+    }
+    let refuse = |factor, message: &str, help: &str| {
+        Err(contradiction(factor, message.to_owned(), help.to_owned()))
+    };
+    if transport.is_lossy() {
+        let message = "of ping-ping nothing may be lost: both ends would wait";
+        return refuse(Factor::Transport, message, "use a reliable transport, or ping-pong");
+    }
+    if point.pace != Pace::Closed {
+        return refuse(
+            Factor::Pace,
+            "a payload of ping-ping departs behind the last one",
+            "use pace closed",
+        );
+    }
+    if flows > 1 || wait == Wait::Epoll {
+        return refuse(
+            Factor::Wait,
+            "ping-ping is carried by one flow",
+            "use flows 1 and wait block or spin",
+        );
+    }
+    if path != Path::Copy {
+        return refuse(Factor::Path, "ping-ping is carried by plain calls", "use path copy");
+    }
+    if wait != Wait::Spin && !transport.is_verbs() && payload > BLOCKING_MAX {
+        let message = "both ends would block while they send, and none receive";
+        return refuse(Factor::Wait, message, "use wait = \"spin\", or at most 64 KiB");
+    }
+    Ok(())
 }
 
 /// QUIC's connections are driven by the calls of their flows, and it sets the octet of the DSCP itself,

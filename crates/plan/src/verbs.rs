@@ -3,11 +3,11 @@
 use fabricmark_units::Bytes;
 
 use crate::factor::Factor;
-use crate::point::{Operation, Pattern, Point, Transport, Wait};
+use crate::point::{Meet, Operation, Pattern, Point, Transport, Wait};
 use crate::resolve::{Contradiction, contradiction};
 
 /// Fewest requests that may be under way in each direction, so that one can be prepared while another is.
-pub(crate) const DEPTH_MIN: u32 = 4;
+pub(crate) const DEPTH_MIN: u32 = 2;
 
 /// Most: 16 MiB of single packets. An adapter that has fewer (`max_qp_wr` of ibv_devinfo -v) refuses the pair.
 pub(crate) const DEPTH_MAX: u32 = 4096;
@@ -68,7 +68,9 @@ impl Point {
             None => 0,
             Some(Operation::Send | Operation::WriteImmediate) => {
                 let arrivals = slots(self.verbs_arrivals(), longest + ROUTE_HEADER_BYTES);
-                arrivals.saturating_add(longest)
+                // What is looked at differs from message to message.
+                let leaving = if self.verify == Some(true) { depth } else { 1 };
+                arrivals.saturating_add(slots(leaving, longest))
             }
             Some(_) => slots(depth, longest).saturating_mul(2),
         };
@@ -142,6 +144,10 @@ fn check(point: &Point) -> Result<(), Contradiction> {
             return refuse(Factor::Wait, message, "use wait = \"spin\", or operation write-imm");
         }
     }
+    if point.meet == Some(Meet::RdmaCm) && transport != Transport::Rc {
+        let message = format!("RDMA's communication manager connects no {transport}");
+        return refuse(Factor::Meet, message, "leave out meet, or use transport = \"rc\"");
+    }
     let (_, depth) = point.verbs_slots();
     if point.signal_every.is_some_and(|every| every > depth) {
         let message = format!("none of {depth} requests would tell that it has been done");
@@ -178,7 +184,8 @@ mod tests {
         for (levels, slots) in [
             ("pattern=stream;payload=64", (64, 128)),
             ("pattern=stream;payload=1MiB", (1 << 20, 64)),
-            ("pattern=stream;payload=64MiB", (64 << 20, 4)),
+            ("pattern=stream;payload=64MiB", (64 << 20, 2)),
+            ("pattern=stream;payload=1GiB", (1 << 30, 2)),
             ("pattern=exchange;payload=64;response=2MiB", (2 << 20, 32)),
             ("pattern=stream;payload=1MiB;depth=300", (1 << 20, 300)),
         ] {
@@ -198,6 +205,8 @@ mod tests {
             "pattern=exchange;payload=8;operation=fetch-add",
             "pattern=stream;payload=1MiB;operation=write-imm;transport=uc",
             "pattern=exchange;payload=4096;transport=ud",
+            "pattern=ping-ping;payload=1MiB;operation=write-imm;meet=rdma-cm;verify=true",
+            "pattern=stream;payload=1GiB;operation=write",
         ] {
             assert!(point(carried).is_ok(), "{carried}");
         }
@@ -214,6 +223,11 @@ mod tests {
             ("pattern=exchange;payload=64;operation=read;transport=uc", Factor::Operation),
             ("pattern=stream;payload=64;operation=write-imm;transport=ud", Factor::Operation),
             ("pattern=stream;payload=4097;transport=ud", Factor::Payload),
+            ("pattern=stream;payload=64;transport=uc;meet=rdma-cm", Factor::Meet),
+            ("pattern=ping-ping;payload=64;transport=ud", Factor::Transport),
+            ("pattern=ping-ping;payload=64;flows=2;wait=epoll", Factor::Wait),
+            ("pattern=ping-ping;payload=1MiB;transport=tcp;congestion=cubic", Factor::Wait),
+            ("pattern=stream;payload=65MiB;transport=tcp;congestion=cubic", Factor::Payload),
         ] {
             assert_eq!(point(refused).unwrap_err().factor, factor, "{refused}");
         }
@@ -227,6 +241,7 @@ mod tests {
             ("pattern=exchange;payload=1MiB;operation=read", 2 * (64 << 20)),
             ("pattern=stream;payload=960;transport=ud", 4096 * 1000 + 960),
             ("pattern=stream;payload=64;operation=write;flows=3", 3 * 2 * 128 * 64),
+            ("pattern=stream;payload=64;verify=true", 128 * (64 + 40) + 128 * 64),
         ] {
             assert_eq!(point(levels).unwrap().registered_bytes(), Bytes(bytes), "{levels}");
         }

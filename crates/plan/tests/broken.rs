@@ -99,7 +99,7 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ("unknown pattern", "[\"stream\"]", "[\"steam\"]", 4, "not a level", "stream, exchange"),
     ("family 5", "[4, 6]", "[4, 5]", 6, "not a level", "4, 6"),
     ("bad size", "[4, 1024]", "[4, \"1 furlong\"]", 7, "not a level", "64KiB"),
-    ("payload 0", "[4, 1024]", "[0]", 7, "not a level", "1 to 64MiB"),
+    ("payload 0", "[4, 1024]", "[0]", 7, "not a level", "1 to 1GiB"),
     ("bad link", "ethernet:1G", "ethernet:1Q", 8, "not a level", "ethernet:10G"),
     ("link of no IP", "ethernet:1G", "ib:4X-FDR", 8, "carries verbs", "ipoib:"),
     ("IPv6 in 1020", "ethernet:1G", "ipoib:4X-FDR,ib-mtu=1024", 8, "MTU of 1280", "ib-mtu=2048"),

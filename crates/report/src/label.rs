@@ -23,6 +23,8 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         Factor::Depth => format!("depth {level}"),
         Factor::Inline => format!("inline {level} B"),
         Factor::SignalEvery => format!("signal every {level}"),
+        Factor::Meet => format!("meet by {level}"),
+        Factor::Verify => format!("verify {level}"),
         Factor::Outstanding => format!("{level} outstanding"),
         Factor::Flows => format!("{level} flows"),
         Factor::Mss => format!("MSS {level} B"),

@@ -76,6 +76,6 @@ fn kind(point: &Point) -> Option<Kind> {
         Pattern::Stream if words.rate_bps().is_some() => Kind::Rate,
         Pattern::Stream => Kind::Highest,
         Pattern::Exchange | Pattern::PingPong => Kind::Delay,
-        Pattern::ConnectExchange | Pattern::Burst => return None,
+        Pattern::PingPing | Pattern::ConnectExchange | Pattern::Burst => return None,
     })
 }
