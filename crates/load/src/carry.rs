@@ -17,7 +17,7 @@ use crate::pacer::{Pacer, Waiting};
 use crate::pattern::answer;
 use crate::pattern::exchange::{self, Asked, Asking};
 use crate::pattern::stream::{self, Ramp};
-use crate::pattern::{paced_exchange, paced_stream};
+use crate::pattern::{paced_exchange, paced_stream, ping_ping};
 use crate::sockets::{peer, system};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
@@ -92,6 +92,14 @@ fn carry_plain<F: Flow>(
             let received = receive(flows, prepare, control);
             report.counts = received.map_err(peer("cannot receive the stream"))?;
         }
+        (Pattern::PingPing, true, _) => {
+            let led = lead(flows, prepare, control);
+            note_asked(&mut report, led.map_err(peer("the other end stopped sending"))?);
+        }
+        (Pattern::PingPing, false, _) => {
+            let followed = follow(flows, prepare, control);
+            report.counts = followed.map_err(peer("the other end stopped sending"))?;
+        }
         (_, true, Some(pacer)) => {
             let asked = ask_paced(flows, prepare, pacer, control);
             let (asked, fairness, pacing) =
@@ -146,7 +154,7 @@ pub(crate) fn note_asked(report: &mut EndReport, asked: Asked) {
 type Sent = (Counts, Option<Fairness>);
 
 fn send<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Sent> {
-    let mut payload = vec![0x5a; prepare.point.payload.0 as usize];
+    let (mut payload, _) = messages(prepare);
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
         return Ok((stream::send(flow, &mut payload, control)?, None));
     }
@@ -179,7 +187,7 @@ fn send_paced<F: Flow>(
     pacer: Pacer<'_>,
     control: &Control,
 ) -> io::Result<SentPaced> {
-    let mut payload = vec![0x5a; prepare.point.payload.0 as usize];
+    let (mut payload, _) = messages(prepare);
     let polls = prepare.point.wait == Wait::Epoll;
     let (counts, of_each, pacing) = paced_stream::send(flows, &mut payload, pacer, polls, control)?;
     Ok((counts, fairness(&of_each), pacing))
@@ -213,7 +221,9 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
 pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
     let point = &prepare.point;
     let response = point.response.unwrap_or(point.payload);
-    (vec![0x5a; point.payload.0 as usize], vec![0x5a; response.0 as usize])
+    // RDMA carries what is in its own memory: of these only the length counts, and untouched they cost nothing.
+    let fill = if point.transport.is_verbs() { 0 } else { 0x5a };
+    (vec![fill; point.payload.0 as usize], vec![fill; response.0 as usize])
 }
 
 fn ask<F: Flow>(
@@ -232,6 +242,22 @@ fn ask<F: Flow>(
     let (asked, of_each) =
         exchange::ask_crowd(flows, &mut request, &mut response, asking, control)?;
     Ok((asked, Some(Fairness::of(&of_each))))
+}
+
+/// One flow carries a ping-ping (`fabricmark_plan::resolve`).
+fn only<F>(flows: &mut [F]) -> io::Result<&mut F> {
+    flows.first_mut().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn lead<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Asked> {
+    let (mut payload, mut buffer) = messages(prepare);
+    let blocks = prepare.point.wait != Wait::Spin;
+    ping_ping::lead(only(flows)?, &mut payload, &mut buffer, asking(prepare), blocks, control)
+}
+
+fn follow<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
+    let (mut payload, mut buffer) = messages(prepare);
+    ping_ping::follow(only(flows)?, &mut payload, &mut buffer, control)
 }
 
 type AskedPaced = (Asked, Option<Fairness>, Pacing);

@@ -273,6 +273,15 @@ impl Endpoint {
         let prepare = &self.prepare;
         let adapter = Adapter::open(prepare.address, &prepare.device)
             .map_err(|error| Failure::Missing(error.to_string()))?;
+        let (longest, _) = prepare.point.verbs_slots();
+        if longest > adapter.message_max() {
+            let most = Bytes(adapter.message_max());
+            let message = format!(
+                "a message of {longest} bytes is longer than {most}, the most of {}",
+                adapter.port.adapter
+            );
+            return Err(Failure::System(message));
+        }
         let streams = streams.into_iter();
         let mut report = match prepare.point.operation.unwrap_or(Operation::Send) {
             Operation::Send | Operation::WriteImmediate => {
@@ -394,8 +403,9 @@ fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
 /// Buffers are allocated for whoever sends the order.
 fn check(point: &Point) -> Result<(), Failure> {
     for Bytes(bytes) in [Some(point.payload), point.response].into_iter().flatten() {
-        if bytes == 0 || bytes > Point::PAYLOAD_MAX.0 {
-            let message = format!("a payload of {bytes} bytes is not 1 to {}", Point::PAYLOAD_MAX);
+        let most = Point::payload_max(point.transport);
+        if bytes == 0 || bytes > most.0 {
+            let message = format!("a payload of {bytes} bytes is not 1 to {most}");
             return Err(Failure::Protocol(message));
         }
     }

@@ -43,6 +43,7 @@ pub mod pattern {
     pub mod paced_exchange;
     mod paced_requests;
     pub mod paced_stream;
+    pub(crate) mod ping_ping;
     pub mod stream;
 }
 mod rouse;

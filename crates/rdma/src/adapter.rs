@@ -84,6 +84,11 @@ impl Adapter {
         Ok(Self { domain, attributes, port: port.clone(), gid: gid.clone() })
     }
 
+    /// Bytes of the longest message.
+    pub fn message_max(&self) -> u64 {
+        self.attributes.max_msg_sz.into()
+    }
+
     /// Registers so many bytes of new memory, all 0.
     pub fn region(&self, bytes: usize) -> io::Result<Region> {
         Region::new(Arc::clone(&self.domain), bytes)

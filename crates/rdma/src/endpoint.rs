@@ -1,12 +1,13 @@
 //! A queue pair with its completion queue, from its making to its connection.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 use std::io;
 use std::sync::Arc;
 
 use crate::abi::{AhAttr, Capacity, GlobalRoute, QpAttr, mask, state};
 use crate::adapter::{Adapter, mtu_bytes};
 use crate::identity::Identity;
+use crate::manager::Id;
 use crate::sys::{Completions, Destination, Domain, Pair, Place, Region, Route};
 use crate::sysfs::LinkLayer;
 
@@ -32,15 +33,16 @@ impl Kind {
     }
 }
 
-/// Any that is not one of the privileged ones, whose highest bit is set.
-const DATAGRAM_KEY: u32 = 0x1111_1111;
+/// The highest bit of a key of datagrams, which only the kernel may send (IBTA volume 1, section 10.2.5).
+const PRIVILEGED: u32 = 1 << 31;
 
-/// 4.096 us times two to the power of this until a packet is sent again: 67 ms, and eight times that until the
+/// 4.096 us times two to the power of this until a packet is sent again: 67 ms, and seven times that until the
 /// other end counts as gone.
 const TIMEOUT: u8 = 14;
 
-/// How often it is sent again: as often as can be said.
-const RETRIES: u8 = 7;
+/// How often it is sent again. Soft RoCE takes 7, the most that can be said, for without end
+/// (drivers/infiniband/sw/rxe/rxe_comp.c, COMPST_ERROR_RETRY, Linux 6.1).
+const RETRIES: u8 = 6;
 
 /// A receiver that is not ready is waited for as long as it takes: the run's own clock ends it.
 const RETRIES_NOT_READY: u8 = 7;
@@ -57,6 +59,12 @@ pub const ROUTE_HEADER_BYTES: usize = 40;
 
 /// Hops that packets may take.
 const HOPS: u8 = 64;
+
+/// What a connection has to know to receive, a reliable one beside, and that to send.
+const CONNECTION: c_int = mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
+const RELIABLE: c_int = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
+const RELIABLE_SENDER: c_int =
+    mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
 
 /// One end of a connection, or of datagrams.
 #[derive(Debug)]
@@ -75,13 +83,14 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// With room for `depth` requests in each direction, and `inline_bytes` in each where the adapter has
-    /// that. `first_packet` is any number: packets of an earlier connection are told apart by it.
+    /// that. Packets of an earlier connection are told apart by bytes of the token, and datagrams of others
+    /// are dropped by more of them.
     pub fn new(
         adapter: &Adapter,
         kind: Kind,
         depth: u32,
         inline_bytes: u32,
-        first_packet: u32,
+        token: [u8; 16],
     ) -> io::Result<Self> {
         let domain = Arc::clone(&adapter.domain);
         let completions = Arc::new(Completions::new(Arc::clone(domain.context()), 2 * depth)?);
@@ -99,8 +108,8 @@ impl Endpoint {
         let pair = make(inline_bytes).or_else(|_| make(0))?;
         let own = Identity {
             pair: pair.number(),
-            first_packet: first_packet & 0x00FF_FFFF,
-            key: DATAGRAM_KEY,
+            first_packet: u32::from_be_bytes([0, token[0], token[1], token[2]]),
+            key: u32::from_be_bytes([token[4], token[5], token[6], token[7]]) & !PRIVILEGED,
             gid: adapter.gid.bytes,
             lid: adapter.attributes.lid,
             mtu: adapter.attributes.active_mtu.clamp(1, 5) as u8,
@@ -138,7 +147,7 @@ impl Endpoint {
         let attributes = QpAttr {
             qp_state: state::INIT,
             port_num: self.port,
-            qkey: DATAGRAM_KEY,
+            qkey: self.own.key,
             // Remote write; a reliable connection has read and atomic operations, too.
             qp_access_flags: if self.kind == Kind::Reliable { 0b1110 } else { 0b0010 },
             ..QpAttr::default()
@@ -172,9 +181,7 @@ impl Endpoint {
             min_rnr_timer: NOT_READY_TIMER,
             ..QpAttr::default()
         };
-        let connection = mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
-        let reliable = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
-        self.pair.modify(ready, mask::STATE | self.kind_mask(connection, reliable))?;
+        self.pair.modify(ready, mask::STATE | self.kind_mask(CONNECTION, RELIABLE))?;
         let sending = QpAttr {
             qp_state: state::RTS,
             sq_psn: self.own.first_packet,
@@ -184,8 +191,8 @@ impl Endpoint {
             max_rd_atomic: READS_MAX,
             ..QpAttr::default()
         };
-        let reliable = mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
-        self.pair.modify(sending, mask::STATE | mask::SQ_PSN | self.kind_mask(0, reliable))?;
+        let mask = mask::STATE | mask::SQ_PSN | self.kind_mask(0, RELIABLE_SENDER);
+        self.pair.modify(sending, mask)?;
         match self.kind {
             Kind::Datagram => {
                 let route = Route::new(Arc::clone(&self.domain), ah_attr)?;
@@ -193,6 +200,25 @@ impl Endpoint {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Connects the pair with what the communication manager knows of the other end. What it may choose is as of
+    /// pairs that meet otherwise, so that both are timed alike.
+    pub(crate) fn connect_by(&self, id: &Id) -> io::Result<()> {
+        let ready = QpAttr {
+            max_dest_rd_atomic: READS_MAX,
+            min_rnr_timer: NOT_READY_TIMER,
+            ..id.attributes(state::RTR)?
+        };
+        self.pair.modify(ready, mask::STATE | CONNECTION | RELIABLE)?;
+        let sending = QpAttr {
+            timeout: TIMEOUT,
+            retry_cnt: RETRIES,
+            rnr_retry: RETRIES_NOT_READY,
+            max_rd_atomic: READS_MAX,
+            ..id.attributes(state::RTS)?
+        };
+        self.pair.modify(sending, mask::STATE | mask::SQ_PSN | RELIABLE_SENDER)
     }
 
     /// Largest payload of a packet between both ends, in bytes.

@@ -11,6 +11,7 @@ mod abi;
 mod adapter;
 mod endpoint;
 mod identity;
+mod manager;
 mod rsocket;
 mod status;
 #[expect(unsafe_code, reason = "libibverbs is a C library")]
@@ -21,6 +22,7 @@ pub use abi::WorkCompletion;
 pub use adapter::{Adapter, Unavailable, check_address, packet_bytes};
 pub use endpoint::{Endpoint, Kind, ROUTE_HEADER_BYTES};
 pub use identity::{IDENTITY_BYTES, Identity};
+pub use manager::Manager;
 pub use rsocket::{Rsocket, Waiting};
 pub use status::{Failed, check};
 pub use sys::{Completions, Destination, Flags, Pair, Place, Region, Request};

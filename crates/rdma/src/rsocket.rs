@@ -5,10 +5,22 @@ mod sys;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use socket2::SockAddr;
+
+/// The error of what librdmacm is needed for.
+pub(crate) fn missing(reason: &str) -> io::Error {
+    let message = format!(
+        "RDMA unavailable: librdmacm cannot be loaded ({reason}): install it (Debian, Ubuntu: apt-get install \
+         librdmacm1)"
+    );
+    io::Error::new(io::ErrorKind::NotFound, message)
+}
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +35,20 @@ pub enum Waiting {
 #[derive(Debug)]
 pub struct Rsocket {
     inner: sys::Inner,
+    /// Becomes readable every [`LOOK_EVERY_MS`].
+    timer: OwnedFd,
+}
+
+/// Whoever waits comes back as often.
+const LOOK_EVERY_MS: u32 = 100;
+
+fn timer() -> io::Result<OwnedFd> {
+    let every = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY_MS) * 1_000_000 };
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let setting = Itimerspec { it_interval: every, it_value: every };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
+    Ok(timer)
 }
 
 impl Rsocket {
@@ -33,20 +59,26 @@ impl Rsocket {
         inner.listen()?;
         let port = inner.name()?.as_socket().map(|at| at.port());
         let port = port.ok_or_else(|| io::Error::other("an rsocket has no port"))?;
-        Ok((Self { inner }, port))
+        Ok((Self { inner, timer: timer()? }, port))
     }
 
-    /// One that is connected with what listens there, from an address of this machine.
+    /// One that connects with what listens there, from an address of this machine: [`Self::wait`] for room tells when
+    /// that is over, and [`Self::error`] how.
     pub fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let inner = sys::Inner::new(to.is_ipv6())?;
         inner.bind(&SockAddr::from(from))?;
         inner.connect(&SockAddr::from(to))?;
-        Ok(Self { inner })
+        Ok(Self { inner, timer: timer()? })
+    }
+
+    /// What went wrong with what was begun, if anything did.
+    pub fn error(&self) -> io::Result<()> {
+        self.inner.error()
     }
 
     /// The next connection; waits for it unless [`Self::wait`] has told of one.
     pub fn accept(&self) -> io::Result<Self> {
-        self.inner.accept().map(|inner| Self { inner })
+        Ok(Self { inner: self.inner.accept()?, timer: timer()? })
     }
 
     /// Sends what there is room for now.
@@ -59,14 +91,14 @@ impl Rsocket {
         self.inner.receive(bytes)
     }
 
-    /// Waits for something, or for something to read at a descriptor; whether the first came in time.
-    pub fn wait(
-        &self,
-        waiting: Waiting,
-        beside: BorrowedFd<'_>,
-        within: Duration,
-    ) -> io::Result<bool> {
-        self.inner.wait(waiting, beside, within)
+    /// Waits for something, or for something to read at a descriptor, at most 0.1 s; whether the first came.
+    pub fn wait(&self, waiting: Waiting, beside: BorrowedFd<'_>) -> io::Result<bool> {
+        let can_go_on = self.inner.wait(waiting, beside, self.timer.as_fd())?;
+        if !can_go_on {
+            // How often it has come meanwhile does not matter, nor that it has not.
+            let _ = rustix::io::read(&self.timer, &mut [0_u8; size_of::<u64>()]);
+        }
+        Ok(can_go_on)
     }
 
     /// Leaves it open until the program ends: one that stands still would not close.

@@ -29,7 +29,7 @@ pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 
 /// Looks of a flow that does not block between two readings of the clock: 64 empty receive calls take
 /// some 10 us.
-const LOOKS: u32 = 64;
+pub(super) const LOOKS: u32 = 64;
 
 /// What the asking end found.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use fabricmark_plan::Wait;
 use fabricmark_proto::{Failure, Prepare, Role};
@@ -18,9 +17,6 @@ use crate::clock::now_ns;
 use crate::control::Control;
 use crate::opening::{NOT_OPEN, in_time};
 use crate::sockets::{peer, peer_within, system};
-
-/// Whoever waits looks as often whether he still should.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often an rsocket is asked in vain until the connection beside is looked at.
 const LOOK_AFTER: u32 = 1024;
@@ -75,7 +71,7 @@ impl RsocketFlow {
                 let (listener, port) = Rsocket::listen(own).map_err(made)?;
                 (&beside).write_all(&port.to_be_bytes()).map_err(peer(NOT_OPEN))?;
                 let socket = in_time(NOT_OPEN, within, control, || {
-                    if listener.wait(Waiting::Arrival, beside.as_fd(), LOOK_EVERY)? {
+                    if listener.wait(Waiting::Arrival, beside.as_fd())? {
                         return listener.accept();
                     }
                     Err(io::ErrorKind::WouldBlock.into())
@@ -88,7 +84,7 @@ impl RsocketFlow {
                             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                             Ok(bytes) => heard += bytes,
                             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                                socket.wait(Waiting::Arrival, beside.as_fd(), LOOK_EVERY)?;
+                                socket.wait(Waiting::Arrival, beside.as_fd())?;
                                 return Err(error);
                             }
                             Err(error) => return Err(error),
@@ -115,6 +111,12 @@ impl RsocketFlow {
                 let mut to = beside.peer_addr().map_err(system("read the other end's address"))?;
                 to.set_port(u16::from_be_bytes(port));
                 let socket = Rsocket::connect(own, to).map_err(made)?;
+                in_time(NOT_OPEN, within, control, || {
+                    if socket.wait(Waiting::Room, beside.as_fd())? {
+                        return socket.error();
+                    }
+                    Err(io::ErrorKind::WouldBlock.into())
+                })?;
                 if socket.send(&prepare.token).map_err(peer(NOT_OPEN))? != prepare.token.len() {
                     return Err(Failure::Peer(NOT_OPEN.to_owned()));
                 }
@@ -192,7 +194,7 @@ impl RsocketFlow {
                 }
                 false
             }
-            _ => self.socket()?.wait(waiting, self.beside.as_fd(), LOOK_EVERY)?,
+            _ => self.socket()?.wait(waiting, self.beside.as_fd())?,
         };
         self.look_beside()?;
         if should_move {

@@ -6,6 +6,7 @@
 mod fetch;
 mod message;
 mod notes;
+mod payload;
 mod queue;
 mod write;
 

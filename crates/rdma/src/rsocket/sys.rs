@@ -4,11 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use socket2::SockAddr;
 
-use super::Waiting;
+use super::{Waiting, missing};
 use crate::sys::functions;
 
 functions! {
@@ -18,6 +17,8 @@ functions! {
     rlisten(c_int, c_int) -> c_int;
     raccept(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
     rconnect(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int;
+    rfcntl(c_int, c_int, c_int) -> c_int;
+    rgetsockopt(c_int, c_int, c_int, *mut c_void, *mut libc::socklen_t) -> c_int;
     rgetsockname(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
     rsend(c_int, *const c_void, usize, c_int) -> isize;
     rrecv(c_int, *mut c_void, usize, c_int) -> isize;
@@ -28,15 +29,7 @@ functions! {
 fn library() -> io::Result<&'static Library> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
-    loaded.as_ref().map_err(|reason| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!(
-                "RDMA unavailable: librdmacm cannot be loaded ({reason}): install it (Debian, Ubuntu: apt-get \
-                 install librdmacm1)"
-            ),
-        )
-    })
+    loaded.as_ref().map_err(|reason| missing(reason))
 }
 
 /// Calls give -1 where they fail.
@@ -65,9 +58,32 @@ impl Inner {
         done(unsafe { (library()?.rlisten)(self.0, 1) }).map(|_| ())
     }
 
+    /// Begins to connect; [`Self::wait`] for room tells of the end of that.
     pub(super) fn connect(&self, to: &SockAddr) -> io::Result<()> {
+        let library = library()?;
+        // SAFETY: the arguments are numbers.
+        done(unsafe { (library.rfcntl)(self.0, libc::F_SETFL, libc::O_NONBLOCK) })?;
         // SAFETY: the address is of its length and outlives the call.
-        done(unsafe { (library()?.rconnect)(self.0, to.as_ptr().cast(), to.len()) }).map(|_| ())
+        match done(unsafe { (library.rconnect)(self.0, to.as_ptr().cast(), to.len()) }) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of what was begun, once.
+    pub(super) fn error(&self) -> io::Result<()> {
+        let (mut error, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
+        // SAFETY: there is room for a number of that length.
+        done(unsafe {
+            (library()?.rgetsockopt)(
+                self.0,
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut error).cast(),
+                &mut length,
+            )
+        })?;
+        if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
     pub(super) fn accept(&self) -> io::Result<Self> {
@@ -104,24 +120,28 @@ impl Inner {
         done(received).map(|received| received as usize)
     }
 
+    /// Waits until it can go on, or one of two descriptors can be read; whether it can.
     pub(super) fn wait(
         &self,
         waiting: Waiting,
         beside: BorrowedFd<'_>,
-        within: Duration,
+        timer: BorrowedFd<'_>,
     ) -> io::Result<bool> {
         let events = match waiting {
             Waiting::Arrival => libc::POLLIN,
             Waiting::Room => libc::POLLOUT,
         };
+        let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
         let mut asked = [
-            libc::pollfd { fd: self.0, events, revents: 0 },
-            libc::pollfd { fd: beside.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            of(self.0, events),
+            of(beside.as_raw_fd(), libc::POLLIN),
+            of(timer.as_raw_fd(), libc::POLLIN),
         ];
-        let within = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);
+        // Without a limit of its own: rpoll that reaches one counts its caller for ever, and another call then never
+        // comes back (librdmacm 44, rs_poll_enter).
         // SAFETY: the entries are so many; a descriptor that is no rsocket is polled as one of the kernel.
         let told =
-            unsafe { (library()?.rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, within) };
+            unsafe { (library()?.rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, -1) };
         done(told).map(|_| asked[0].revents != 0)
     }
 }

@@ -3,13 +3,15 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
-use fabricmark_plan::Operation;
+use fabricmark_plan::{Operation, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{Adapter, Kind, Region, Request};
 
 use super::message::{FILL, MEMORY};
 use super::notes::{self, Notes};
+use super::payload::Verifier;
 use super::queue::{Needs, Queue};
 use crate::control::Control;
 use crate::sockets::system;
@@ -27,6 +29,8 @@ pub(crate) struct FetchFlow {
     slot_bytes: usize,
     depth: u64,
     operation: Operation,
+    /// Looks at what was read.
+    verifier: Option<Verifier>,
     asked: u64,
     got: u64,
     is_active: bool,
@@ -45,16 +49,29 @@ impl FetchFlow {
         let (slot_bytes, bytes) = (longest as usize, longest as usize * depth as usize);
         let fetched = adapter.region(bytes).map_err(system(MEMORY))?;
         let mut slots = adapter.region(bytes).map_err(system(MEMORY))?;
-        if !operation.is_atomic() {
-            slots.write(0, &vec![FILL; bytes]);
+        let does_verify = prepare.point.verify == Some(true) && !operation.is_atomic();
+        let mut verifier = does_verify.then(Verifier::default);
+        for slot in 0..depth as usize {
+            let part = slot * slot_bytes..(slot + 1) * slot_bytes;
+            match &mut verifier {
+                _ if operation.is_atomic() => {}
+                Some(verifier) => verifier.fill(&mut slots, part, slot as u64),
+                None => slots.write(part.start, &vec![FILL; slot_bytes]),
+            }
         }
         let notes = Notes::new(adapter).map_err(system(MEMORY))?;
+        // Whose memory is fetched from has nothing to look for: polling would only hinder its adapter.
+        let wait = match prepare.point.wait {
+            Wait::Spin if !prepare.is_active() => Wait::Block,
+            wait => wait,
+        };
         let needs = Needs {
             kind: Kind::Reliable,
             depth,
             beside: 1,
             arrivals: notes::SLOTS,
             all_tell: true,
+            wait,
         };
         let mut queue = Queue::new(adapter, beside, prepare, &needs)?;
         notes.offer_all(&queue).map_err(system("post a receive request"))?;
@@ -67,6 +84,7 @@ impl FetchFlow {
             slot_bytes,
             depth: depth.into(),
             operation,
+            verifier,
             asked: 0,
             got: 0,
             is_active: prepare.is_active(),
@@ -110,6 +128,10 @@ impl Flow for FetchFlow {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let (start, lap) = self.slot(self.asked);
+        if self.verifier.is_some() {
+            // What a read of an earlier lap brought is not to pass for this one's.
+            self.fetched.write(start, &vec![0; message.len()]);
+        }
         let place = self.queue.place(start);
         let request = match self.operation {
             Operation::FetchAdd => Request::FetchAdd(place, 1),
@@ -121,7 +143,7 @@ impl Flow for FetchFlow {
         Ok(())
     }
 
-    fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         if !self.is_active {
             self.queue.await_arrival()?;
             return Ok(Message::End);
@@ -129,6 +151,11 @@ impl Flow for FetchFlow {
         self.queue.await_done(self.got)?;
         if self.operation.is_atomic() {
             self.check(self.got)?;
+        }
+        let (start, _) = self.slot(self.got);
+        if let Some(verifier) = &mut self.verifier {
+            let slot = self.got % self.depth;
+            verifier.check(&self.fetched, start..start + buffer.len(), slot)?;
         }
         self.got += 1;
         Ok(Message::Next)
@@ -152,5 +179,9 @@ impl Flow for FetchFlow {
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.queue.fd())
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.queue.due()
     }
 }

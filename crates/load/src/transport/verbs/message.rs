@@ -4,11 +4,13 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use fabricmark_plan::{Operation, Pattern, Transport};
 use fabricmark_proto::{Failure, Prepare, SequenceCounts, SequenceTracker};
 use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Request};
 
+use super::payload::Verifier;
 use super::queue::{Arrival, BATCH, Needs, Queue};
 use crate::control::Control;
 use crate::sockets::system;
@@ -24,9 +26,12 @@ pub(super) const FILL: u8 = 0x5a;
 #[derive(Debug)]
 pub(crate) struct MessageFlow {
     queue: Queue,
+    /// One message, or as many as may be under way where each differs.
     out: Region,
     slots: Region,
     slot_bytes: usize,
+    /// Bytes of the longest message.
+    longest: usize,
     /// What stands before a message in its slot.
     header_bytes: usize,
     /// Slots of the other end, where messages are written into them.
@@ -38,6 +43,12 @@ pub(crate) struct MessageFlow {
     next: u64,
     /// Judges a stream's numbers.
     numbers: Option<SequenceTracker>,
+    /// Looks at what arrives.
+    verifier: Option<Verifier>,
+    depth: u64,
+    /// Messages that were posted, and those that were taken.
+    posted: u64,
+    taken: u64,
     has_ended: bool,
 }
 
@@ -59,11 +70,15 @@ impl MessageFlow {
         let (longest, is_lossy) = (longest as usize, kind != Kind::Reliable);
         let slot_bytes = header_bytes + longest;
         let arrivals = point.verbs_arrivals();
-        let mut out = adapter.region(longest).map_err(system(MEMORY))?;
-        out.write(0, &vec![FILL; longest]);
+        let verifier = (point.verify == Some(true)).then(Verifier::default);
+        let leaving = if verifier.is_some() { depth as usize } else { 1 };
+        let mut out = adapter.region(longest * leaving).map_err(system(MEMORY))?;
+        if verifier.is_none() {
+            out.write(0, &vec![FILL; longest]);
+        }
         let slots = adapter.region(slot_bytes * arrivals as usize).map_err(system(MEMORY))?;
         // One more for the message that ends the flow.
-        let needs = Needs { kind, depth, beside: 1, arrivals, all_tell: false };
+        let needs = Needs { kind, depth, beside: 1, arrivals, all_tell: false, wait: point.wait };
         let is_written = point.operation == Some(Operation::WriteImmediate);
         let is_stream = point.pattern == Pattern::Stream;
         let mut flow = Self {
@@ -71,15 +86,24 @@ impl MessageFlow {
             out,
             slots,
             slot_bytes,
+            longest,
             header_bytes,
             written_slots: is_written.then_some(arrivals.into()),
             to: None,
             is_lossy,
             next: 0,
             numbers: (is_stream && is_lossy).then(|| SequenceTracker::new(u32::BITS)),
+            verifier,
+            depth: depth.into(),
+            posted: 0,
+            taken: 0,
             has_ended: false,
         };
-        for slot in 0..u64::from(arrivals) {
+        // A message that is written may begin to appear before its receive request is there. While half of the
+        // slots are offered, it lies in one that has been looked at.
+        let is_looked_at = is_written && flow.verifier.is_some();
+        let offered = if is_looked_at { arrivals / 2 } else { arrivals };
+        for slot in 0..u64::from(offered) {
             flow.offer(slot).map_err(system("post a receive request"))?;
         }
         flow.to = flow.queue.meet(&flow.slots, prepare, control)?;
@@ -99,6 +123,14 @@ impl MessageFlow {
 
     /// Sends a message of so many bytes once there is room for it.
     fn post(&mut self, bytes: usize, number: u64) -> io::Result<()> {
+        let mut start = 0;
+        if let Some(verifier) = &mut self.verifier {
+            // What was in this place has left.
+            self.queue.await_room()?;
+            start = (self.posted % self.depth) as usize * self.longest;
+            let named = if self.is_lossy { u64::from(number as u32) } else { self.posted };
+            verifier.fill(&mut self.out, start..start + bytes, named);
+        }
         let request = match (self.written_slots, &self.to) {
             (Some(slots), _) => {
                 let place = self.queue.place((number % slots) as usize * self.slot_bytes);
@@ -108,7 +140,25 @@ impl MessageFlow {
             _ if self.is_lossy => Request::SendImmediate(number as u32),
             _ => Request::Send,
         };
-        self.queue.post(request, &self.out, 0..bytes)
+        self.queue.post(request, &self.out, start..start + bytes)?;
+        self.posted += 1;
+        Ok(())
+    }
+
+    /// Looks at an arrival where that was asked for.
+    fn look(&mut self, arrival: &Arrival, bytes: usize) -> io::Result<()> {
+        if let Some(verifier) = &mut self.verifier {
+            let start = arrival.slot as usize * self.slot_bytes + self.header_bytes;
+            // Messages that are written lie in the slots of their numbers, whichever request they complete.
+            let start = match self.written_slots {
+                Some(slots) => (u64::from(arrival.number) % slots) as usize * self.slot_bytes,
+                None => start,
+            };
+            let named = if self.is_lossy { arrival.number.into() } else { self.taken };
+            verifier.check(&self.slots, start..start + bytes, named)?;
+        }
+        self.taken += 1;
+        Ok(())
     }
 
     /// Bytes of a message.
@@ -138,6 +188,7 @@ impl Flow for MessageFlow {
                 self.has_ended = true;
                 break;
             }
+            self.look(&arrival, bytes)?;
             if let Some(numbers) = &mut self.numbers {
                 numbers.arrive(arrival.number.into());
             }
@@ -167,6 +218,7 @@ impl Flow for MessageFlow {
         match self.bytes(&arrival) {
             0 => Ok(Message::End),
             bytes if bytes == buffer.len() => {
+                self.look(&arrival, bytes)?;
                 self.offer(arrival.slot)?;
                 if !self.is_lossy {
                     return Ok(Message::Next);
@@ -200,5 +252,9 @@ impl Flow for MessageFlow {
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.queue.fd())
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.queue.due()
     }
 }

@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Transport, Wait};
+use fabricmark_plan::{Meet, Transport, Wait};
 use fabricmark_proto::{Failure, Prepare, Role};
 use fabricmark_rdma::{
-    Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Place, Region, Request,
-    WorkCompletion, check,
+    Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Manager, Place, Region,
+    Request, WorkCompletion, check,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
@@ -32,13 +33,16 @@ pub(super) const BATCH: usize = 16;
 /// How often in vain a queue is asked until the connection beside is looked at.
 pub(super) const LOOK_AFTER: u32 = 4096;
 
-/// How long the last messages may take to be acknowledged: eight times that after which one is sent again
-/// are 0.6 s.
+/// How long the last messages may take to be acknowledged: seven times that after which one is sent again
+/// are 0.5 s.
 const FINISHED_WITHIN_S: i64 = 5;
 
-/// A notice that was lost is made up for by asking the queue again, and whoever waits looks whether he still
-/// should.
-const NOTICED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Whoever waits looks as often whether he still should.
+const NOTICED_WITHIN: Duration = Duration::from_millis(100);
+
+/// Requests of which none is done for so long stand still: a receiver that is not ready is waited for as long as
+/// it takes, an adapter that has lost its network may never say so.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Completions of receive requests have this bit in their identifier, beside the slot.
 const RECEIVED: u64 = 1 << 63;
@@ -71,6 +75,8 @@ pub(super) struct Needs {
     pub arrivals: u32,
     /// Whether each request tells that it has been done.
     pub all_tell: bool,
+    /// How a call that finds nothing done waits.
+    pub wait: Wait,
 }
 
 /// One end of a connected queue pair.
@@ -92,11 +98,18 @@ pub(crate) struct Queue {
     arrived: VecDeque<Arrival>,
     completions: Vec<WorkCompletion>,
     in_vain: u32,
+    /// Since when nothing was done that is to tell so, as far as the clock was read.
+    still_since: Option<Instant>,
+    made: Instant,
+    /// Whether the last call found something to do: no notice was asked for since, and nobody would tell of more.
+    goes_on: bool,
     wait: Wait,
     /// Whether this end is told that nothing more follows, before the other end is gone.
     has_end: bool,
     /// Where the other end's memory begins.
     memory: Place,
+    /// The connection of RDMA's communication manager, where that made it.
+    manager: Option<Manager>,
 }
 
 impl Queue {
@@ -108,14 +121,15 @@ impl Queue {
         needs: &Needs,
     ) -> Result<Self, Failure> {
         let Prepare { point, token, .. } = prepare;
-        let first_packet = u32::from_be_bytes([0, token[0], token[1], token[2]]);
         let room = needs.arrivals.max(needs.depth + needs.beside);
         let inline = point.inline.unwrap_or(INLINE_BYTES);
-        let endpoint = Endpoint::new(adapter, needs.kind, room, inline, first_packet)
+        let endpoint = Endpoint::new(adapter, needs.kind, room, inline, *token)
             .map_err(system("make a queue pair"))?;
         let signal_every = match point.signal_every {
             _ if needs.all_tell => 1,
-            every => every.unwrap_or(SIGNAL_EVERY).min(needs.depth),
+            // One half of the requests can leave while the other is told of.
+            None => SIGNAL_EVERY.min(needs.depth / 2).max(1),
+            Some(every) => every,
         };
         Ok(Self {
             endpoint,
@@ -129,9 +143,13 @@ impl Queue {
             arrived: VecDeque::with_capacity(room as usize),
             completions: vec![WorkCompletion::default(); BATCH],
             in_vain: 0,
-            wait: point.wait,
+            still_since: None,
+            made: Instant::now(),
+            goes_on: false,
+            wait: needs.wait,
             has_end: needs.kind == Kind::Reliable,
             memory: Place { address: 0, key: 0 },
+            manager: None,
         })
     }
 
@@ -160,6 +178,7 @@ impl Queue {
             Role::Answer => {
                 let to = self.connect(memory_bytes, prepare, control)?;
                 self.tell(&own)?;
+                self.accept(prepare, control)?;
                 if self.hear::<1>(prepare, control)? != [READY] {
                     return Err(strange());
                 }
@@ -191,9 +210,49 @@ impl Queue {
             return Err(Failure::System(message));
         }
         self.memory = other.memory;
+        if prepare.point.meet == Some(Meet::RdmaCm) {
+            return self.dial(prepare, control).map(|()| None);
+        }
         self.endpoint
             .connect(&other)
             .map_err(system("connect a queue pair; is the other end's network the same?"))
+    }
+
+    /// Connects by the communication manager with whoever is told its port; nothing where the pair was connected.
+    fn accept(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
+        if prepare.point.meet != Some(Meet::RdmaCm) {
+            return Ok(());
+        }
+        let (manager, port) =
+            Manager::listen(SocketAddr::new(prepare.address, 0)).map_err(no_manager(prepare))?;
+        self.tell(&port.to_be_bytes())?;
+        self.manage(manager, prepare, control)
+    }
+
+    /// The starting end of [`Self::accept`]; the other end has nothing to dial.
+    fn dial(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
+        if prepare.role == Role::Answer {
+            return Ok(());
+        }
+        let port = u16::from_be_bytes(self.hear(prepare, control)?);
+        let mut to = self.beside.peer_addr().map_err(system("read the other end's address"))?;
+        to.set_port(port);
+        let from = SocketAddr::new(prepare.address, 0);
+        let manager = Manager::dial(from, to).map_err(no_manager(prepare))?;
+        self.manage(manager, prepare, control)
+    }
+
+    fn manage(
+        &mut self,
+        mut manager: Manager,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<(), Failure> {
+        in_time(NOT_OPEN, peer_within(prepare), control, || {
+            manager.advance(&self.endpoint, &prepare.token, Control::LOOK_EVERY)
+        })?;
+        self.manager = Some(manager);
+        Ok(())
     }
 
     fn tell(&self, bytes: &[u8]) -> Result<(), Failure> {
@@ -228,6 +287,16 @@ impl Queue {
         self.endpoint.pair.post_receive(RECEIVED | slot, region, part)
     }
 
+    /// Waits as the point says until one more payload may be under way.
+    pub(super) fn await_room(&mut self) -> io::Result<()> {
+        while self.under_way >= self.depth {
+            if self.take()? == 0 {
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Posts a request with a payload once there is room for it.
     pub(super) fn post(
         &mut self,
@@ -235,11 +304,8 @@ impl Queue {
         region: &Region,
         part: Range<usize>,
     ) -> io::Result<()> {
-        while self.under_way >= self.depth {
-            if self.take()? == 0 {
-                self.pause()?;
-            }
-        }
+        self.await_room()?;
+        self.goes_on = true;
         self.untold_payloads += 1;
         self.hand_over(request, region, part, false)
     }
@@ -282,6 +348,7 @@ impl Queue {
             check(completion)?;
             let id = completion.wr_id;
             if id & RECEIVED == 0 {
+                self.still_since = None;
                 self.under_way -= id as u32;
                 self.done += id >> PAYLOADS_AT;
             } else {
@@ -312,6 +379,7 @@ impl Queue {
                 self.pause()?;
             }
         }
+        self.goes_on = true;
         Ok(())
     }
 
@@ -322,17 +390,20 @@ impl Queue {
                 self.pause()?;
             }
         }
+        self.goes_on = true;
         Ok(())
     }
 
     /// Waits as the point says until there may be a completion; an error where nobody is to wait, where it
     /// takes long, or where the other end is gone.
     fn pause(&mut self) -> io::Result<()> {
+        self.goes_on = false;
         match self.wait {
             Wait::Spin | Wait::BusyPoll => {
                 self.in_vain = self.in_vain.wrapping_add(1);
                 if self.in_vain.is_multiple_of(LOOK_AFTER) {
                     self.look_beside()?;
+                    self.look_for_progress()?;
                 }
                 Err(io::ErrorKind::WouldBlock.into())
             }
@@ -341,6 +412,7 @@ impl Queue {
                     return Ok(());
                 }
                 self.look_beside()?;
+                self.look_for_progress()?;
                 Err(io::ErrorKind::WouldBlock.into())
             }
             Wait::Block => {
@@ -353,11 +425,13 @@ impl Queue {
                     PollFd::new(&self.beside, PollFlags::IN | PollFlags::RDHUP),
                 ];
                 let count = if self.has_end { 2 } else { 1 };
-                let told = poll(&mut asked[..count], Some(&NOTICED_WITHIN))?;
+                let within = Timespec::try_from(NOTICED_WITHIN).map_err(io::Error::other)?;
+                let told = poll(&mut asked[..count], Some(&within))?;
                 if !asked[1].revents().is_empty() {
                     return self.look_beside();
                 }
                 if told == 0 && self.take()? == 0 {
+                    self.look_for_progress()?;
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 Ok(())
@@ -371,7 +445,15 @@ impl Queue {
         // Notices of completions that were taken already.
         while completions.take_notice().is_ok() {}
         completions.arm()?;
-        Ok(self.take()? > 0)
+        // All of them: nobody is told of what is left here.
+        let mut are_any = false;
+        loop {
+            let count = self.take()?;
+            are_any |= count > 0;
+            if count < BATCH {
+                return Ok(are_any);
+            }
+        }
     }
 
     /// An error where the other end has closed the connection beside, and nothing of it is left to take.
@@ -387,6 +469,30 @@ impl Queue {
             _ if self.take()? > 0 => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")),
         }
+    }
+
+    /// An error where requests stand still that are to tell when they have been done.
+    #[cold]
+    fn look_for_progress(&mut self) -> io::Result<()> {
+        if self.under_way <= self.untold {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let since = *self.still_since.get_or_insert(now);
+        if now.duration_since(since) < STALLED_AFTER || self.take()? > 0 {
+            return Ok(());
+        }
+        let message = "stalled: no request was done for 5 s (the other end offers no memory, or its adapter is gone)";
+        Err(io::Error::other(message))
+    }
+
+    /// When whoever waits for events is to serve the flow without one: at once where it can go on, or later, to look
+    /// whether requests stand still.
+    pub(super) fn due(&self) -> Option<Instant> {
+        if self.goes_on {
+            return Some(self.made);
+        }
+        self.still_since.map(|since| since + STALLED_AFTER)
     }
 
     /// Waits until everything under way has been done.
@@ -406,6 +512,16 @@ impl Queue {
     /// Tells that a completion was asked for has come.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.endpoint.completions.fd()
+    }
+}
+
+fn no_manager(prepare: &Prepare) -> impl Fn(io::Error) -> Failure {
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::Missing(error.to_string()),
+        _ => Failure::System(format!(
+            "no communication manager at {}: {error}; is the module rdma_ucm loaded?",
+            prepare.address
+        )),
     }
 }
 

@@ -8,6 +8,7 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use fabricmark_plan::Pattern;
 use fabricmark_proto::{Failure, Prepare};
@@ -15,6 +16,7 @@ use fabricmark_rdma::{Adapter, Kind, Region, Request};
 
 use super::message::{FILL, MEMORY};
 use super::notes::{self, Notes};
+use super::payload::Verifier;
 use super::queue::{Arrival, LOOK_AFTER, Needs, Queue};
 use crate::clock::now_ns;
 use crate::control::Control;
@@ -40,6 +42,8 @@ pub(crate) struct WriteFlow {
     depth: u64,
     is_stream: bool,
     payload_bytes: u64,
+    /// Looks at what arrives.
+    verifier: Option<Verifier>,
     sent: u64,
     received: u64,
     noted_ns: u64,
@@ -65,7 +69,9 @@ impl WriteFlow {
         let (longest, depth) = point.verbs_slots();
         let longest = longest as usize;
         let is_stream = point.pattern == Pattern::Stream;
-        let out_slots = if is_stream { 1 } else { depth as usize };
+        let verifier = (point.verify == Some(true)).then(Verifier::default);
+        let is_same = is_stream && verifier.is_none();
+        let out_slots = if is_same { 1 } else { depth as usize };
         let mut out = adapter.region(longest * out_slots).map_err(system(MEMORY))?;
         out.write(0, &vec![FILL; longest * out_slots]);
         let slots = adapter.region(longest * depth as usize).map_err(system(MEMORY))?;
@@ -77,6 +83,7 @@ impl WriteFlow {
             beside: 2,
             arrivals: notes::SLOTS,
             all_tell: false,
+            wait: point.wait,
         };
         let queue = Queue::new(adapter, beside, prepare, &needs)?;
         notes.offer_all(&queue).map_err(system("post a receive request"))?;
@@ -89,6 +96,7 @@ impl WriteFlow {
             depth: depth.into(),
             is_stream,
             payload_bytes: point.payload.0,
+            verifier,
             sent: 0,
             received: 0,
             noted_ns: 0,
@@ -109,6 +117,26 @@ impl WriteFlow {
         self.notes.say(self.sent, &mut self.queue)
     }
 
+    /// Fills a slot of what leaves, once what was there has left, with the next message where it is looked at;
+    /// gives where it begins.
+    fn fill(&mut self, bytes: usize) -> io::Result<usize> {
+        let start = (self.sent % self.depth) as usize * self.slot_bytes;
+        if let Some(verifier) = &mut self.verifier {
+            self.queue.await_room()?;
+            verifier.fill(&mut self.out, start..start + bytes, self.sent);
+        }
+        Ok(start)
+    }
+
+    /// Looks at a payload of which its last bytes may be others.
+    fn look(&mut self, number: u64, bytes: usize) -> io::Result<()> {
+        let start = (number % self.depth) as usize * self.slot_bytes;
+        match &mut self.verifier {
+            Some(verifier) => verifier.check(&self.slots, start..start + bytes, number),
+            None => Ok(()),
+        }
+    }
+
     /// Writes so many bytes of a slot into the same slot of the other end.
     fn write(&mut self, from: usize, bytes: usize) -> io::Result<()> {
         let place = self.queue.place((self.sent % self.depth) as usize * self.slot_bytes);
@@ -120,7 +148,8 @@ impl WriteFlow {
 
 impl Flow for WriteFlow {
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        self.write(0, payload.len())?;
+        let start = self.fill(payload.len())?;
+        self.write(if self.verifier.is_some() { start } else { 0 }, payload.len())?;
         if payload.len() >= SHORT_BYTES || self.sent.is_multiple_of(WRITES) {
             self.note()?;
         }
@@ -134,6 +163,10 @@ impl Flow for WriteFlow {
             while let Some(Arrival { slot, bytes, .. }) = self.queue.take_arrival() {
                 if bytes == 0 {
                     self.has_ended = true;
+                    // Those before were written over.
+                    for number in self.received.saturating_sub(self.depth)..self.received {
+                        self.look(number, self.payload_bytes as usize)?;
+                    }
                     break;
                 }
                 let there = self.notes.take(slot, &self.queue)?;
@@ -157,7 +190,7 @@ impl Flow for WriteFlow {
         if self.sent >= self.received + self.depth {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let start = (self.sent % self.depth) as usize * self.slot_bytes;
+        let start = self.fill(message.len())?;
         self.out.write(start + message.len() - 1, &[mark(self.sent, self.depth)]);
         self.write(start, message.len())
     }
@@ -165,6 +198,7 @@ impl Flow for WriteFlow {
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         let start = (self.received % self.depth) as usize * self.slot_bytes;
         if self.slots.byte(start + buffer.len() - 1) == mark(self.received, self.depth) {
+            self.look(self.received, buffer.len() - 1)?;
             self.received += 1;
             return Ok(Message::Next);
         }
@@ -202,6 +236,10 @@ impl Flow for WriteFlow {
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.queue.fd())
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.queue.due()
     }
 }
 

@@ -1,0 +1,108 @@
+//! Ping-ping: each end sends a payload and then receives the other's, and so on (IMB's PingPing). Nothing of it
+//! may be lost. The end that measures stops; the other has then sent one payload more, which is received, too.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fabricmark_record::Counts;
+
+use super::exchange::{Asked, Asking, LOOKS};
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::transport::{Flow, Message, is_timeout};
+
+/// A payload that leaves and one that arrives.
+#[derive(Debug, Default)]
+struct Step {
+    is_sent: bool,
+    is_received: bool,
+}
+
+impl Step {
+    /// Goes on until the flow would block; whether both payloads have moved. False, too, at the other end's end,
+    /// which `has_ended` says.
+    fn advance(
+        &mut self,
+        flow: &mut impl Flow,
+        payload: &mut [u8],
+        buffer: &mut [u8],
+        number: u64,
+        has_ended: &mut bool,
+    ) -> io::Result<bool> {
+        if !self.is_sent {
+            match flow.send_message(payload, number) {
+                Ok(()) => self.is_sent = true,
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.is_received {
+            match flow.receive_message(buffer) {
+                Ok(Message::End) => *has_ended = true,
+                Ok(_) => self.is_received = true,
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.is_sent && self.is_received)
+    }
+}
+
+/// Makes steps until told to stop; a step lasts from the departure of its payload to the arrival of the other's.
+pub(crate) fn lead(
+    flow: &mut impl Flow,
+    payload: &mut [u8],
+    buffer: &mut [u8],
+    asking: Asking,
+    does_block: bool,
+    control: &Control,
+) -> io::Result<Asked> {
+    let began = now_ns();
+    let mut asked = Asked::since(began, asking.ramp);
+    let (mut heard_ns, mut looks, mut number) = (began, 0_u32, 0);
+    loop {
+        let is_last = control.stop.load(Relaxed);
+        let mut step = Step { is_sent: is_last, is_received: false };
+        let mut has_ended = false;
+        let departed_ns = heard_ns;
+        while !step.advance(flow, payload, buffer, number, &mut has_ended)? {
+            if has_ended {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            control.check().map_err(io::Error::other)?;
+            looks = looks.wrapping_add(1);
+            if (does_block || looks.is_multiple_of(LOOKS))
+                && now_ns().saturating_sub(heard_ns) > asking.silent_max_ns()
+            {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+            }
+        }
+        if is_last {
+            return Ok(asked.until(heard_ns, 1, payload));
+        }
+        heard_ns = now_ns();
+        asked.take(heard_ns, heard_ns - departed_ns);
+        number += 1;
+    }
+}
+
+/// Makes steps until the other end has ended.
+pub(crate) fn follow(
+    flow: &mut impl Flow,
+    payload: &mut [u8],
+    buffer: &mut [u8],
+    control: &Control,
+) -> io::Result<Counts> {
+    let began = now_ns();
+    let (mut counts, mut has_ended) = (Counts::default(), false);
+    while !has_ended {
+        let mut step = Step::default();
+        while !has_ended && !step.advance(flow, payload, buffer, counts.calls, &mut has_ended)? {
+            control.check().map_err(io::Error::other)?;
+        }
+        counts.calls += u64::from(!has_ended);
+    }
+    counts.bytes = counts.calls * payload.len() as u64;
+    counts.elapsed_ns = now_ns() - began;
+    Ok(counts)
+}

@@ -1,0 +1,103 @@
+//! Payloads that are looked at when they arrive: each has bytes of its own, so that one that is changed, missing,
+//! mixed with another or somewhere else is seen.
+
+use std::io;
+use std::ops::Range;
+
+use fabricmark_rdma::Region;
+
+/// Spreads neighbouring numbers over all bits: 2^64 divided by the golden ratio, odd (Knuth, The Art of Computer
+/// Programming, volume 3, section 6.4).
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Fills payloads and looks at them.
+#[derive(Debug, Default)]
+pub(super) struct Verifier {
+    expected: Vec<u8>,
+    found: Vec<u8>,
+}
+
+/// The bytes of a payload of this number: words of 8 bytes that name both.
+fn fill(bytes: &mut [u8], number: u64) {
+    let mixed = number.wrapping_add(1).wrapping_mul(GOLDEN);
+    for (place, word) in bytes.chunks_mut(size_of::<u64>()).enumerate() {
+        let value = mixed.rotate_left(32) ^ (place as u64).wrapping_mul(GOLDEN);
+        word.copy_from_slice(&value.to_le_bytes()[..word.len()]);
+    }
+}
+
+impl Verifier {
+    /// Fills a part of a region with the payload of a number.
+    pub(super) fn fill(&mut self, region: &mut Region, part: Range<usize>, number: u64) {
+        self.expected.resize(part.len(), 0);
+        fill(&mut self.expected, number);
+        region.write(part.start, &self.expected);
+    }
+
+    /// Whether a part of a region has the payload of a number.
+    pub(super) fn check(
+        &mut self,
+        region: &Region,
+        part: Range<usize>,
+        number: u64,
+    ) -> io::Result<()> {
+        self.expected.resize(part.len(), 0);
+        fill(&mut self.expected, number);
+        self.found.resize(part.len(), 0);
+        region.read(part.start, &mut self.found);
+        compare(&self.expected, &self.found, number)
+    }
+}
+
+fn compare(expected: &[u8], found: &[u8], number: u64) -> io::Result<()> {
+    match expected.iter().zip(found).position(|(one, other)| one != other) {
+        None => Ok(()),
+        Some(place) => {
+            let message = format!(
+                "payload {number} is another than was sent: byte {place} is {:#04x}, not {:#04x}",
+                found[place], expected[place]
+            );
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(number: u64, bytes: usize) -> Vec<u8> {
+        let mut payload = vec![0; bytes];
+        fill(&mut payload, number);
+        payload
+    }
+
+    #[test]
+    fn a_payload_differs_from_its_neighbours_in_each_word() {
+        for bytes in [1, 8, 64, 4099] {
+            for number in 0..300 {
+                let (one, next) = (payload(number, bytes), payload(number + 1, bytes));
+                assert!(compare(&one, &one, number).is_ok());
+                let words = one.chunks(8).zip(next.chunks(8));
+                assert!(words.clone().all(|(one, next)| one != next), "{number} {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_and_words_in_another_order_are_found() {
+        let sent = payload(7, 100);
+        for place in 0..100 {
+            let mut arrived = sent.clone();
+            arrived[place] ^= 1;
+            let error = compare(&sent, &arrived, 7).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("payload 7 is another than was sent: byte {place} ")),
+                "{error}"
+            );
+        }
+        let mut arrived = sent.clone();
+        arrived[..16].rotate_left(8);
+        assert!(compare(&sent, &arrived, 7).is_err());
+    }
+}

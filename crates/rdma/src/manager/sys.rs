@@ -1,0 +1,306 @@
+//! Calls of librdmacm, which is loaded when it is first wanted. Layouts are those of rdma/rdma_cma.h.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+
+use socket2::SockAddr;
+
+use crate::abi::QpAttr;
+use crate::rsocket::missing;
+use crate::sys::functions;
+
+/// `struct rdma_event_channel`.
+#[repr(C)]
+struct RawChannel {
+    fd: c_int,
+}
+
+/// `struct rdma_cm_id`, which only the library looks into.
+type RawId = c_void;
+
+/// `struct rdma_conn_param`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Parameters {
+    private_data: *const u8,
+    private_data_len: u8,
+    responder_resources: u8,
+    initiator_depth: u8,
+    flow_control: u8,
+    retry_count: u8,
+    rnr_retry_count: u8,
+    srq: u8,
+    qp_num: u32,
+}
+
+/// The beginning of `struct rdma_cm_event`, whose parameters are those of a connection.
+#[repr(C)]
+struct RawEvent {
+    id: *mut RawId,
+    listen_id: *mut RawId,
+    event: c_int,
+    status: c_int,
+    connection: Parameters,
+}
+
+functions! {
+    "librdmacm.so.1":
+    rdma_create_event_channel() -> *mut RawChannel;
+    rdma_destroy_event_channel(*mut RawChannel) -> ();
+    rdma_create_id(*mut RawChannel, *mut *mut RawId, *mut c_void, c_int) -> c_int;
+    rdma_destroy_id(*mut RawId) -> c_int;
+    rdma_bind_addr(*mut RawId, *const c_void) -> c_int;
+    rdma_listen(*mut RawId, c_int) -> c_int;
+    rdma_get_src_port(*mut RawId) -> u16;
+    rdma_resolve_addr(*mut RawId, *const c_void, *const c_void, c_int) -> c_int;
+    rdma_resolve_route(*mut RawId, c_int) -> c_int;
+    rdma_connect(*mut RawId, *mut Parameters) -> c_int;
+    rdma_establish(*mut RawId) -> c_int;
+    rdma_accept(*mut RawId, *mut Parameters) -> c_int;
+    rdma_reject(*mut RawId, *const c_void, u8) -> c_int;
+    rdma_init_qp_attr(*mut RawId, *mut QpAttr, *mut c_int) -> c_int;
+    rdma_get_cm_event(*mut RawChannel, *mut *mut RawEvent) -> c_int;
+    rdma_ack_cm_event(*mut RawEvent) -> c_int;
+    rdma_event_str(c_int) -> *const c_char;
+}
+
+fn library() -> io::Result<&'static Library> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
+    loaded.as_ref().map_err(|reason| missing(reason))
+}
+
+/// The library, of which an object was made.
+fn loaded() -> &'static Library {
+    library().expect("an object of the library is there")
+}
+
+/// Calls give -1 where they fail.
+fn done(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `RDMA_PS_TCP`: names of connections are ports.
+const PORT_SPACE_TCP: c_int = 0x0106;
+
+/// Said to the other end, which goes by what its queue pair was told (`Endpoint::connect_by`).
+const RETRIES: u8 = 7;
+
+/// Reads and atomics that may be under way, as of pairs that meet otherwise.
+const READS_MAX: u8 = 16;
+
+/// Where events are told.
+#[derive(Debug)]
+pub(super) struct Channel(NonNull<RawChannel>);
+
+// SAFETY: the library's objects may be used by any thread (rdma_cm(7): calls are thread-safe).
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub told: Told,
+    pub status: c_int,
+    /// Who asks to be connected, and what he says with that.
+    pub request: Option<(Id, Vec<u8>)>,
+}
+
+/// `enum rdma_cm_event_type`.
+#[derive(Debug)]
+pub(super) enum Told {
+    AddressResolved,
+    RouteResolved,
+    Request,
+    Response,
+    Established,
+    Other(String),
+}
+
+/// A channel and a name on it.
+pub(super) fn new() -> io::Result<(Arc<Channel>, Id)> {
+    let library = library()?;
+    // SAFETY: the call takes nothing.
+    let raw = unsafe { (library.rdma_create_event_channel)() };
+    let channel = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+    let channel = Arc::new(Channel(channel));
+    rustix::io::ioctl_fionbio(channel.as_fd(), true)?;
+    let mut raw = ptr::null_mut();
+    // SAFETY: the channel is alive; the call writes one pointer.
+    done(unsafe {
+        (library.rdma_create_id)(channel.0.as_ptr(), &mut raw, ptr::null_mut(), PORT_SPACE_TCP)
+    })?;
+    let id = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+    Ok((Arc::clone(&channel), Id { id, _channel: channel }))
+}
+
+impl Channel {
+    /// The next event, if one is there.
+    pub(super) fn next(self: &Arc<Self>) -> io::Result<Option<Event>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the channel is alive; the call writes one pointer.
+        match done(unsafe { (loaded().rdma_get_cm_event)(self.0.as_ptr(), &mut raw) }) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        // SAFETY: the event is valid until it is acknowledged below; what a request says is copied before, and its
+        // name is its own (rdma_get_cm_event(3)).
+        unsafe {
+            let event = &*raw;
+            let told = match event.event {
+                0 => Told::AddressResolved,
+                2 => Told::RouteResolved,
+                4 => Told::Request,
+                5 => Told::Response,
+                9 => Told::Established,
+                other => {
+                    let text = CStr::from_ptr((loaded().rdma_event_str)(other));
+                    Told::Other(text.to_string_lossy().into_owned())
+                }
+            };
+            let status = event.status;
+            let request = match (&told, NonNull::new(event.id)) {
+                (Told::Request, Some(id)) => {
+                    let Parameters { private_data, private_data_len, .. } = event.connection;
+                    let said = match NonNull::new(private_data.cast_mut()) {
+                        Some(said) => {
+                            let length = usize::from(private_data_len);
+                            std::slice::from_raw_parts(said.as_ptr(), length).to_vec()
+                        }
+                        None => Vec::new(),
+                    };
+                    Some((Id { id, _channel: Arc::clone(self) }, said))
+                }
+                _ => None,
+            };
+            (loaded().rdma_ack_cm_event)(raw);
+            Ok(Some(Event { told, status, request }))
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is alive, and with it its descriptor.
+        unsafe { BorrowedFd::borrow_raw(self.0.as_ref().fd) }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: names on it hold it, and every event was acknowledged.
+        unsafe { (loaded().rdma_destroy_event_channel)(self.0.as_ptr()) };
+    }
+}
+
+/// The manager's name of a connection, or of what listens.
+#[derive(Debug)]
+pub(crate) struct Id {
+    id: NonNull<RawId>,
+    _channel: Arc<Channel>,
+}
+
+// SAFETY: as for `Channel`.
+unsafe impl Send for Id {}
+
+impl Id {
+    pub(super) fn bind(&self, at: &SockAddr) -> io::Result<()> {
+        // SAFETY: the name is alive, and the address outlives the call, which copies it.
+        done(unsafe { (loaded().rdma_bind_addr)(self.id.as_ptr(), at.as_ptr().cast()) })
+    }
+
+    pub(super) fn listen(&self) -> io::Result<()> {
+        // SAFETY: the name is alive.
+        done(unsafe { (loaded().rdma_listen)(self.id.as_ptr(), 1) })
+    }
+
+    /// The port that it is bound to.
+    pub(super) fn port(&self) -> u16 {
+        // SAFETY: the name is alive.
+        u16::from_be(unsafe { (loaded().rdma_get_src_port)(self.id.as_ptr()) })
+    }
+
+    pub(super) fn resolve_address(
+        &self,
+        from: &SockAddr,
+        to: &SockAddr,
+        within_ms: c_int,
+    ) -> io::Result<()> {
+        // SAFETY: the name is alive, and the addresses outlive the call, which copies them.
+        done(unsafe {
+            (loaded().rdma_resolve_addr)(
+                self.id.as_ptr(),
+                from.as_ptr().cast(),
+                to.as_ptr().cast(),
+                within_ms,
+            )
+        })
+    }
+
+    pub(super) fn resolve_route(&self, within_ms: c_int) -> io::Result<()> {
+        // SAFETY: the name is alive.
+        done(unsafe { (loaded().rdma_resolve_route)(self.id.as_ptr(), within_ms) })
+    }
+
+    /// Asks for a connection with a queue pair, and says something with that.
+    pub(super) fn connect(&self, pair: u32, said: &[u8]) -> io::Result<()> {
+        let mut parameters = parameters(pair, said);
+        // SAFETY: the name is alive; what is said outlives the call, which copies it.
+        done(unsafe { (loaded().rdma_connect)(self.id.as_ptr(), &mut parameters) })
+    }
+
+    /// Completes what was asked for and answered.
+    pub(super) fn establish(&self) -> io::Result<()> {
+        // SAFETY: the name is alive.
+        done(unsafe { (loaded().rdma_establish)(self.id.as_ptr()) })
+    }
+
+    pub(super) fn accept(&self, pair: u32) -> io::Result<()> {
+        let mut parameters = parameters(pair, &[]);
+        // SAFETY: the name is alive.
+        done(unsafe { (loaded().rdma_accept)(self.id.as_ptr(), &mut parameters) })
+    }
+
+    /// Refuses who asks.
+    pub(super) fn reject(&self) {
+        // SAFETY: the name is alive. Whoever is not told by this finds out by himself.
+        unsafe { (loaded().rdma_reject)(self.id.as_ptr(), ptr::null(), 0) };
+    }
+
+    /// What a queue pair has to know to be in a state.
+    pub(crate) fn attributes(&self, state: u32) -> io::Result<QpAttr> {
+        let mut attributes = QpAttr { qp_state: state, ..QpAttr::default() };
+        let mut mask = 0;
+        // SAFETY: the name is alive; the call writes both.
+        done(unsafe {
+            (loaded().rdma_init_qp_attr)(self.id.as_ptr(), &mut attributes, &mut mask)
+        })?;
+        Ok(attributes)
+    }
+}
+
+fn parameters(pair: u32, said: &[u8]) -> Parameters {
+    Parameters {
+        private_data: if said.is_empty() { ptr::null() } else { said.as_ptr() },
+        private_data_len: u8::try_from(said.len()).expect("some bytes are said"),
+        responder_resources: READS_MAX,
+        initiator_depth: READS_MAX,
+        flow_control: 0,
+        retry_count: RETRIES,
+        rnr_retry_count: RETRIES,
+        srq: 0,
+        qp_num: pair,
+    }
+}
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        // SAFETY: it was made here, or given away by the event that told of it; its events were acknowledged.
+        unsafe { (loaded().rdma_destroy_id)(self.id.as_ptr()) };
+    }
+}
