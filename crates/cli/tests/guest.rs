@@ -7,6 +7,9 @@ use std::io::Write;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use fabricmark_rdma::{
+    Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
+};
 use fabricmark_record::{Outcome, Record};
 
 /// Exit code where this machine lacks a program or a package.
@@ -21,14 +24,19 @@ fn skip(test: &str, reason: &str) {
     }
 }
 
-/// Runs a script in a guest; nothing where there is none, which is counted.
+/// Runs a script in a guest, where WRITABLE is a folder of this machine; nothing where there is no guest, which is
+/// counted.
 fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
     let program = env!("CARGO_BIN_EXE_fabricmark");
     // Two guests would share the processors.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let writable = tempfile::tempdir().unwrap();
     let output = Command::new(program)
-        .args(["lab", "guest", "--kernel", kernel, "--limit", "4min", "--", "sh", "-c", script])
+        .args(["lab", "guest", "--kernel", kernel, "--limit", "4min", "--writable"])
+        .arg(writable.path())
+        .args(["--", "sh", "-c", script])
+        .env("WRITABLE", writable.path())
         .env("FABRICMARK", program)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
@@ -74,8 +82,8 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     // SMC falls back to TCP in this kernel, which a run must not hide.
     let script = format!(
         "\"$FABRICMARK\" run {smc} --ends 10.9.0.1,10.9.0.2 --out /tmp/smc >&2; [ $? = 67 ] || exit 4\n\
-         \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 1\n\
-         \"$FABRICMARK\" export --out /tmp/out --format json || exit 2\n\
+         \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
+         \"$FABRICMARK\" export --out \"$WRITABLE/out\" --format json || exit 2\n\
          touch /etc/fabricmark-was-here || exit 3\nexit 7"
     );
     let Some(output) = guest(test, "6.1", &script) else { return };
@@ -103,19 +111,25 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
 }
 
 /// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
-const RDMA: [&str; 6] = [
+const RDMA: [&str; 9] = [
     "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
      [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
-    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [24]\n\
-     depth = [8]\nsignal_every = [1, 8]\ninline = [0]\noperation = [\"send\", \"write-imm\", \"read\"]",
+    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
+     depth = [8]\nsignal_every = [1, 8]\ninline = [0]\nverify = [true]\noperation = [\"send\", \"write-imm\", \"read\"]",
     "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 65536]\nwait = [\"spin\", \"block\"]\n\
-     operation = [\"write\", \"write-imm\"]",
-    "transport = [\"rc\"]\npattern = [\"ping-pong\"]\npayload = [1, 65536]\nwait = [\"spin\"]\noperation = \
-     [\"write\", \"write-imm\"]",
+     verify = [true]\noperation = [\"write\", \"write-imm\"]",
+    "transport = [\"rc\"]\npattern = [\"ping-pong\", \"ping-ping\"]\npayload = [4096]\nwait = [\"spin\"]\n\
+     verify = [true]\noperation = [\"send\", \"write\", \"write-imm\"]",
     "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\"]\npayload = [64, 1024]\n\
+     wait = [\"spin\"]\nverify = [true]",
+    "transport = [\"rsocket\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
      wait = [\"spin\", \"block\"]",
-    "transport = [\"rsocket\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\"]\npayload = [64, 65536]\n\
-     wait = [\"spin\", \"block\"]",
+    "transport = [\"rc\"]\npattern = [\"stream\", \"exchange\"]\npayload = [4096]\nwait = [\"block\"]\n\
+     meet = [\"tcp\", \"rdma-cm\"]\nverify = [true]",
+    "transport = [\"rc\"]\npattern = [\"stream\", \"exchange\"]\npayload = [1024]\nwait = [\"epoll\"]\n\
+     flows = [1, 3]\nverify = [true]",
+    "transport = [\"ud\"]\npattern = [\"stream\", \"exchange\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
+     verify = [true]",
 ];
 
 /// [`PLAN`] with other factors.
@@ -148,7 +162,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let records: Vec<_> = records.iter().filter(|record| !record.place.warm_up).collect();
-    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 4 + 24 + 12), "{messages}");
+    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 8 + 4 + 4 + 2), "{messages}");
     for record in records {
         assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
@@ -187,6 +201,123 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     for shown in ["rxe0 port 1: Ethernet, ACTIVE", "up to 1024 bytes", "10.9.0.2 (RoCE v2, v1)"] {
         assert!(messages.contains(shown), "{shown}: {messages}");
     }
+}
+
+/// Begins a long stream, does something to it once it moves, and says how it ended, and how long after that.
+const FAULTS: &str = r#"
+sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
+fault() {
+    name=$1; inject=$2; shift 2
+    before=$(sent)
+    "$FABRICMARK" measure stream 10.9.0.1,10.9.0.2 --payload 4KiB --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
+    pid=$!
+    while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
+    read -r sender receiver rest </proc/$pid/task/$pid/children
+    began=$(date +%s%N)
+    $inject
+    wait $pid
+    code=$?
+    echo "$name|$code|$((($(date +%s%N) - began) / 1000000))|$(tr '\n' ' ' </tmp/said)"
+}
+kill_receiver() { kill -KILL $receiver; }
+kill_sender() { kill -KILL $sender; }
+stop_receiver() { kill -STOP $receiver; }
+lose_all() { tc qdisc add dev v0 root netem loss 100%; }
+length=60s
+fault killed-receiver kill_receiver --transport rc
+fault killed-sender kill_sender --transport rc --wait spin
+fault stopped-block stop_receiver --transport rc
+fault stopped-spin stop_receiver --transport rc --wait spin
+fault stopped-epoll stop_receiver --transport rc --wait epoll
+fault stopped-rsocket stop_receiver --transport rsocket
+fault network lose_all --transport rc
+tc qdisc del dev v0 root || exit 1
+remove() { rdma link delete rxe1 & }
+length=3s
+fault removed remove --transport rc
+"#;
+
+/// What a run says when its other end, its network or its adapter fails.
+#[test]
+fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_within_10_s() {
+    let tests = std::env::current_exe().unwrap();
+    let inside = "inside_a_guest_requests_that_may_not_be_fail_with_their_names";
+    let script = format!("{} --ignored --exact {inside} >&2 || exit 2\n{FAULTS}", tests.display());
+    let Some(output) = guest("faults of RDMA", "6.1", &script) else { return };
+    let (text, messages) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{messages}");
+    let killed = ["killed by signal 9"].as_slice();
+    // Whoever stands still may do so while a run is prepared or opened.
+    let stopped = ["stalled", "did not answer within 5s", "no answer within 5s"].as_slice();
+    let expected = [
+        ("killed-receiver", killed),
+        ("killed-sender", killed),
+        ("stopped-block", stopped),
+        ("stopped-spin", stopped),
+        ("stopped-epoll", stopped),
+        ("stopped-rsocket", stopped),
+        ("network", &["retry exceeded"]),
+        ("removed", &["runs        1 counted"]),
+    ];
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(4, '|').collect()).collect();
+    assert_eq!(lines.len(), expected.len(), "{text}{messages}");
+    for (line, (name, said)) in lines.iter().zip(expected) {
+        let [fault, code, ended_ms, words] = line[..] else { panic!("{text}") };
+        // An adapter goes when nobody uses it any longer.
+        let ends = if name == "removed" { "0" } else { "67" };
+        assert_eq!((fault, code), (name, ends), "{text}");
+        assert!(said.iter().any(|said| words.contains(said)), "{name}: {words}");
+        assert!(ended_ms.parse::<u64>().unwrap() < 10_000, "{name}: {ended_ms} ms, {words}");
+    }
+}
+
+/// Both ends of a connection between the adapters of a guest.
+fn pair() -> [(Endpoint, Region); 2] {
+    let ends = [("10.9.0.1", "v0"), ("10.9.0.2", "v1")].map(|(address, device)| {
+        let adapter = Adapter::open(address.parse().unwrap(), device).unwrap();
+        let endpoint = Endpoint::new(&adapter, Kind::Reliable, 4, 0, [1; 16]).unwrap();
+        (endpoint, adapter.region(64).unwrap())
+    });
+    let identities = ends.each_ref().map(|(endpoint, region)| endpoint.identity(Some(region)));
+    ends[0].0.connect(&identities[1]).unwrap();
+    ends[1].0.connect(&identities[0]).unwrap();
+    ends
+}
+
+/// How the only request under way at an end is done.
+fn done(endpoint: &Endpoint) -> Result<(), Failed> {
+    let mut completions = [WorkCompletion::default()];
+    while endpoint.completions.poll(&mut completions).unwrap() == 0 {}
+    check(&completions[0])
+}
+
+#[test]
+#[ignore = "runs inside a guest, started by the test of faults"]
+fn inside_a_guest_requests_that_may_not_be_fail_with_their_names() {
+    let told = Flags { signaled: true, inline: false };
+    let [(from, own), (to, there)] = pair();
+    let place = Place { address: there.address(), key: there.remote_key() };
+    from.pair.post(1, Request::Write(place), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Ok(()));
+    let beyond = Place { address: place.address + 1, ..place };
+    from.pair.post(2, Request::Write(beyond), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::RemoteAccess));
+    drop((from, own, to, there));
+
+    let [(from, own), (_to, there)] = pair();
+    let unknown = Place { address: there.address(), key: there.remote_key() ^ 0xff };
+    from.pair.post(1, Request::Read(unknown), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::RemoteAccess));
+    from.pair.post(2, Request::Read(unknown), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::Flushed));
+
+    let [(from, own), (to, there)] = pair();
+    to.pair.post_receive(1, &there, 0..32).unwrap();
+    from.pair.post(1, Request::Send, &own, 0..64, told).unwrap();
+    // Adapters differ in what they call it.
+    assert!(matches!(done(&from), Err(Failed::RemoteInvalid | Failed::RemoteOperation)));
+    assert!(done(&to).is_err());
 }
 
 #[test]
