@@ -133,7 +133,9 @@ impl MessageFlow {
         }
         let request = match (self.written_slots, &self.to) {
             (Some(slots), _) => {
-                let place = self.queue.place((number % slots) as usize * self.slot_bytes);
+                // By the number that the other end is told.
+                let slot = u64::from(number as u32) % slots;
+                let place = self.queue.place(slot as usize * self.slot_bytes);
                 Request::WriteImmediate(place, number as u32)
             }
             (_, Some(to)) => Request::SendTo(to, number as u32),

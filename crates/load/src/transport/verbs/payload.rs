@@ -10,6 +10,11 @@ use fabricmark_rdma::Region;
 /// Programming, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+const WORD: usize = size_of::<u64>();
+
+/// Bytes that are looked at together: a payload may have 1 GiB.
+const PIECE: usize = 64 << 10;
+
 /// Fills payloads and looks at them.
 #[derive(Debug, Default)]
 pub(super) struct Verifier {
@@ -17,21 +22,29 @@ pub(super) struct Verifier {
     found: Vec<u8>,
 }
 
-/// The bytes of a payload of this number: words of 8 bytes that name both.
-fn fill(bytes: &mut [u8], number: u64) {
+/// The bytes of a payload of this number from a word's place on: words of 8 bytes that name both.
+fn fill(bytes: &mut [u8], number: u64, from: usize) {
     let mixed = number.wrapping_add(1).wrapping_mul(GOLDEN);
-    for (place, word) in bytes.chunks_mut(size_of::<u64>()).enumerate() {
-        let value = mixed.rotate_left(32) ^ (place as u64).wrapping_mul(GOLDEN);
+    for (place, word) in bytes.chunks_mut(WORD).enumerate() {
+        let place = (from / WORD + place) as u64;
+        let value = mixed.rotate_left(32) ^ place.wrapping_mul(GOLDEN);
         word.copy_from_slice(&value.to_le_bytes()[..word.len()]);
     }
+}
+
+/// The places of a payload's pieces in it.
+fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..bytes).step_by(PIECE).map(move |from| from..bytes.min(from + PIECE))
 }
 
 impl Verifier {
     /// Fills a part of a region with the payload of a number.
     pub(super) fn fill(&mut self, region: &mut Region, part: Range<usize>, number: u64) {
-        self.expected.resize(part.len(), 0);
-        fill(&mut self.expected, number);
-        region.write(part.start, &self.expected);
+        for piece in pieces(part.len()) {
+            self.expected.resize(piece.len(), 0);
+            fill(&mut self.expected, number, piece.start);
+            region.write(part.start + piece.start, &self.expected);
+        }
     }
 
     /// Whether a part of a region has the payload of a number.
@@ -41,21 +54,27 @@ impl Verifier {
         part: Range<usize>,
         number: u64,
     ) -> io::Result<()> {
-        self.expected.resize(part.len(), 0);
-        fill(&mut self.expected, number);
-        self.found.resize(part.len(), 0);
-        region.read(part.start, &mut self.found);
-        compare(&self.expected, &self.found, number)
+        for piece in pieces(part.len()) {
+            self.expected.resize(piece.len(), 0);
+            fill(&mut self.expected, number, piece.start);
+            self.found.resize(piece.len(), 0);
+            region.read(part.start + piece.start, &mut self.found);
+            compare(&self.expected, &self.found, number, piece.start)?;
+        }
+        Ok(())
     }
 }
 
-fn compare(expected: &[u8], found: &[u8], number: u64) -> io::Result<()> {
+/// Whether a piece that begins so far into a payload is as it was sent.
+fn compare(expected: &[u8], found: &[u8], number: u64, from: usize) -> io::Result<()> {
     match expected.iter().zip(found).position(|(one, other)| one != other) {
         None => Ok(()),
         Some(place) => {
             let message = format!(
-                "payload {number} is another than was sent: byte {place} is {:#04x}, not {:#04x}",
-                found[place], expected[place]
+                "payload {number} is another than was sent: byte {} is {:#04x}, not {:#04x}",
+                from + place,
+                found[place],
+                expected[place]
             );
             Err(io::Error::new(io::ErrorKind::InvalidData, message))
         }
@@ -68,7 +87,9 @@ mod tests {
 
     fn payload(number: u64, bytes: usize) -> Vec<u8> {
         let mut payload = vec![0; bytes];
-        fill(&mut payload, number);
+        for piece in pieces(bytes) {
+            fill(&mut payload[piece.clone()], number, piece.start);
+        }
         payload
     }
 
@@ -77,11 +98,20 @@ mod tests {
         for bytes in [1, 8, 64, 4099] {
             for number in 0..300 {
                 let (one, next) = (payload(number, bytes), payload(number + 1, bytes));
-                assert!(compare(&one, &one, number).is_ok());
+                assert!(compare(&one, &one, number, 0).is_ok());
                 let words = one.chunks(8).zip(next.chunks(8));
                 assert!(words.clone().all(|(one, next)| one != next), "{number} {bytes}");
             }
         }
+    }
+
+    #[test]
+    fn a_payload_of_several_pieces_is_as_one_of_a_single_one() {
+        let bytes = 2 * PIECE + 5;
+        let mut whole = vec![0; bytes];
+        fill(&mut whole, 3, 0);
+        assert_eq!(payload(3, bytes), whole);
+        assert_eq!(pieces(bytes).map(|piece| piece.len()).sum::<usize>(), bytes);
     }
 
     #[test]
@@ -90,7 +120,7 @@ mod tests {
         for place in 0..100 {
             let mut arrived = sent.clone();
             arrived[place] ^= 1;
-            let error = compare(&sent, &arrived, 7).unwrap_err().to_string();
+            let error = compare(&sent, &arrived, 7, 0).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("payload 7 is another than was sent: byte {place} ")),
                 "{error}"
@@ -98,6 +128,6 @@ mod tests {
         }
         let mut arrived = sent.clone();
         arrived[..16].rotate_left(8);
-        assert!(compare(&sent, &arrived, 7).is_err());
+        assert!(compare(&sent, &arrived, 7, 0).is_err());
     }
 }
