@@ -55,10 +55,12 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     };
     let testbed = match e.plan.testbed {
         Testbed::Lab => "Network namespaces on one machine".to_owned(),
-        Testbed::Hosts => {
-            let peer = e.plan.peer.as_deref().unwrap_or("another host");
-            format!("This host, and {peer} by its agent")
-        }
+        Testbed::Hosts => match e.plan.peer.as_deref() {
+            Some(ends) if ends.contains(',') => {
+                format!("Two addresses of this machine, {}", ends.replace(',', " and "))
+            }
+            peer => format!("This host, and {} by its agent", peer.unwrap_or("another host")),
+        },
     };
     vec![
         (
