@@ -12,9 +12,13 @@ pub mod verbs;
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fabricmark_record::KernelTimes;
+
+/// Requests of RDMA, or bytes of an rsocket, of which none moved for so long stand still: a receiver that is not
+/// ready is waited for as long as it takes, and an adapter that has lost its network may never say so.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// What one call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -42,7 +42,7 @@ const TIMEOUT: u8 = 14;
 
 /// How often it is sent again. Soft RoCE takes 7, the most that can be said, for without end
 /// (drivers/infiniband/sw/rxe/rxe_comp.c, COMPST_ERROR_RETRY, Linux 6.1).
-const RETRIES: u8 = 6;
+pub(crate) const RETRIES: u8 = 6;
 
 /// A receiver that is not ready is waited for as long as it takes: the run's own clock ends it.
 const RETRIES_NOT_READY: u8 = 7;
@@ -51,7 +51,7 @@ const RETRIES_NOT_READY: u8 = 7;
 const NOT_READY_TIMER: u8 = 12;
 
 /// Reads and atomics that may be under way.
-const READS_MAX: u8 = 16;
+pub(crate) const READS_MAX: u8 = 16;
 
 /// What stands before a datagram in the memory of its receiver: a global route header, or room for one
 /// (IBTA volume 1, section 11.4.1.2).

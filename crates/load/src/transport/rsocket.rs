@@ -12,7 +12,7 @@ use fabricmark_proto::{Failure, Prepare, Role};
 use fabricmark_rdma::{Rsocket, Waiting, check_address};
 use rustix::net::{RecvFlags, recv};
 
-use super::{Flow, Message, Moved};
+use super::{Flow, Message, Moved, STALLED_AFTER};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::opening::{NOT_OPEN, in_time};
@@ -20,9 +20,6 @@ use crate::sockets::{peer, peer_within, system};
 
 /// How often an rsocket is asked in vain until the connection beside is looked at.
 const LOOK_AFTER: u32 = 1024;
-
-/// Without progress for so long it counts as standing still.
-const STALLED_AFTER_NS: u64 = 5_000_000_000;
 
 /// A flow over a connected rsocket.
 #[derive(Debug)]
@@ -200,7 +197,7 @@ impl RsocketFlow {
         if should_move {
             let now = now_ns();
             let since_ns = *self.still_since_ns.get_or_insert(now);
-            if now - since_ns > STALLED_AFTER_NS {
+            if u128::from(now - since_ns) > STALLED_AFTER.as_nanos() {
                 self.socket.take().into_iter().for_each(Rsocket::abandon);
                 return Err(io::Error::other("stalled: nothing moved for 5 s"));
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use socket2::SockAddr;
 
 use crate::abi::QpAttr;
+use crate::endpoint::{READS_MAX, RETRIES};
 use crate::rsocket::missing;
 use crate::sys::functions;
 
@@ -85,12 +86,6 @@ fn done(result: c_int) -> io::Result<()> {
 
 /// `RDMA_PS_TCP`: names of connections are ports.
 const PORT_SPACE_TCP: c_int = 0x0106;
-
-/// Said to the other end, which goes by what its queue pair was told (`Endpoint::connect_by`).
-const RETRIES: u8 = 7;
-
-/// Reads and atomics that may be under way, as of pairs that meet otherwise.
-const READS_MAX: u8 = 16;
 
 /// Where events are told.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ use rustix::net::{RecvFlags, recv};
 use crate::control::Control;
 use crate::opening::{NOT_OPEN, in_time};
 use crate::sockets::{peer, peer_within, system};
+use crate::transport::STALLED_AFTER;
 
 /// One in so many requests tells that it has been done, and with it those before it.
 const SIGNAL_EVERY: u32 = 4;
@@ -39,10 +40,6 @@ const FINISHED_WITHIN_S: i64 = 5;
 
 /// Whoever waits looks as often whether he still should.
 const NOTICED_WITHIN: Duration = Duration::from_millis(100);
-
-/// Requests of which none is done for so long stand still: a receiver that is not ready is waited for as long as
-/// it takes, an adapter that has lost its network may never say so.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Completions of receive requests have this bit in their identifier, beside the slot.
 const RECEIVED: u64 = 1 << 63;
