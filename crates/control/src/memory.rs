@@ -101,7 +101,7 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
 /// Refuses a plan whose RDMA registers more than there is.
 fn check_registered(plan: &Plan, points: &[&Point], memory: &Memory) -> Result<(), MemoryError> {
     let ends = match (plan.testbed, &plan.peer) {
-        (Testbed::Hosts, Some(_)) => 1,
+        (Testbed::Hosts, Some(_)) if plan.own_ends().is_none() => 1,
         _ => 2,
     };
     let Some(most) = points.iter().max_by_key(|point| point.registered_bytes()) else {
@@ -146,6 +146,22 @@ mod tests {
 
     fn refusal(available_kib: u64, tcp_pages: u64) -> String {
         check(&plan(), &memory(available_kib, tcp_pages), 4096).unwrap_err().to_string()
+    }
+
+    /// A point that registers 64 MiB of reads and as much of what is read, 134,217,728 bytes at each end.
+    fn registering(peer: &str) -> Plan {
+        let text = "title = 't'\n[factors]\npattern = 'exchange'\ntransport = 'rc'\nfamily = 4\n\
+                    payload = '1MiB'\nlink = 'veth'\noperation = 'read'\n";
+        parse("t", text, Size::Full, &[]).unwrap().to_host(peer, None).unwrap()
+    }
+
+    #[test]
+    fn memory_for_rdma_is_that_of_the_ends_on_this_machine() {
+        // 200 MB: enough for one end.
+        let memory = memory(195_313, 1);
+        assert!(check(&registering("node2"), &memory, 4096).is_ok());
+        let refusal = check(&registering("10.9.0.1,10.9.0.2"), &memory, 4096).unwrap_err();
+        assert!(refusal.to_string().contains("269 MB"), "{refusal}");
     }
 
     #[test]

@@ -374,6 +374,11 @@ impl Plan {
         Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Both addresses, where both ends are on this machine at addresses of their own.
+    pub fn own_ends(&self) -> Option<(&str, &str)> {
+        self.peer.as_deref()?.split_once(',')
+    }
+
     /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
     /// says what it is, and points that differed by their link alone become one. What asks nothing of an
     /// emulator (`rtt = "0ms"`, `offload`) is dropped with it.

@@ -55,11 +55,11 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     };
     let testbed = match e.plan.testbed {
         Testbed::Lab => "Network namespaces on one machine".to_owned(),
-        Testbed::Hosts => match e.plan.peer.as_deref() {
-            Some(ends) if ends.contains(',') => {
-                format!("Two addresses of this machine, {}", ends.replace(',', " and "))
+        Testbed::Hosts => match (e.plan.own_ends(), e.plan.peer.as_deref()) {
+            (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
+            (None, peer) => {
+                format!("This host, and {} by its agent", peer.unwrap_or("another host"))
             }
-            peer => format!("This host, and {} by its agent", peer.unwrap_or("another host")),
         },
     };
     vec![
