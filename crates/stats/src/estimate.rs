@@ -72,6 +72,23 @@ pub(crate) fn mean_widened(samples: &[f64], confidence: f64, surcharge: f64) -> 
     Some(Estimate { value: mean, interval, n, n_needed: MEAN_NEEDS, confidence })
 }
 
+/// The geometric mean with Student's interval of the logarithms, for what cannot be negative: however
+/// few and scattered the samples, the interval does not leave the positive numbers.
+///
+/// The interval is not symmetric about the value. `None` as for [`mean`], and unless all samples are
+/// above 0.
+pub fn geometric_mean(samples: &[f64], confidence: f64) -> Option<Estimate> {
+    if !samples.iter().all(|&sample| sample > 0.0) {
+        return None;
+    }
+    let logs: Vec<f64> = samples.iter().map(|sample| sample.ln()).collect();
+    let estimate = mean(&logs, confidence)?;
+    let interval = estimate
+        .interval
+        .map(|Interval { low, high }| Interval { low: low.exp(), high: high.exp() });
+    Some(Estimate { value: estimate.value.exp(), interval, ..estimate })
+}
+
 /// The median with its order-statistic interval: [`quantile`] at 0.5.
 pub fn median(samples: &[f64], confidence: f64) -> Option<Estimate> {
     quantile(samples, 0.5, confidence)
@@ -182,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn the_geometric_mean_has_the_interval_of_the_logarithms() {
+        // ln 1, ln e^2: 1 +- 12.706 * sqrt(2)/sqrt(2).
+        let estimate = geometric_mean(&[1.0, 1f64.exp().powi(2)], 0.95).unwrap();
+        assert!((estimate.value - 1f64.exp()).abs() < 1e-12);
+        let (low, high) = interval(&estimate);
+        assert!((low.ln() + 11.706).abs() < 1e-3 && (high.ln() - 13.706).abs() < 1e-3);
+        for samples in [&[1.0, 0.0][..], &[1.0, -1.0], &[1.0, f64::NAN], &[]] {
+            assert_eq!(geometric_mean(samples, 0.95), None, "{samples:?}");
+        }
+    }
+
+    #[test]
     fn equal_runs_have_an_interval_of_width_zero() {
         let estimate = mean(&[0.1; 7], 0.95).unwrap();
         assert_eq!((estimate.half_width(), estimate.relative_half_width()), (Some(0.0), Some(0.0)));
@@ -238,6 +267,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_interval_of_a_geometric_mean_holds_it_and_is_positive(
+            samples in proptest::collection::vec(1e3..1e11, 2..8),
+            c in 0.01..0.99,
+        ) {
+            let estimate = geometric_mean(&samples, c).unwrap();
+            let Interval { low, high } = estimate.interval.unwrap();
+            prop_assert!(0.0 <= low && low <= estimate.value && estimate.value <= high);
+        }
+
         #[test]
         fn an_interval_contains_its_value(samples in samples(), q in 0.01..0.99, c in 0.01..0.999) {
             for estimate in [mean(&samples, c), median(&samples, c), quantile(&samples, q, c)] {

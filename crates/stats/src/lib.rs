@@ -20,7 +20,7 @@ pub use compare::{
     Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, Verdict, holm, holm_adjust, paired, unpaired,
 };
 pub use correlation::{LAG1_WARNING, lag1};
-pub use estimate::{Estimate, Interval, mean, median, quantile};
+pub use estimate::{Estimate, Interval, geometric_mean, mean, median, quantile};
 pub use histogram::{DecodeError, Histogram};
 pub use proportion::proportion;
 pub use rank::{mann_whitney, wilcoxon_signed_rank};

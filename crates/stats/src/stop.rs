@@ -43,13 +43,13 @@ impl StopRule {
                 .is_some_and(|width| width <= wanted)
     }
 
-    /// Whether a comparison group needs no more runs: all members meet the rule at the same look,
-    /// or one has reached `runs_max`.
+    /// Whether a comparison group needs no more runs: each member meets the rule or has `runs_max`
+    /// samples. A member with fewer samples than others, because some of its runs are invalid, holds
+    /// the group until it has as many.
     ///
     /// Members leave together so that their runs stay paired. A group without members is finished.
     pub fn is_finished(&self, members: &[&[f64]]) -> bool {
-        members.iter().any(|samples| samples.len() >= self.runs_max)
-            || members.iter().all(|samples| self.is_met(samples))
+        members.iter().all(|samples| samples.len() >= self.runs_max || self.is_met(samples))
     }
 
     /// The mean with Student's interval, widened as [`critical`](Self::critical) says.
@@ -120,11 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_group_leaves_when_all_are_steady_or_one_has_all_its_runs() {
+    fn a_group_leaves_when_each_member_is_steady_or_has_all_its_runs() {
         let (steady, rough) = (runs(10, 1.0), runs(10, 20.0));
         assert!(RULE.is_finished(&[&steady, &steady]));
         assert!(!RULE.is_finished(&[&steady, &rough]));
-        assert!(RULE.is_finished(&[&rough, &runs(30, 20.0)]));
+        assert!(RULE.is_finished(&[&steady, &runs(30, 20.0)]));
+        // Two of its runs are invalid.
+        assert!(!RULE.is_finished(&[&runs(28, 20.0), &runs(30, 20.0)]));
         assert!(!RULE.is_met(&runs(30, 20.0)));
     }
 
