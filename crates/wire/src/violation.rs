@@ -9,7 +9,11 @@ const CLOCK_TOLERANCE: f64 = 2e-4;
 /// when the interval began. `bucket_bytes` counts the latter (token bucket, socket buffers) and
 /// `duration_secs` is the length of the interval.
 pub fn allowed(bound_bps: f64, bucket_bytes: u64, duration_secs: f64) -> f64 {
-    bound_bps * (1.0 + CLOCK_TOLERANCE) + 8.0 * bucket_bytes as f64 / duration_secs
+    let burst_bps = match bucket_bytes {
+        0 => 0.0,
+        _ => 8.0 * bucket_bytes as f64 / duration_secs,
+    };
+    bound_bps * (1.0 + CLOCK_TOLERANCE) + burst_bps
 }
 
 /// Whether a receiver-side rate in bit/s exceeds what [`allowed`] explains.
@@ -25,6 +29,11 @@ mod tests {
     fn a_rate_within_the_clock_tolerance_does_not_exceed() {
         assert!(!exceeds(1_000_199_000.0, 1e9, 0, 1.0));
         assert!(exceeds(1_000_201_000.0, 1e9, 0, 1.0));
+    }
+
+    #[test]
+    fn an_interval_of_no_length_excuses_nothing() {
+        assert!(exceeds(1_000_201_000.0, 1e9, 0, 0.0));
     }
 
     #[test]
