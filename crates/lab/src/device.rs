@@ -27,7 +27,7 @@ pub(crate) fn line(name: &str, words: &LinkWords, is_single: bool) -> String {
     let mtu = words.mtu();
     let segments = if is_single { 1 } else { SEGMENTS_MAX };
     let queue = if words.pauses() { QUEUE_OF_PAUSED } else { QUEUE };
-    format!("link set {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
+    format!("link set dev {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
 }
 
 /// What must be set anew where links have changed: for each node, lines for `ip -batch`.

@@ -63,10 +63,10 @@ impl Emulated {
     pub(crate) fn set_up(name: &str, words: &LinkWords, single: bool) -> String {
         // Without an address that the kernel makes, it asks for no routers either.
         let mut text =
-            format!("link set {name} addrgenmode none\n{}", device::line(name, words, false));
+            format!("link set dev {name} addrgenmode none\n{}", device::line(name, words, false));
         if single {
             // A window of 1 GiB comes in bursts of its segments, of which 20,000 found no room at 400 ms.
-            text += &format!("link set {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
+            text += &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
         }
         text
     }

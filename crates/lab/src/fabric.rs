@@ -184,13 +184,14 @@ fn set_up(topology: &Topology, node: &str) -> String {
     for (link, end) in topology.ends(node) {
         let name = &topology.links[link].name;
         // Without an address that the kernel makes, it asks for no routers either.
-        text += &format!("link set {name} addrgenmode none\n{}", device::set(topology, link, end));
+        text +=
+            &format!("link set dev {name} addrgenmode none\n{}", device::set(topology, link, end));
         for (family, bits, nodad) in families {
             // A lab has no other node, so there is no duplicate address to wait for.
             let address = topology.address(link, end, family);
             text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
         }
-        text += &format!("link set {name} up\n");
+        text += &format!("link set dev {name} up\n");
     }
     for step in route::routes(topology, node) {
         let device = &topology.links[step.by].name;
@@ -216,11 +217,11 @@ mod tests {
         assert_eq!(
             set_up(&topology, "a"),
             "link set lo up\n\
-             link set l0 addrgenmode none\n\
-             link set l0 mtu 9000 txqueuelen 20000 gso_max_segs 1\n\
+             link set dev l0 addrgenmode none\n\
+             link set dev l0 mtu 9000 txqueuelen 20000 gso_max_segs 1\n\
              addr add 10.71.0.1/24 dev l0\n\
              addr add fd71::1/64 dev l0 nodad\n\
-             link set l0 up\n\
+             link set dev l0 up\n\
              route add 10.71.1.0/24 via 10.71.0.2 dev l0\n\
              route add fd71:1::/64 via fd71::2 dev l0\n"
         );

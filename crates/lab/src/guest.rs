@@ -76,7 +76,7 @@ pub struct Streams<'a> {
 pub struct Done {
     /// Its exit code.
     pub code: u8,
-    /// Packets that crossed the guest's network from its second end to its first.
+    /// Packets that crossed the guest's network from its first end to its second.
     pub crossed_packets: u64,
     /// Packets of RDMA that its first end sent.
     pub rdma_packets: u64,

@@ -24,7 +24,7 @@ const HEADER: u64 = fabricmark_wire::frame::ETHERNET_HEADER;
 /// Makes the devices of a link and their queues; they are down and have no IP addresses.
 pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
     let (name, there) = (&wire.name, ends[1].path());
-    let quiet = format!("link set {name} arp off\n");
+    let quiet = format!("link set dev {name} arp off\n");
     let pair = format!(
         "link add {name} address {ADDRESS} type veth peer name {name} address {ADDRESS} \
          netns {there}\n{quiet}"

@@ -99,7 +99,7 @@ impl Lab {
                 Some(words) => Some(Emulated::build(
                     &name,
                     [&client, &server],
-                    (words, *bus),
+                    (&brake::words_behind(*link, words), *bus),
                     *single,
                     seed,
                     cpu,
@@ -140,11 +140,11 @@ impl Lab {
             match words {
                 Some(words) => text += &Emulated::set_up(&name, words, *single),
                 None if Shaper::of(link).is_some() => {
-                    text += &format!("link set {name} {SEGMENT_BY_SEGMENT}\n");
+                    text += &format!("link set dev {name} {SEGMENT_BY_SEGMENT}\n");
                 }
                 None => {}
             }
-            text += &format!("link set {name} up\n");
+            text += &format!("link set dev {name} up\n");
         }
         tool::run(self.namespace(end), "ip", &["-batch", "-"], &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {

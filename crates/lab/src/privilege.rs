@@ -86,3 +86,17 @@ pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
         remedy: format!("either run as root, or as root allow it once: {how}"),
     }
 }
+
+/// Why `/dev/net/tun` was not opened, and the remedy.
+pub(crate) fn no_tun(error: &io::Error) -> LabError {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES) => {
+            "either run as root, or as root allow it once: chmod 666 /dev/net/tun"
+        }
+        // What the devices of a control group refuse, root may not open either.
+        Some(libc::EPERM) => "in a container, add --device /dev/net/tun",
+        _ => "as root: modprobe tun; in a container, add --device /dev/net/tun",
+    };
+    let cause = format!("the lab cannot open /dev/net/tun: {error}");
+    LabError::Refused { cause, remedy: remedy.to_owned() }
+}

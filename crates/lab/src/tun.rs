@@ -29,21 +29,20 @@ pub(crate) const PACKET_MAX: usize = Offload::BYTES + 65_536 + 40;
 impl Tun {
     /// Makes a device, with a name of at most 15 bytes; it is down and has no address.
     pub fn new(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let open = || options.open("/dev/net/tun");
+        let file = namespace.within(open).map_err(|error| privilege::no_tun(&error))?;
         let make = || {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-            let file = options.open("/dev/net/tun")?;
             sys::make_tun(&file, name)?;
             let segments = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
             let datagrams = libc::TUN_F_USO4 | libc::TUN_F_USO6;
             // Segmentation of datagrams came with Linux 6.2.
             sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments | datagrams)
-                .or_else(|_| sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments))?;
-            Ok(file)
+                .or_else(|_| sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments))
         };
-        let file = namespace
-            .within(make)
-            .map_err(|error| privilege::refused("make a TUN device", &error))?;
+        let made = namespace.within(make);
+        made.map_err(|error| privilege::refused("make a TUN device", &error))?;
         Ok(Self { name: name.to_owned(), file })
     }
 

@@ -47,8 +47,8 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
         let tun = Tun::new(&namespaces[end], "wan").unwrap();
         let (v4, v6) = (address(end, 4), address(end, 6));
         let commands = format!(
-            "link set wan mtu {mtu} txqueuelen 10000\naddr add {v4}/24 dev wan\n\
-             addr add {v6}/64 dev wan nodad\nlink set wan up\n"
+            "link set dev wan mtu {mtu} txqueuelen 10000\naddr add {v4}/24 dev wan\n\
+             addr add {v6}/64 dev wan nodad\nlink set dev wan up\n"
         );
         let mut ip = Command::new("ip");
         ip.args(["-batch", "-"]).stdin(Stdio::piped());

@@ -37,7 +37,12 @@ pub enum Delays {
 /// Whether a packet may overtake one with a longer delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It waits for those before it, as on a path with queues.
+    /// It waits for those before it, as on a path with queues and as netem with a rate does.
+    ///
+    /// What a packet takes is then the longest of its own delay and of what those before it still have
+    /// to wait when it arrives: `max(X[i], X[i-1] - (A[i] - A[i-1]), ...)` of delays `X` and arrivals
+    /// `A`. The mean is longer than that of the delays drawn and the deviation is smaller, the more so
+    /// the closer packets follow each other; packets further apart than delays differ are not touched.
     Kept,
     /// It overtakes them, as over several paths.
     Free,
@@ -183,8 +188,9 @@ impl<T> Ord for Due<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Net;
+    use crate::net::{Departure, Net};
     use crate::packet::Length;
+    use proptest::prelude::*;
 
     fn trace(order: Order) -> Delay<u32> {
         let delays = Delays::Trace(vec![Nanos(100), Nanos(10), Nanos(50)]);
@@ -214,6 +220,65 @@ mod tests {
     fn a_trace_repeats_and_lets_overtake_only_where_order_is_free() {
         assert_eq!(passed(trace(Order::Free)), [(1, 15), (2, 60), (0, 100), (3, 115)]);
         assert_eq!(passed(trace(Order::Kept)), [(0, 100), (1, 100), (2, 100), (3, 115)]);
+    }
+
+    /// How long packets take that arrive one each `gap`.
+    fn taken(delay: Delay<u32>, gap: u64, packets: u32) -> Vec<u64> {
+        let mut net = Net::new();
+        let delay = net.add(delay);
+        for number in 0..packets {
+            let at = Instant(gap * u64::from(number));
+            net.arrive(at, (delay, 0), Packet::new(number, Length::packet(100)));
+        }
+        let departures = std::iter::from_fn(|| net.next(Instant(u64::MAX / 2)));
+        let takes =
+            |departure: Departure<u32>| departure.at.0 - gap * u64::from(departure.packet.payload);
+        departures.map(takes).collect()
+    }
+
+    /// The table of docs/lab.md.
+    #[test]
+    fn order_that_is_kept_adds_to_the_mean_delay_what_the_documentation_says() {
+        let (mean, deviation) = (10e6, 1e5);
+        for (gap, expected) in
+            [(1_000_000, 0.0), (200_000, 0.05), (100_000, 0.23), (10_000, 1.21), (1_000, 2.13)]
+        {
+            let delays = Delays::Normal { mean: Nanos(10_000_000), deviation: Nanos(100_000) };
+            let of = |order| {
+                let stream = Stream::new(5, "delay");
+                let delay = Delay::new(delays.clone(), order, stream).unwrap();
+                let taken = taken(delay, gap, 200_000);
+                let sum: u64 = taken.iter().sum();
+                (sum as f64 / taken.len() as f64 - mean) / deviation
+            };
+            // Neighbours share their wait over some 100 packets at the closest: 2,000 of them are alone.
+            let (kept, free) = (of(Order::Kept), of(Order::Free));
+            assert!((kept - expected).abs() < 0.05, "{gap}: {kept}");
+            assert!(free.abs() < 0.02, "{gap}: {free}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn with_order_kept_a_packet_takes_its_own_delay_or_what_is_left_of_one_before(
+            delays in proptest::collection::vec(0u64..1_000, 1..20),
+            gap in 0u64..300,
+            packets in 1u32..60,
+        ) {
+            let drawn: Vec<u64> =
+                delays.iter().copied().cycle().take(packets as usize).collect();
+            let trace = Delays::Trace(delays.into_iter().map(Nanos).collect());
+            let delay = Delay::new(trace, Order::Kept, Stream::new(0, "delay")).unwrap();
+            let expected: Vec<u64> = (0..drawn.len())
+                .map(|own| {
+                    let left = |before: usize| {
+                        drawn[before].saturating_sub(gap * (own - before) as u64)
+                    };
+                    (0..=own).map(left).max().unwrap()
+                })
+                .collect();
+            prop_assert_eq!(taken(delay, gap, packets), expected);
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 use crate::loss::Losses;
 use crate::trace::{Trace, TraceError};
 pub use describe::{Description, WireDescription};
+use value::Room;
 pub use value::{Discipline, Distribution};
 use word::{Key, Word};
 
@@ -29,7 +30,7 @@ pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 /// |---|---|
 /// | `rtt=400ms` | half of it in each direction, rounded up to a nanosecond |
 /// | `delay=10ms` | in this direction; instead of `rtt` |
-/// | `jitter=1ms` | standard deviation of the delay, whose mean stays |
+/// | `jitter=1ms` | standard deviation of the delays that are drawn around the mean of `delay`; with `order=kept` packets also wait for slower ones before them, see [`Order::Kept`](crate::Order::Kept) |
 /// | `dist=normal`, `dist=pareto` | how the delays lie around their mean; `normal` where not said |
 /// | `order=kept`, `order=free` | whether later packets wait for slow ones or overtake them; `kept` where not said, while tc-netem(8) lets them overtake |
 /// | `link=ethernet:10G,mtu=9000` | rate, framing and MTU of a technology |
@@ -195,6 +196,19 @@ impl LinkWords {
         let is_narrow = self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
         singles.iter().filter_map(|key| self.words.get(key)).any(Word::acts_on_single_packets)
             || is_narrow
+    }
+
+    /// The same with a queue that holds what the wire carries in `time`.
+    #[must_use]
+    pub fn with_queue(mut self, time: Nanos) -> Self {
+        self.words.insert(Key::Queue, Word::Queue(Room::Time(time)));
+        self
+    }
+
+    /// Whether nothing is said of the queue before the wire, nor of outages, in which it fills.
+    pub fn has_default_queue(&self) -> bool {
+        let said = [Key::Queue, Key::Discipline, Key::Ecn, Key::Pause, Key::Up, Key::Down];
+        said.iter().all(|key| !self.words.contains_key(key))
     }
 
     /// Whether the queue stops the wire before it.

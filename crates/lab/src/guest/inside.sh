@@ -64,6 +64,8 @@ network || echo "fabricmark: the guest has no Soft RoCE: is rdma-core and iprout
 
 smc || echo "fabricmark: the guest has no SMC" >&2
 
+modprobe sctp || echo "fabricmark: the guest has no SCTP" >&2
+
 if read -r _ </run/counting; then
     echo 1 >/sys/devices/system/cpu/cpu1/online
 else
@@ -75,7 +77,7 @@ code=$?
 counter() { cat "$1" 2>/dev/null || echo 0; }
 {
     echo "$code"
-    counter /sys/class/net/v0/statistics/rx_packets
+    counter /sys/class/net/v0/statistics/tx_packets
     counter /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
 } >"$(port end)"
 echo o >/proc/sysrq-trigger
