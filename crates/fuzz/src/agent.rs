@@ -248,7 +248,7 @@ impl Coordinator {
                 assert!(idle <= IDLE_MAX, "it would wait {idle} for nothing");
                 self.worker.on_finished(Ok(EndReport::default()));
             }
-            Some(Action::Abort) | None => {}
+            Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
         }
         while let Some(report) = self.worker.poll_output() {
             let has_begun = matches!(report, Report::Begun { .. });

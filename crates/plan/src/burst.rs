@@ -6,6 +6,7 @@
 use fabricmark_units::Bytes;
 
 use crate::factor::Factor;
+use crate::numbering::NUMBERED;
 use crate::pace::Pace;
 use crate::point::{Pattern, Point, Transport};
 use crate::resolve::{Contradiction, contradiction};
@@ -18,9 +19,6 @@ pub(crate) const RESPONSE: Bytes = Bytes(4);
 
 /// Most bytes of a burst: osu_bw's largest, 64 messages of 4 MiB. A run does not end within a burst.
 const BYTES_MAX: Bytes = Bytes(256 << 20);
-
-/// The shortest datagram with a sequence number (`DatagramHeader` of the crate `proto`).
-const NUMBERED: Bytes = Bytes(4);
 
 /// Refuses what no burst could be.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
@@ -50,7 +48,8 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
             && point.transport == Transport::Udp
             && bytes < NUMBERED
         {
-            let message = format!("a datagram of {bytes} bytes has no room for its number");
+            let message =
+                format!("a datagram of {bytes} bytes has no room for 32 bits of its number");
             let help = format!("use a {factor} of at least {NUMBERED} bytes, or another transport");
             return refuse(factor, message, help);
         }

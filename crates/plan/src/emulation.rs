@@ -95,6 +95,12 @@ pub(crate) fn offload(levels: &Where, point: &Point) -> Result<Option<Offload>, 
     Ok(Some(asked.unwrap_or(fitting)))
 }
 
+/// The first option that sets a property of the wire. The factor `link` sets it too, and ceilings follow `link`.
+fn of_the_wire(words: &str) -> Option<&str> {
+    let of_a_wire = ["rate", "schedule", "framing"];
+    words.split(' ').find(|word| of_a_wire.contains(&word.split('=').next().unwrap_or_default()))
+}
+
 /// Refuses what cannot be emulated, or cannot be meant.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
@@ -105,6 +111,14 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Window, message, "use ethernet:RATE and rtt, or a window in bytes");
     }
     let Some(words) = point.words() else { return Ok(()) };
+    if let Some(word) = point.emulate.as_deref().and_then(of_the_wire)
+        && point.link.has_wire()
+    {
+        let message = format!("emulate says `{word}`, and the link {} says its own", point.link);
+        let help =
+            format!("leave `{word}` out of emulate, or use link = \"veth\", which has no wire");
+        return refuse(Factor::Emulate, message, &help);
+    }
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
         return refuse(factor, "loopback is not emulated".to_owned(), "use link = \"veth\"");
@@ -203,6 +217,37 @@ mod tests {
         assert_eq!(behind.host_bus().unwrap().to_string(), "pci-x:133");
         assert!(Factor::Bus.level("isa").is_err());
         assert!(point("link=loopback;bus=8G").is_err());
+    }
+
+    #[test]
+    fn a_wire_has_one_rate_and_one_framing_those_of_its_link() {
+        for (levels, words) in [
+            (
+                "link=ethernet:100M;emulate=rate=1G",
+                ["`rate=1G`", "ethernet:100M", "out of emulate"],
+            ),
+            ("link=ethernet:100M;rtt=1ms;emulate=rate=none", ["`rate=none`", "100M", "veth"]),
+            ("link=ipoib:4X-SDR;emulate=queue=9p rate=1G", ["`rate=1G`", "ipoib:4X-SDR", "veth"]),
+            (
+                "link=ethernet:1G;emulate=schedule=1500B/1ms",
+                ["`schedule=1500B/1ms`", "ethernet:1G", "link = \"veth\""],
+            ),
+            ("link=ethernet:1G;emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
+        ] {
+            let refused = point(levels).unwrap_err();
+            assert_eq!(refused.factor, Factor::Emulate, "{levels}");
+            for word in words {
+                assert!(refused.to_string().contains(word), "{levels}: no {word:?} in {refused}");
+            }
+        }
+        for levels in [
+            "link=veth;emulate=rate=1G",
+            "link=veth;emulate=rate=1G framing=ethernet:1G",
+            "link=veth;rtt=1ms;emulate=schedule=1500B/1ms",
+            "link=ethernet:1G;emulate=queue=50ms loss=0.1%",
+        ] {
+            assert!(point(levels).is_ok(), "{levels}: {:?}", point(levels));
+        }
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl Reader<'_, '_> {
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
         let interval = run.take("interval");
-        let beyond = run.take("beyond_calibration").is_some_and(|value| self.truth(value));
+        // Without effect since no calibration keeps a point from being run; plans of before have it.
+        let _ = run.take("beyond_calibration").map(|value| self.truth(value));
         run.finish(self.source);
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
@@ -138,7 +139,6 @@ impl Reader<'_, '_> {
             amount: None,
             warm_up_ns: warm_up,
             interval_ns: interval?,
-            beyond_calibration: beyond,
             stop: rule?,
             port: u16::try_from(port?).ok()?,
             cpus: None,

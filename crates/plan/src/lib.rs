@@ -12,6 +12,7 @@ mod emulation;
 mod factor;
 mod file;
 mod matrix;
+mod numbering;
 mod order;
 mod pace;
 mod part;

@@ -8,7 +8,9 @@
 //! 1. Block `b` depends on the outcomes of blocks before `b` only, so an interrupted block is
 //!    continued as it was begun.
 //! 2. A group leaves when each of its members meets the stopping rule after the same block.
-//! 3. No group runs in more than `runs_max` blocks, whatever failed meanwhile.
+//! 3. An invalid run is repeated in a later block. A point with more than `runs_min` invalid runs is
+//!    left with the runs that it has, so no group runs in more than `runs_max + runs_min` blocks. Where one
+//!    run is asked for, it is not repeated: a peer that does not answer is waited for once.
 //! 4. A point that was skipped once is not tried again, and nobody waits for it.
 //! 5. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
@@ -17,6 +19,11 @@ use std::collections::BTreeMap;
 use fabricmark_units::Stream;
 
 use crate::plan::Plan;
+
+/// Most invalid runs of a point that are repeated.
+fn invalid_max(plan: &Plan) -> usize {
+    if plan.stop.runs_min > 1 { plan.stop.runs_min } else { 0 }
+}
 
 /// One run to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +64,22 @@ impl Outcomes {
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
 
-    /// Takes note that a point cannot be run.
+    /// Takes note that a point cannot be run, or not any more.
     pub fn skip(&mut self, block: u32, point: usize) {
         self.skipped.entry(point).or_insert(block);
     }
 
-    /// Whether a point was skipped in a block before `before`.
-    fn is_skipped(&self, point: usize, before: u32) -> bool {
-        self.skipped.get(&point).is_some_and(|&block| block < before)
+    /// Whether blocks from `block` on do not run a point: it was skipped, or has more than
+    /// `invalid_max` invalid runs.
+    fn is_left_out(&self, point: usize, block: u32, invalid_max: usize) -> bool {
+        let is_skipped = self.skipped.get(&point).is_some_and(|&skipped| skipped < block);
+        is_skipped || self.invalid(point, block) > invalid_max
+    }
+
+    /// How many runs of one point are invalid, in blocks before `before`.
+    fn invalid(&self, point: usize, before: u32) -> usize {
+        let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
+        runs.filter(|(_, value)| value.is_none()).count()
     }
 
     /// The valid values of one point in the order of their blocks, from blocks before `before`.
@@ -84,12 +99,9 @@ impl FromIterator<Outcome> for Outcomes {
 
 /// Whether a group needs no run in block `block`.
 pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outcomes) -> bool {
-    let runs_max = u32::try_from(plan.stop.runs_max).unwrap_or(u32::MAX);
-    if block >= runs_max {
-        return true;
-    }
     // A group that has left stays out: its samples no longer change with the block.
-    let tried = plan.groups[group].iter().filter(|&&point| !outcomes.is_skipped(point, block));
+    let members = plan.groups[group].iter();
+    let tried = members.filter(|&&point| !outcomes.is_left_out(point, block, invalid_max(plan)));
     let members: Vec<Vec<f64>> = tried.map(|&point| outcomes.samples(point, block)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
     members.is_empty() || plan.stop.is_finished(&members)
@@ -105,7 +117,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut steps = Vec::new();
     for group in groups {
         let mut members = plan.groups[group].clone();
-        members.retain(|&point| !outcomes.is_skipped(point, block));
+        members.retain(|&point| !outcomes.is_left_out(point, block, invalid_max(plan)));
         stream.shuffle(&mut members);
         for point in members {
             let warms_up = block == 0 && plan.warm_up_ns.0 > 0;
@@ -152,11 +164,11 @@ mod tests {
     }
 
     /// Outcomes of blocks `0..blocks` where every point gives its value from `value`.
-    fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> f64) -> Outcomes {
+    fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> Option<f64>) -> Outcomes {
         let mut outcomes = nothing();
         for number in 0..blocks {
             for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
-                let value = Some(value(number, step.point));
+                let value = value(number, step.point);
                 outcomes.add(Outcome { block: number, point: step.point, value });
             }
         }
@@ -179,7 +191,8 @@ mod tests {
         let plan = plan(1);
         let noisy = plan.groups[0][0];
         let all = outcomes(&plan, 6, |number, point| {
-            if point == noisy { 100.0 + 50.0 * f64::from(number % 2) } else { 100.0 }
+            let swing = if point == noisy { 50.0 } else { 0.0 };
+            Some(100.0 + swing * f64::from(number % 2))
         });
         for &point in &plan.groups[0] {
             assert_eq!(all.samples(point, 6).len(), 6, "the noisy group runs to its maximum");
@@ -191,22 +204,53 @@ mod tests {
         }
     }
 
+    /// Blocks until the plan is finished, and its outcomes, where `value` says what a run gives.
+    fn all_blocks(plan: &Plan, value: impl Fn(u32, usize) -> Option<f64>) -> (u32, Outcomes) {
+        let all = outcomes(plan, 100, value);
+        let blocks = (0..100).find(|&number| block(plan, number, &all).is_empty());
+        (blocks.unwrap(), all)
+    }
+
     #[test]
-    fn invalid_runs_do_not_keep_a_plan_running_for_ever() {
+    fn a_point_with_more_invalid_runs_than_runs_min_is_left_with_what_it_has() {
         let plan = plan(1);
-        let mut failed = nothing();
-        let mut blocks = 0;
-        while blocks < 100 {
-            let steps = block(&plan, blocks, &failed);
-            if steps.is_empty() {
-                break;
-            }
-            for step in steps {
-                failed.add(Outcome { block: blocks, point: step.point, value: None });
-            }
-            blocks += 1;
+        assert_eq!(all_blocks(&plan, |_, _| None).0, 4, "three of them are repetitions");
+        // Neither meets the rule; one of them is invalid in every second block.
+        let (poor, other) = (plan.groups[0][0], plan.groups[0][1]);
+        let noisy = |number: u32| Some(100.0 + 50.0 * f64::from(number / 2 % 2));
+        let (blocks, all) =
+            all_blocks(
+                &plan,
+                |number, point| {
+                    if point == poor && number % 2 == 0 { None } else { noisy(number) }
+                },
+            );
+        assert_eq!((all.samples(poor, 100).len(), all.invalid(poor, 100)), (3, 4));
+        assert_eq!((blocks, all.samples(other, 100).len()), (7, 7));
+    }
+
+    #[test]
+    fn a_single_run_is_not_repeated() {
+        let mut plan = plan(1);
+        (plan.stop.runs_min, plan.stop.runs_max) = (1, 1);
+        let mut outcomes = Outcomes::default();
+        for step in block(&plan, 0, &outcomes).iter().filter(|step| !step.warm_up) {
+            outcomes.add(Outcome { block: 0, point: step.point, value: None });
         }
-        assert_eq!(blocks, 6);
+        assert_eq!(block(&plan, 1, &outcomes), []);
+    }
+
+    #[test]
+    fn an_invalid_run_is_repeated_in_a_later_block_with_its_whole_group() {
+        let plan = plan(1);
+        let poor = plan.groups[0][0];
+        let (blocks, all) =
+            all_blocks(&plan, |number, point| (point != poor || number > 0).then_some(100.0));
+        assert_eq!(blocks, 4);
+        let runs = |group: usize| -> Vec<usize> {
+            plan.groups[group].iter().map(|&point| all.samples(point, 100).len()).collect()
+        };
+        assert_eq!((runs(0), runs(1)), (vec![3, 4], vec![3, 3]));
     }
 
     proptest! {
@@ -223,7 +267,10 @@ mod tests {
         #[test]
         fn later_outcomes_do_not_change_an_earlier_block(seed in 0..i64::MAX as u64) {
             let plan = plan(seed);
-            let value = |number, point| 100.0 + f64::from(number) * point as f64;
+            let value = |number: u32, point: usize| {
+                let is_valid = !(number as usize + point).is_multiple_of(3);
+                is_valid.then_some(100.0 + f64::from(number) * point as f64)
+            };
             let (all, early) = (outcomes(&plan, 5, value), outcomes(&plan, 3, value));
             prop_assert_eq!(block(&plan, 3, &all), block(&plan, 3, &early));
         }

@@ -68,6 +68,7 @@ impl Point {
             nodelay: has_tcp.then_some(true),
             mss: None,
             pacing_rate: None,
+            window: None,
             receive_buffer: None,
             send_buffer: None,
             cork: None,
@@ -110,6 +111,8 @@ mod tests {
              path=copy wait=block dscp=46"
         );
         assert_eq!(point("transport=tcp,probe=none").prober(), None);
+        let wide = point("transport=tcp,probe=udp,window=1MiB").prober().unwrap();
+        assert_eq!(wide.window, None);
     }
 
     #[test]

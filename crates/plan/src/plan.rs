@@ -45,10 +45,6 @@ pub struct Plan {
     /// Length of the intervals that a run is recorded in; none are without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<Nanos>,
-    /// Whether points are run whose wire is faster than what this machine's emulator was true for; a warning
-    /// in their records says so. Without it they are skipped.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub beyond_calibration: bool,
     /// When a comparison group has been run often enough.
     pub stop: StopRule,
     /// Port that the receiving end binds; 0 lets the kernel choose.
@@ -74,10 +70,6 @@ pub struct Plan {
 
 fn is_nothing(Nanos(ns): &Nanos) -> bool {
     *ns == 0
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// How much a run sends at most.
@@ -193,6 +185,15 @@ pub enum Figure {
     RttP99,
     /// 99.9th percentile of a run's round trips; median over runs.
     RttP999,
+    /// Mean time of a step of ping-ping: from the departure of a payload to the arrival of the other end's, the mean
+    /// of two steps that follow each other; mean over runs.
+    Step,
+    /// Median of a run's steps; median over runs.
+    StepP50,
+    /// 99th percentile of a run's steps; median over runs.
+    StepP99,
+    /// 99.9th percentile of a run's steps; median over runs.
+    StepP999,
     /// Processor time of the sending machine for each KiB; mean over runs.
     SenderDemand,
     /// Processor time of the receiving machine for each KiB; mean over runs.
@@ -279,7 +280,7 @@ pub enum ChartKind {
 
 impl Figure {
     /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 26] = [
+    pub const ALL: [(&str, Self); 30] = [
         ("goodput", Self::Goodput),
         ("payload-rate", Self::PayloadRate),
         ("exchange-rate", Self::ExchangeRate),
@@ -288,6 +289,10 @@ impl Figure {
         ("rtt-p50", Self::RttP50),
         ("rtt-p99", Self::RttP99),
         ("rtt-p999", Self::RttP999),
+        ("step", Self::Step),
+        ("step-p50", Self::StepP50),
+        ("step-p99", Self::StepP99),
+        ("step-p999", Self::StepP999),
         ("sender-demand", Self::SenderDemand),
         ("receiver-demand", Self::ReceiverDemand),
         ("asker-demand", Self::AskerDemand),
@@ -330,7 +335,11 @@ impl Figure {
             | Self::KernelRttP99
             | Self::ApplicationP50
             | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Exchange],
-            _ => &[
+            Self::Step | Self::StepP50 | Self::StepP99 | Self::StepP999 => &[Pattern::PingPing],
+            Self::Rtt | Self::RttP50 | Self::RttP99 | Self::RttP999 => {
+                &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange, Pattern::Burst]
+            }
+            Self::ExchangeRate | Self::AskerDemand | Self::AnswererDemand => &[
                 Pattern::PingPong,
                 Pattern::PingPing,
                 Pattern::Exchange,
@@ -345,7 +354,8 @@ impl Figure {
     pub fn deciding(point: &Point) -> Self {
         match point.pattern {
             Pattern::Stream | Pattern::Burst => Self::Goodput,
-            Pattern::PingPong | Pattern::PingPing => Self::Rtt,
+            Pattern::PingPong => Self::Rtt,
+            Pattern::PingPing => Self::Step,
             Pattern::Exchange | Pattern::ConnectExchange if point.pace != Pace::Closed => Self::Rtt,
             Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,
         }

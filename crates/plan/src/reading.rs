@@ -186,7 +186,9 @@ impl Reader<'_, '_> {
     ) -> Option<Nanos> {
         let value = section.take(key)?;
         let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
-        if duration.0 == 0 || duration > DURATION_MAX {
+        // A point that needs no warm-up has one of 0.
+        let is_long = duration.0 > 0 || key == "warm_up";
+        if !is_long || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");
             self.source.problem(value.span(), message, "use more than 0 and at most an hour");
             return None;

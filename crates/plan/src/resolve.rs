@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use fabricmark_units::Bytes;
-use fabricmark_wire::{Family, Link, MTU_MIN};
+use fabricmark_wire::{Family, Link, MTU_MIN, frame};
 
 use crate::burst;
 use crate::emulation;
 use crate::factor::{Factor, NONE};
+use crate::numbering;
 use crate::pace::Pace;
 use crate::plan::Where;
 use crate::point::{
@@ -252,6 +253,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Direction, message, "use direction forward");
     }
     burst::check(point)?;
+    numbering::check(point)?;
     check_ping_ping(point)?;
     point.check_verbs()?;
     emulation::check(point)?;
@@ -275,6 +277,10 @@ fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
     if transport.is_lossy() {
         let message = "of ping-ping nothing may be lost: both ends would wait";
         return refuse(Factor::Transport, message, "use a reliable transport, or ping-pong");
+    }
+    if transport == Transport::Null {
+        let message = "over null nothing arrives, and each end of ping-ping waits for the other's";
+        return refuse(Factor::Transport, message, "use ping-pong");
     }
     if point.pace != Pace::Closed {
         return refuse(
@@ -401,6 +407,19 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let words: Vec<&str> = carriers.iter().map(|carrier| carrier.word()).collect();
         let message = format!("the path {path} is none of {transport}");
         return refuse(message, format!("use transport {}, or path copy", words.join(" or ")));
+    }
+    // The kernel refuses a segment of UDP_SEGMENT that would be fragmented (udp_send_skb, net/ipv4/udp.c). The MTU of
+    // a link is that of its devices; what leads to a host that nobody describes stands as loopback.
+    let headers = point.family.header_bytes() + frame::UDP_HEADER;
+    let room = u64::from(point.link.mtu()).saturating_sub(headers);
+    if path == Path::Gso && point.link != Link::Loopback && point.payload.0 > room {
+        let message = format!(
+            "the path gso sends each payload as one packet, and {} bytes with the headers of udp over {} exceed the \
+             MTU of {}",
+            point.payload.0, point.family, point.link
+        );
+        let help = format!("use a payload of at most {room} bytes, or path copy or mmsg");
+        return Err(contradiction(Factor::Payload, message, help));
     }
     let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
     if is_many && point.pace != Pace::Closed {

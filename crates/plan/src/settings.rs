@@ -100,7 +100,6 @@ pub fn settings(
         amount: None,
         warm_up_ns,
         interval_ns: None,
-        beyond_calibration: false,
         stop,
         port: 0,
         cpus: None,

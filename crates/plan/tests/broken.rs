@@ -46,6 +46,13 @@ fn the_sound_plan_is_sound() {
 }
 
 #[test]
+fn a_warm_up_of_nothing_is_none() {
+    let none = SOUND.replace("[run]", "[run]\nwarm_up = \"0s\"");
+    let plan = parse("p.toml", &none, Size::Full, &["P1 IV"]).unwrap();
+    assert_eq!(plan.warm_up_ns.0, 0);
+}
+
+#[test]
 fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
     let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
     let to_host = |link: &str| plan.clone().to_host("h", Some(link.parse().unwrap()));

@@ -185,7 +185,7 @@ impl World {
                 self.at(now + DURATION, Event::Finish(Role::Start));
             }
             Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Answer)),
-            Some(Action::Abort) | None => {}
+            Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
         }
     }
 

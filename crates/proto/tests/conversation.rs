@@ -45,6 +45,7 @@ fn prepare(role: Role) -> Prepare {
         ports: None,
         from: Vec::new(),
         patience_ns: Nanos(0),
+        hold_ns: Nanos(0),
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,
@@ -171,7 +172,7 @@ impl World {
                     elapsed_ns: 1,
                     ramp_bytes: 64,
                     ramp_calls: 1,
-                    waiting_bytes: 0,
+                    ..Counts::default()
                 };
                 let end = EndReport { counts, opening_rtt_ns: 600, ..EndReport::default() };
                 self.workers[index(role)].on_finished(Ok(end));
@@ -317,13 +318,14 @@ fn a_failure_at_one_end_is_the_outcome_and_frees_the_other() {
 
 #[test]
 fn silence_ends_at_its_deadline_and_names_the_silent_end() {
-    for (start, answer, role, within) in [
-        (Manner::Sound, Manner::NeverReady, Role::Answer, Nanos::from_secs(5)),
-        (Manner::NeverReady, Manner::Sound, Role::Start, Nanos::from_secs(5)),
-        (Manner::NeverFinishes, Manner::Sound, Role::Start, DURATION + Nanos::from_millis(10_010)),
+    let finish = DURATION + Nanos::from_millis(10_010);
+    for (start, answer, role, within, is_ending) in [
+        (Manner::Sound, Manner::NeverReady, Role::Answer, Nanos::from_secs(5), false),
+        (Manner::NeverReady, Manner::Sound, Role::Start, Nanos::from_secs(5), false),
+        (Manner::NeverFinishes, Manner::Sound, Role::Start, finish, true),
     ] {
         let (outcome, _, _) = World::new(start, answer).drive();
-        assert_eq!(outcome, Err(ConversationError::Silent { role, within }));
+        assert_eq!(outcome, Err(ConversationError::Silent { role, within, is_ending }));
     }
 }
 
@@ -486,4 +488,59 @@ fn flows_are_admitted_from_the_addresses_named_however_they_are_written() {
     ] {
         assert_eq!(some.admits(ip(from)), is_admitted, "{from}");
     }
+}
+
+/// What a coordinator orders the sender, whose receiver may put its count off for 2 s, up to a time.
+fn orders_to_sender(conversation: &mut Conversation, now: Instant) -> Vec<Order> {
+    conversation.on_timeout(now);
+    let orders = from_fn(|| conversation.poll_output());
+    orders.filter_map(|(role, order)| (role == Role::Start).then_some(order)).collect()
+}
+
+#[test]
+fn a_sender_goes_on_until_its_receiver_has_counted_for_the_whole_duration() {
+    let hold = |role| Prepare { hold_ns: Nanos::from_secs(2), ..prepare(role) };
+    let ms = |ms| Instant(Nanos::from_millis(ms).0);
+    // The count begins after 1 s, or never.
+    for (counts_at, stops_at) in [(Some(ms(1_000)), ms(1_400)), (None, ms(2_500))] {
+        let mut conversation = Conversation::new(ms(0), hold(Role::Start), hold(Role::Answer));
+        for role in [Role::Start, Role::Answer] {
+            conversation.on_message(ms(1), role, Report::Ready { run: RUN, port: 9 });
+        }
+        while conversation.poll_output().is_some() {}
+        conversation.on_message(ms(90), Role::Start, Report::Holds { run: RUN });
+        assert_eq!(orders_to_sender(&mut conversation, ms(90)), [], "the sender counts nothing");
+        conversation.on_message(ms(100), Role::Answer, Report::Holds { run: RUN });
+        assert_eq!(orders_to_sender(&mut conversation, ms(100)), [Order::Hold { run: RUN }]);
+        conversation.on_message(ms(200), Role::Answer, Report::Holds { run: RUN });
+        assert_eq!(orders_to_sender(&mut conversation, ms(200)), [], "it is told once");
+        if let Some(at) = counts_at {
+            conversation.on_message(at, Role::Answer, Report::Counts { run: RUN });
+        }
+        assert_eq!(conversation.deadline(), Some(stops_at));
+        assert_eq!(orders_to_sender(&mut conversation, Instant(stops_at.0 - 1)), []);
+        assert_eq!(orders_to_sender(&mut conversation, stops_at), [Order::Stop { run: RUN }]);
+        assert!(conversation.outcome().is_none());
+    }
+}
+
+#[test]
+fn nobody_who_was_not_allowed_to_makes_a_sender_go_on() {
+    let mut conversation =
+        Conversation::new(Instant(0), prepare(Role::Start), prepare(Role::Answer));
+    for role in [Role::Start, Role::Answer] {
+        conversation.on_message(Instant(1), role, Report::Ready { run: RUN, port: 9 });
+    }
+    while conversation.poll_output().is_some() {}
+    conversation.on_message(Instant(2), Role::Answer, Report::Holds { run: RUN });
+    assert_eq!(conversation.poll_output(), None);
+}
+
+#[test]
+fn an_order_to_go_on_or_to_stop_after_the_end_of_a_run_is_late_and_no_fault() {
+    let mut worker = Worker::default();
+    for order in [Order::Hold { run: RUN }, Order::Stop { run: RUN }] {
+        assert_eq!(worker.on_order(order), None);
+    }
+    assert_eq!(worker.poll_output(), None);
 }

@@ -139,7 +139,10 @@ impl Seat {
             }
             (order, State::Busy(_)) => self.output.push_back(Deed::Hand(order)),
             // What the worker would say of a run that it has finished.
-            (Order::Abort { .. } | Order::Drain { .. }, _) => {}
+            (
+                Order::Abort { .. } | Order::Drain { .. } | Order::Hold { .. } | Order::Stop { .. },
+                _,
+            ) => {}
             (Order::Begin { run, .. }, _) => {
                 self.fail(run, Failure::Protocol("no such run is ready".to_owned()));
             }

@@ -11,6 +11,10 @@
 //!       |<- begun, from the active end -----------------|
 //!       |                        |<====== payloads =====>|
 //!       |<- interval, where asked for, from either end -|
+//!       |<- holds -------------|  a segment is missing where counting should begin
+//!       |-- hold ------------------------------------->|  so the sender goes on
+//!       |<- counts ------------|  until the rest is there
+//!       |-- stop, a duration later ------------------->|
 //!       |<- finished, counts ---------------------------|
 //!       |-- drain, sent count -->|                      |
 //!       |<- finished, counts ----|                      |
@@ -65,12 +69,14 @@ pub enum ConversationError {
         failure: Failure,
     },
     /// An end did not answer in time.
-    #[error("the {} end did not answer within {within}", name(*role))]
+    #[error("the {} end did not answer within {:.1} s{}", name(*role), within.as_secs_f64(), help(*is_ending))]
     Silent {
         /// Which end.
         role: Role,
         /// The time it had.
         within: Nanos,
+        /// Whether the flows were open, so that it was to end the run.
+        is_ending: bool,
     },
     /// An end's connection closed.
     #[error("the {} end vanished", name(*role))]
@@ -84,6 +90,16 @@ impl ConversationError {
     /// Whether an end lacks what the run needs, so that trying again is of no use.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Failed { failure: Failure::Missing(_), .. })
+    }
+}
+
+/// What to do about an end that does not answer.
+fn help(is_ending: bool) -> &'static str {
+    match is_ending {
+        true => {
+            ": it has stopped, or send buffers drain for longer than that; use fewer flows or a smaller send buffer"
+        }
+        false => ": it has stopped, or its machine is overloaded",
     }
 }
 
@@ -121,6 +137,11 @@ pub struct Conversation {
     opening: Nanos,
     /// What every wait lasts longer than its own limit.
     patience: Nanos,
+    /// How long the receiver's count may be put off, until it was; and how long it then lasts.
+    hold: Option<Nanos>,
+    counted: Nanos,
+    /// When a sender that goes on for its receiver's sake is to stop.
+    stops: Option<Instant>,
     /// Where the answering end is reached, but for its port.
     answer_at: SocketAddr,
     /// The end that sends the stream or asks; it finishes first.
@@ -150,6 +171,9 @@ impl Conversation {
             duration: start.duration_ns,
             opening,
             patience: start.patience(),
+            hold: Some(start.hold()).filter(|&hold| hold > Nanos(0)),
+            counted: Nanos(start.duration_ns.0.saturating_sub(start.omit_ns.0)),
+            stops: None,
             answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Start } else { Role::Answer },
             place: None,
@@ -177,6 +201,10 @@ impl Conversation {
                 self.fail(ConversationError::Failed { role: from, failure });
             }
             Report::Begun { run } if run == self.run => self.has_begun |= from == self.active,
+            Report::Holds { run } if run == self.run && from != self.active => self.on_held(now),
+            Report::Counts { run } if run == self.run && from != self.active => {
+                self.stops = self.stops.map(|latest| latest.min(now + self.counted));
+            }
             Report::Interval { run, interval } if run == self.run => {
                 self.on_interval(from, *interval);
             }
@@ -192,6 +220,11 @@ impl Conversation {
 
     /// Takes note of the time; does nothing before the deadline.
     pub fn on_timeout(&mut self, now: Instant) {
+        if self.stops.take_if(|stops| *stops <= now).is_some()
+            && matches!(self.state, State::Running { .. })
+        {
+            self.output.push_back((self.active, Order::Stop { run: self.run }));
+        }
         let Some((deadline, within)) = self.deadline else {
             return;
         };
@@ -204,7 +237,8 @@ impl Conversation {
             State::Draining { .. } => self.active.other(),
             _ => self.active,
         };
-        self.fail(ConversationError::Silent { role, within });
+        let is_ending = !matches!(self.state, State::Preparing { .. });
+        self.fail(ConversationError::Silent { role, within, is_ending });
     }
 
     /// Gives the run up, as if an end had failed.
@@ -234,7 +268,7 @@ impl Conversation {
 
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline.map(|(deadline, _)| deadline)
+        self.deadline.map(|(deadline, _)| deadline).into_iter().chain(self.stops).min()
     }
 
     /// The result, once there is one.
@@ -269,6 +303,15 @@ impl Conversation {
             self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
             self.state = State::Running { passive: passive.take() };
             self.wait(now, self.duration + FINISH_WITHIN + self.opening);
+        }
+    }
+
+    /// The sender goes on, in any case no longer than the hold and the count that follows it.
+    fn on_held(&mut self, now: Instant) {
+        if let (State::Running { .. }, Some(hold)) = (&self.state, self.hold.take()) {
+            self.output.push_back((self.active, Order::Hold { run: self.run }));
+            self.stops = Some(now + hold + self.counted);
+            self.wait(now, hold + self.duration + FINISH_WITHIN + self.opening);
         }
     }
 

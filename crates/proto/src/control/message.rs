@@ -41,6 +41,16 @@ pub enum Order {
         /// How long to wait after the last arrival.
         idle_ns: Nanos,
     },
+    /// Go on beyond the duration of the run, until [`Order::Stop`]: the receiver cannot begin to count yet.
+    Hold {
+        /// The run.
+        run: u64,
+    },
+    /// Send nothing more, and finish.
+    Stop {
+        /// The run.
+        run: u64,
+    },
     /// Give the run up; answered by [`Report::Failed`].
     Abort {
         /// The run.
@@ -86,6 +96,10 @@ pub struct Prepare {
     /// Time beyond the fixed limits that the path's round trips need; read by [`Self::patience`].
     #[serde(default)]
     pub patience_ns: Nanos,
+    /// How long the receiver of a stream may put its count off while a segment is missing, in which time the sender
+    /// goes on; 0 where the sender cannot be told to.
+    #[serde(default)]
+    pub hold_ns: Nanos,
     /// Network device of that address, whose drops are counted.
     pub device: String,
     /// Processor to bind the load thread to.
@@ -111,6 +125,14 @@ impl Prepare {
     pub fn patience(&self) -> Nanos {
         self.patience_ns.min(Self::PATIENCE_MAX)
     }
+
+    /// How long the count may be put off, at most [`Self::HOLD_MAX`], as the number may come from a network.
+    pub fn hold(&self) -> Nanos {
+        self.hold_ns.min(Self::HOLD_MAX)
+    }
+
+    /// Most time for which a count is put off.
+    pub const HOLD_MAX: Nanos = Nanos::from_secs(60);
 
     /// Most time beyond the fixed limits: several times what the worst path needs, yet bounded.
     pub const PATIENCE_MAX: Nanos = Nanos::from_secs(120);
@@ -179,6 +201,16 @@ pub enum Report {
     },
     /// The flows are open and the run's clock has begun; told by the end that is active.
     Begun {
+        /// The run.
+        run: u64,
+    },
+    /// The count is put off, since a segment is missing; told by the receiver of a stream, once.
+    Holds {
+        /// The run.
+        run: u64,
+    },
+    /// The count has begun after it was put off.
+    Counts {
         /// The run.
         run: u64,
     },

@@ -23,6 +23,10 @@ pub enum Action {
         /// Silence after the last arrival that ends the run.
         idle: Nanos,
     },
+    /// Let the run's time go by without stopping.
+    Hold,
+    /// Send nothing more.
+    Stop,
     /// Stop and forget the run.
     Abort,
 }
@@ -73,6 +77,14 @@ impl Worker {
                 Order::Drain { run, bytes, idle_ns },
                 State::Ready(ready, Role::Answer) | State::Busy(ready, Role::Start),
             ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
+            (Order::Hold { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
+                Some(Action::Hold)
+            }
+            (Order::Stop { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
+                Some(Action::Stop)
+            }
+            // The run may have ended by itself.
+            (Order::Hold { .. } | Order::Stop { .. }, _) => None,
             (Order::Drain { run, .. }, State::Idle) if self.finished == Some(run) => None,
             (Order::Abort { .. }, State::Idle) => None,
             (Order::Abort { run }, _) => {
@@ -100,6 +112,20 @@ impl Worker {
     pub fn on_begun(&mut self) {
         if let State::Ready(run, _) | State::Busy(run, _) = self.state {
             self.output.push_back(Report::Begun { run });
+        }
+    }
+
+    /// Takes note that the receiver's count is put off.
+    pub fn on_held(&mut self) {
+        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
+            self.output.push_back(Report::Holds { run });
+        }
+    }
+
+    /// Takes note that a count that was put off has begun.
+    pub fn on_counting(&mut self) {
+        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
+            self.output.push_back(Report::Counts { run });
         }
     }
 

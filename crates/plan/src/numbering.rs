@@ -1,0 +1,134 @@
+//! Numbers of datagrams: whether a response finds its request by what a short datagram has room for.
+
+use fabricmark_link::Order;
+use fabricmark_units::{Bytes, Nanos};
+
+use crate::factor::Factor;
+use crate::point::{Pattern, Point, Transport};
+use crate::resolve::{Contradiction, contradiction};
+
+/// Length from which a datagram carries a sequence number of 32 bits (`DatagramHeader` in the crate `proto`). A shorter
+/// one carries 8 bits for each of its bytes, so that its numbers repeat sooner.
+pub(crate) const NUMBERED: Bytes = Bytes(4);
+
+/// Refuses a point with more outstanding requests than the sequence numbers of its short datagrams can tell apart.
+///
+/// A response matches the latest request whose sequence number ends in the bits that it carries. Where nothing reorders, no
+/// later request has its answer earlier, so that at most `outstanding` were sent since, and as many again in each time
+/// after which a request is given up. Half of the numbers is the most that may be under way, so that an answer which
+/// comes late by one such time is not taken for that of a request under way.
+pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
+    let is_asked = matches!(point.pattern, Pattern::Exchange | Pattern::PingPong);
+    let response = point.response.unwrap_or(point.payload);
+    let (factor, Bytes(shortest)) = match point.payload <= response {
+        true => (Factor::Payload, point.payload),
+        false => (Factor::Response, response),
+    };
+    if point.transport != Transport::Udp || !is_asked || shortest >= NUMBERED.0 {
+        return Ok(());
+    }
+    let bits = 8 * shortest;
+    let most = (1_u64 << bits) / 2;
+    let under_way = u64::from(point.outstanding.unwrap_or(1));
+    let unit = if shortest == 1 { "byte" } else { "bytes" };
+    let number =
+        format!("the {bits} bits of their number that a {factor} of {shortest} {unit} carries");
+    let message = if under_way > most {
+        format!("up to {under_way} requests under way are not told apart by {number}")
+    } else if under_way > 1 && reorders(point) {
+        format!(
+            "a link that reorders does not tell {under_way} requests under way apart by {number}"
+        )
+    } else {
+        return Ok(());
+    };
+    let most = if reorders(point) { 1 } else { most };
+    let help = format!(
+        "use a payload and a response of at least {NUMBERED} bytes, or outstanding = {most} at most"
+    );
+    Err(contradiction(factor, message, help))
+}
+
+/// Whether packets overtake each other on the emulated link.
+fn reorders(point: &Point) -> bool {
+    point.words().is_some_and(|words| {
+        let link = words.describe();
+        link.reorder.is_some() || (link.jitter > Nanos(0) && link.order == Order::Free)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::resolve;
+
+    fn point(levels: &str) -> Result<Point, Contradiction> {
+        let base = "pattern=exchange;transport=udp;family=4;payload=64;link=ethernet:10M;";
+        let levels = format!("{base}{levels}");
+        let levels = levels.split(';').map(|level| {
+            let (name, text) = level.split_once('=').unwrap();
+            let factor = Factor::named(name).unwrap();
+            (factor, factor.level(text).unwrap())
+        });
+        resolve(&levels.collect())
+    }
+
+    #[test]
+    fn requests_that_short_numbers_do_not_tell_apart_are_refused_with_the_remedy() {
+        for (levels, factor, words) in [
+            (
+                "response=1;pace=fixed:1500/s",
+                Factor::Response,
+                [
+                    "65536 requests",
+                    "8 bits of their number that a response of 1 byte",
+                    "128 at most",
+                ],
+            ),
+            (
+                "payload=2;pace=fixed:9/s",
+                Factor::Payload,
+                ["16 bits", "at least 4 bytes", "32768 at most"],
+            ),
+            (
+                "payload=1;outstanding=129",
+                Factor::Payload,
+                ["129 requests", "8 bits", "128 at most"],
+            ),
+            (
+                "payload=3;outstanding=2;rtt=1ms;emulate=reorder=0.1:5ms",
+                Factor::Payload,
+                ["a link that reorders", "2 requests", "outstanding = 1 at most"],
+            ),
+            (
+                "payload=3;response=2;outstanding=2;rtt=1ms;emulate=jitter=1ms order=free",
+                Factor::Response,
+                ["a link that reorders", "16 bits", "at least 4 bytes"],
+            ),
+        ] {
+            let refused = point(levels).unwrap_err();
+            assert_eq!(refused.factor, factor, "{levels}");
+            for word in words {
+                assert!(refused.to_string().contains(word), "{levels}: no {word:?} in {refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_requests_are_asked_where_their_numbers_tell_them_apart() {
+        for levels in [
+            "payload=1",
+            "payload=1;rtt=1ms;emulate=reorder=0.1:5ms",
+            "payload=1;outstanding=128",
+            "payload=2;outstanding=32768",
+            "payload=3;pace=fixed:9/s",
+            "payload=4;pace=fixed:9/s",
+            "payload=1;outstanding=2;rtt=1ms;emulate=jitter=1ms",
+            "pattern=ping-pong;payload=1",
+            "pattern=stream;payload=1;pace=fixed:9/s",
+            "payload=1;pace=fixed:9/s;transport=tcp;congestion=cubic",
+        ] {
+            assert!(point(levels).is_ok(), "{levels}: {:?}", point(levels));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a path can carry over which link.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use fabricmark_plan::{Contradiction, Factor, Point, Where, resolve};
+
+fn point(levels: &str) -> Result<Point, Contradiction> {
+    let defaults = "pattern=stream transport=udp path=gso";
+    let mut all = Where::new();
+    for level in defaults.split(' ').chain(levels.split_whitespace()) {
+        let (name, text) = level.split_once('=').unwrap();
+        let factor = Factor::named(name).unwrap();
+        all.insert(factor, factor.level(text).unwrap());
+    }
+    resolve(&all)
+}
+
+#[test]
+fn a_segment_of_gso_fits_the_mtu_of_its_link_with_the_headers_of_udp_and_ip() {
+    for (link, family, largest) in [
+        ("ethernet:1G", 4, 1472),
+        ("ethernet:1G", 6, 1452),
+        ("veth,mtu=9000", 4, 8972),
+        ("veth,mtu=9000", 6, 8952),
+        ("ipoib:4X-FDR", 4, 2016),
+    ] {
+        let levels = |payload| format!("link={link} family={family} payload={payload}");
+        assert!(point(&levels(largest)).is_ok(), "{link} {family}");
+        let refused = point(&levels(largest + 1)).unwrap_err();
+        assert_eq!(refused.factor, Factor::Payload, "{link} {family}");
+        for word in
+            [format!("{} bytes", largest + 1), link.to_owned(), format!("at most {largest} bytes")]
+        {
+            assert!(refused.to_string().contains(&word), "no {word:?} in {refused}");
+        }
+    }
+    // Nobody knows the MTU towards a host that no link describes, and the kernel says it when the run begins.
+    assert!(point("link=loopback family=4 payload=60000").is_ok());
+    assert!(point("link=ethernet:1G family=4 payload=4000 path=copy").is_ok());
+}
