@@ -18,6 +18,10 @@ pub const RATE_GOAL: f64 = 0.005;
 /// How far a delay may be from what was asked for, in ns: the goal for its mean and its 99th percentile.
 pub const DELAY_GOAL_NS: f64 = 100_000.0;
 
+/// The share of the processors' time that others may have while a calibration is made; beyond it the
+/// machine was too busy to say what its emulator can do.
+pub const BUSY_SHARE: f64 = 0.1;
+
 /// What the emulator did on a machine, asked against delivered: `fabricmark lab calibrate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
@@ -45,6 +49,11 @@ pub struct Calibration {
     pub loaded_delay_error_p99_ns: Option<f64>,
     /// Goodput of one TCP connection over a link without a rate, with super-packets whole, in bit/s.
     pub highest_rate_bps: Option<f64>,
+    /// Largest share of the processors' time that others had meanwhile: what the hypervisor took in a
+    /// run, or what other programs had and the hypervisor took just before one of the plans. Absent
+    /// where it is not known.
+    #[serde(default)]
+    pub busy_share: Option<f64>,
     /// What was asked for and what came.
     pub rows: Vec<CalibrationRow>,
 }
@@ -150,6 +159,18 @@ pub struct Calibrated {
     /// 99th percentile of how much longer than asked the round trip beside a stream was, in ns;
     /// what the hosts took for it is in it.
     pub loaded_delay_error_p99_ns: Option<f64>,
+    /// Largest share of the processors' time that others had while it was made; absent where it is
+    /// not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_share: Option<f64>,
+}
+
+impl Calibrated {
+    /// The share of the processors' time that others had while it was made, where that was too much:
+    /// more than [`BUSY_SHARE`].
+    pub fn too_busy(&self) -> Option<f64> {
+        self.busy_share.filter(|&share| share > BUSY_SHARE)
+    }
 }
 
 impl Calibration {
@@ -190,6 +211,7 @@ impl Calibration {
             delay_error_p99_ns: largest_error(&[Quantity::DelayP99, Quantity::LateP99]),
             loaded_delay_error_p99_ns: largest_error(&[Quantity::LoadedDelayP99]),
             highest_rate_bps: highest.map(|row| row.delivered),
+            busy_share: stolen_share(&groups),
             rows,
         })
     }
@@ -213,6 +235,22 @@ impl Calibration {
             true_rate_single_bps: self.true_rate_single_bps,
             delay_error_p99_ns: self.delay_error_p99_ns,
             loaded_delay_error_p99_ns: self.loaded_delay_error_p99_ns,
+            busy_share: self.busy_share,
         }
     }
+
+    /// With what others had of the processors, as shares of their time, before its runs: the largest
+    /// counts.
+    pub fn beside(mut self, busy_shares: &[f64]) -> Self {
+        let all = busy_shares.iter().copied().chain(self.busy_share);
+        self.busy_share = all.max_by(f64::total_cmp);
+        self
+    }
+}
+
+/// The largest share of the time to run that the hypervisor took in a run.
+fn stolen_share(groups: &[Group<'_>]) -> Option<f64> {
+    let nodes = groups.iter().flat_map(|group| &group.runs).flat_map(|run| &run.nodes);
+    let shares = nodes.filter_map(|node| node.usage.as_ref()?.stolen_share());
+    shares.max_by(f64::total_cmp)
 }

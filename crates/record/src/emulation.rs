@@ -23,13 +23,6 @@ pub struct Emulation {
     pub back: EmulatedWay,
 }
 
-impl Emulation {
-    /// How much later than due the latest packet of both directions was written, in ns; 0 without packets.
-    pub fn late_max_ns(&self) -> u64 {
-        [self.there, self.back].into_iter().filter_map(|way| way.late_max_ns).max().unwrap_or(0)
-    }
-}
-
 /// One direction of an emulated link during a run, in packets of IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmulatedWay {
@@ -37,6 +30,9 @@ pub struct EmulatedWay {
     pub arrived: u64,
     /// Written to the receiving device.
     pub departed: u64,
+    /// Bytes of these; absent in records of versions that did not count them.
+    #[serde(default)]
+    pub departed_bytes: Option<u64>,
     /// Dropped as it was asked for: by loss, a full queue, an outage.
     pub dropped: u64,
     /// What was not asked for: dropped by the sending device before the emulator took it, or refused by

@@ -53,6 +53,19 @@ pub struct Figures {
     pub rtt_p99_ns: Option<Figure>,
     /// 99.9th percentile of the round trips.
     pub rtt_p999_ns: Option<Figure>,
+    /// Mean time of a step of ping-ping: from the departure of a payload to the arrival of the other end's. Each
+    /// value is the mean of two consecutive steps, since client and server do not start at the same time.
+    #[serde(default)]
+    pub step_mean_ns: Option<Figure>,
+    /// Median step.
+    #[serde(default)]
+    pub step_p50_ns: Option<Figure>,
+    /// 99th percentile of the steps.
+    #[serde(default)]
+    pub step_p99_ns: Option<Figure>,
+    /// 99.9th percentile of the steps.
+    #[serde(default)]
+    pub step_p999_ns: Option<Figure>,
     /// Half the mean round trip; not a one-way delay.
     pub half_rtt_mean_ns: Option<Figure>,
     /// Service demand of a stream at the sending end as netperf defines it: microseconds in which
@@ -117,7 +130,7 @@ pub struct Figures {
     /// 30,000 km ([`fabricmark_wire::lfn::land_speed`]); absent over no emulated round trip.
     #[serde(default)]
     pub land_speed_bit_m_per_s: Option<Figure>,
-    /// Segments that TCP sent again, of all flows of a stream one way.
+    /// Segments that TCP retransmitted, of all flows of a stream, in both directions where it has two.
     #[serde(default)]
     pub retransmitted_segments: Option<Figure>,
 }
@@ -133,6 +146,11 @@ pub struct Limits {
 }
 
 impl Figures {
+    /// Mean RTT, or mean step of ping-ping.
+    pub fn time_mean_ns(&self) -> Option<Figure> {
+        self.rtt_mean_ns.or(self.step_mean_ns)
+    }
+
     /// The figure by the name that plans use; half of a round trip stays a figure of its own.
     pub fn get(&self, figure: plan::Figure) -> Option<Figure> {
         match figure {
@@ -144,6 +162,10 @@ impl Figures {
             plan::Figure::RttP50 => self.rtt_p50_ns,
             plan::Figure::RttP99 => self.rtt_p99_ns,
             plan::Figure::RttP999 => self.rtt_p999_ns,
+            plan::Figure::Step => self.step_mean_ns,
+            plan::Figure::StepP50 => self.step_p50_ns,
+            plan::Figure::StepP99 => self.step_p99_ns,
+            plan::Figure::StepP999 => self.step_p999_ns,
             plan::Figure::SenderDemand => self.sender_demand_us_per_kib,
             plan::Figure::ReceiverDemand => self.receiver_demand_us_per_kib,
             plan::Figure::AskerDemand => self.asker_demand_us_per_transaction,

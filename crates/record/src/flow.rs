@@ -63,7 +63,8 @@ pub struct Counts {
     /// Application bytes.
     pub bytes: u64,
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
-    /// the ramp behind which nothing waits, at an asking end from the end of the ramp.
+    /// the ramp behind which nothing waits, at an asking end from the last answer of the ramp, in an open loop from the
+    /// first answer to a request that was due after it.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
     /// the arrival that started the interval. At an asking end those of requests that were answered
@@ -72,6 +73,17 @@ pub struct Counts {
     /// Calls that belong to `ramp_bytes`.
     #[serde(default)]
     pub ramp_calls: u64,
+    /// Bytes that arrived when `elapsed_ns` was over: what a sender whose time was over had left in buffers, and what
+    /// came after the last moment at which no segment was missing.
+    #[serde(default)]
+    pub tail_bytes: u64,
+    /// Calls that belong to `tail_bytes`.
+    #[serde(default)]
+    pub tail_calls: u64,
+    /// Bytes by which the count may be wrong, since a segment was missing whenever it could begin or end; 0 where it
+    /// is exact.
+    #[serde(default)]
+    pub uncertain_bytes: u64,
     /// The most bytes that may have waited at the receiver when `elapsed_ns` began, and count all
     /// the same: above 0 only where the receiver never caught up with the sender.
     #[serde(default)]
@@ -129,6 +141,10 @@ pub struct TcpCounters {
     pub data_segments: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+    /// Bytes still unsent in the send buffers when these counters were read (tcpi_notsent_bytes). 0 unless the buffers
+    /// of a slow link take longer to drain than the run waits for.
+    #[serde(default)]
+    pub unsent_bytes: u64,
     /// Smoothed round-trip time in nanoseconds.
     pub srtt_ns: u64,
     /// Writes per data segment: above 1 where the kernel put several writes into one segment.
@@ -200,16 +216,38 @@ impl Counts {
         (self.elapsed_ns > 0).then(|| 8e9 * self.bytes as f64 / self.elapsed_ns as f64)
     }
 
-    /// Receiver's view: the bytes after the ramp, over the time since it, in bit/s.
+    /// Receiver's view: the bytes that arrived in `elapsed_ns`, in bit/s.
     pub fn received_bps(&self) -> Option<f64> {
-        let later = self.bytes.saturating_sub(self.ramp_bytes);
-        (self.elapsed_ns > 0).then(|| 8e9 * later as f64 / self.elapsed_ns as f64)
+        (self.elapsed_ns > 0).then(|| 8e9 * self.counted_bytes() as f64 / self.elapsed_ns as f64)
     }
 
-    /// Receiver's view: the payloads after the ramp, each second since it.
+    /// Receiver's view: the payloads that arrived in `elapsed_ns`, each second.
     pub fn received_per_s(&self) -> Option<f64> {
-        let later = self.calls.saturating_sub(self.ramp_calls);
-        (self.elapsed_ns > 0).then(|| 1e9 * later as f64 / self.elapsed_ns as f64)
+        (self.elapsed_ns > 0).then(|| 1e9 * self.counted_calls() as f64 / self.elapsed_ns as f64)
+    }
+
+    /// What counts of a stream whose sender kept to a schedule of so many nanoseconds, of which the first `omit_ns` do
+    /// not count. Arrivals that are spread over a longer time than the schedule are counted over that.
+    #[must_use]
+    pub fn over_schedule(&self, window_ns: u64, omit_ns: u64) -> Self {
+        let window_ns = window_ns.saturating_sub(omit_ns);
+        if self.elapsed_ns > window_ns {
+            return *self;
+        }
+        // The first arrival has its part of the schedule.
+        let (ramp_bytes, ramp_calls) =
+            if omit_ns == 0 { (0, 0) } else { (self.ramp_bytes, self.ramp_calls) };
+        Self { elapsed_ns: window_ns, ramp_bytes, ramp_calls, ..*self }
+    }
+
+    /// Bytes that arrived in `elapsed_ns`.
+    pub fn counted_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.ramp_bytes).saturating_sub(self.tail_bytes)
+    }
+
+    /// Calls that belong to [`Self::counted_bytes`].
+    pub fn counted_calls(&self) -> u64 {
+        self.calls.saturating_sub(self.ramp_calls).saturating_sub(self.tail_calls)
     }
 }
 
@@ -230,6 +268,27 @@ mod tests {
         };
         assert_eq!(counts.received_bps(), Some(1e9));
         assert_eq!(counts.sent_bps(), Some(1.5e9));
+    }
+
+    #[test]
+    fn an_open_loop_counts_the_silence_of_its_schedule() {
+        // Bursts of 64 KB at 0, 200 and 400 ms, that arrive in 5 ms each; the schedule covers 600 ms.
+        let counts = Counts {
+            calls: 192,
+            bytes: 192_000,
+            elapsed_ns: 405_000_000,
+            ramp_bytes: 1_000,
+            ramp_calls: 1,
+            ..Counts::default()
+        };
+        assert_eq!(counts.over_schedule(600_000_000, 0).received_bps(), Some(2.56e6));
+        // A path that takes 1 s for them is what limits the rate.
+        let slow = Counts { elapsed_ns: 1_000_000_000, ..counts };
+        assert_eq!(slow.over_schedule(600_000_000, 0), slow);
+        // One departure a second, in a run of half a second.
+        let one =
+            Counts { calls: 1, bytes: 64, ramp_bytes: 64, ramp_calls: 1, ..Counts::default() };
+        assert_eq!(one.over_schedule(1_000_000_000, 0).received_per_s(), Some(1.0));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct KernelCounters {
     /// Connections dropped by a listening socket, overflows among them (`ListenDrops` in
     /// `/proc/net/netstat`).
     pub tcp_listen_drops: Option<u64>,
+    /// Bytes of frames that the device of the run received (`/proc/net/dev`).
+    #[serde(default)]
+    pub device_received_bytes: Option<u64>,
 }
 
 /// Datagrams of one IP version that came to nothing.
@@ -60,6 +63,7 @@ impl KernelCounters {
             ),
             tcp_listen_overflows: since(before.tcp_listen_overflows, self.tcp_listen_overflows),
             tcp_listen_drops: since(before.tcp_listen_drops, self.tcp_listen_drops),
+            device_received_bytes: since(before.device_received_bytes, self.device_received_bytes),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
 mod calibration;
+mod check;
 mod clock;
 mod emulation;
 mod events;
@@ -24,8 +25,9 @@ mod usage;
 mod warning;
 
 pub use calibration::{
-    Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit,
+    BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit,
 };
+pub use check::violations;
 pub use clock::ClockFacts;
 pub use emulation::{EmulatedWay, Emulation};
 pub use events::{EventCount, Events};
@@ -35,7 +37,7 @@ pub use kernel::{KernelCounters, UdpCounters};
 pub use kernel_times::KernelTimes;
 pub use node::{Carrier, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
-pub use record::{Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
+pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use series::{Interval, Series};
 pub use tcp_sample::TcpSample;
 pub use usage::{

@@ -35,13 +35,19 @@ impl Pacing {
     /// Departures per second that there were; never more than intended, since what is caught up with
     /// is only late.
     pub fn achieved_per_s(&self) -> Option<f64> {
-        per_s(self.departures, self.elapsed_ns.max(self.covered_ns))
+        per_s(self.departures, self.window_ns())
     }
 
     /// The share of the intended rate that the sender did not reach, from 0 to 1.
     pub fn shortfall(&self) -> f64 {
         let missing_ns = self.elapsed_ns.saturating_sub(self.covered_ns);
         missing_ns as f64 / self.elapsed_ns.max(1) as f64
+    }
+
+    /// The time over which the departures are spread: the schedule's own, or the sender's where that took longer. Rates
+    /// of an open loop are over it, since from the first arrival to the last there is less silence.
+    pub fn window_ns(&self) -> u64 {
+        self.elapsed_ns.max(self.covered_ns)
     }
 
     /// A warning where the intended rate was not held.

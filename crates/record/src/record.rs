@@ -14,6 +14,9 @@ use crate::warning::Warning;
 /// Version of the record's form; readers refuse a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The share of invalid runs of a point beyond which nothing is concluded from its other runs.
+pub const INVALID_SHARE_MAX: f64 = 0.1;
+
 /// What one run leaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
@@ -29,6 +32,10 @@ pub struct Record {
     pub testbed: Testbed,
     /// Length asked for.
     pub duration_ns: Nanos,
+    /// Time at the start of the run, before the duration, that is left out of the results: `omit` (iperf3 -O), and at
+    /// least TCP's slow start over an emulated round trip. If 0, a stream leaves out a twentieth of its duration.
+    #[serde(default)]
+    pub omit_ns: Nanos,
     /// When it began, in RFC 3339.
     pub started: String,
     /// The nodes.
@@ -71,7 +78,7 @@ pub struct Place {
 pub enum Outcome {
     /// It ran to its end.
     Completed,
-    /// It was not tried, for this reason.
+    /// The point is not run, or not any more, for this reason.
     Skipped(String),
     /// It ran but does not count, for this reason.
     Invalid(String),
@@ -93,13 +100,15 @@ impl Record {
         self.flows.iter().filter(move |flow| !probes.contains(&flow.group.as_str()))
     }
 
-    /// The figure that decides when a point has been run often enough: goodput for streams and bursts,
-    /// mean round trip for ping-pong, the rate of sending over `null`, where nothing arrives; nothing
-    /// where the run does not count.
+    /// The figure that decides when a point has been run often enough, see [`Self::measured_value`];
+    /// nothing where the run does not count.
     pub fn deciding_value(&self) -> Option<f64> {
-        if self.outcome != Outcome::Completed {
-            return None;
-        }
+        (self.outcome == Outcome::Completed).then(|| self.measured_value())?
+    }
+
+    /// What the run measured, whether it counts or not: goodput for streams and bursts, mean round trip
+    /// for ping-pong, the rate of sending over `null`, where nothing arrives.
+    pub fn measured_value(&self) -> Option<f64> {
         let deciding = fabricmark_plan::Figure::deciding(&self.point);
         // A null transport delivers nothing, and is judged by what was handed to it.
         let is_null = self.point.transport == Transport::Null;

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
-    /// The receiver saw more than the wire allows: a defect of ours or of the emulation.
+    /// The receiver saw more than the wire allows, in records of versions that counted such a run.
     AboveCeiling {
         /// What was measured.
         goodput_bps: f64,
         /// The bound with its tolerances.
         allowed_bps: f64,
     },
-    /// The receiver lagged behind the wire when counting began, and what waited counts, too.
+    /// The receiver lagged behind the wire when counting began, in records of versions that counted what waited.
     Backlog {
         /// How much, at most.
         bytes: u64,
@@ -26,7 +26,8 @@ pub enum Warning {
         /// How many.
         packets: u64,
     },
-    /// The emulated wire is faster than what the emulator was true for.
+    /// The emulated wire is faster than what the emulator was true for. Of records of earlier versions:
+    /// what decides now is whether the emulator was late in the run itself.
     BeyondCalibration {
         /// Rate of the wire.
         asked_bps: f64,

@@ -53,6 +53,7 @@ fn record(block: u32, place: u32) -> Record {
         .unwrap(),
         testbed: Testbed::Lab,
         duration_ns: Nanos(1),
+        omit_ns: Nanos(0),
         started: "2026-01-01T00:00:00Z".to_owned(),
         emulation: None,
         nodes: Vec::new(),

@@ -2,6 +2,7 @@
 
 use fabricmark_plan::{Offload, Pattern, Point};
 
+use crate::check::THE_EMULATOR;
 use crate::record::{Outcome, Record};
 
 /// What a point of a calibration is for.
@@ -63,8 +64,14 @@ pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+/// A run for which the emulator was too late is what a calibration looks for, though it counts nowhere else.
 fn counts(record: &Record) -> bool {
-    record.emulation.is_some() && !record.place.warm_up && record.outcome == Outcome::Completed
+    let is_measured = match &record.outcome {
+        Outcome::Completed => true,
+        Outcome::Invalid(reason) => reason.starts_with(THE_EMULATOR),
+        Outcome::Skipped(_) => false,
+    };
+    record.emulation.is_some() && !record.place.warm_up && is_measured
 }
 
 fn kind(point: &Point) -> Option<Kind> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_stats::{Estimate, mean, median, proportion};
+use fabricmark_stats::{Estimate, Interval, geometric_mean, mean, median, proportion};
 use fabricmark_wire::{Stack, frame, stream_goodput};
 
 use super::group::{Group, Kind};
@@ -13,6 +13,10 @@ use crate::record::Record;
 /// Longest round trip whose 99th percentile is read from round trips, in ns: their histogram is exact to
 /// a thousandth, which is a tenth of the goal here. For longer ones lateness stands.
 const RESOLVED_NS: f64 = 100.0 * DELAY_GOAL_NS;
+
+/// Runs that an interval of a mean needs here. Student's from two runs says nothing at the confidence of
+/// a calibration: at 99 % it is 64 standard errors to either side.
+const RUNS_MIN: usize = 3;
 
 /// The rows of all points, in their order.
 pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow> {
@@ -31,6 +35,24 @@ pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow>
         Kind::Highest => highest(group, confidence).into_iter().collect(),
     };
     groups.iter().flat_map(of).collect()
+}
+
+/// The mean; without an interval where there are too few runs for one that says something.
+fn mean_of(values: &[f64], confidence: f64) -> Option<Estimate> {
+    mean(values, confidence).map(with_enough)
+}
+
+/// The same of what cannot be negative: a rate, a time, a spread.
+fn positive_mean(values: &[f64], confidence: f64) -> Option<Estimate> {
+    geometric_mean(values, confidence).map(with_enough)
+}
+
+fn with_enough(mut estimate: Estimate) -> Estimate {
+    if estimate.n < RUNS_MIN {
+        estimate.interval = None;
+    }
+    estimate.n_needed = RUNS_MIN;
+    estimate
 }
 
 /// A row without a judgement.
@@ -88,12 +110,12 @@ fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Ve
     };
     let rtt_ns = |run: &Record| Some(run.figures.rtt_mean_ns?.value);
     if asked == 0.0 {
-        let own = mean(&group.values(rtt_ns), confidence);
+        let own = positive_mean(&group.values(rtt_ns), confidence);
         return found(Quantity::HostTime, None, own).into_iter().collect();
     }
     let host_ns = |run: &Record| host_ns.get(&run.place.block);
     let means = group.values(|run| Some(rtt_ns(run)? - host_ns(run)?));
-    let middle = found(Quantity::Delay, Some(asked), mean(&means, confidence));
+    let middle = found(Quantity::Delay, Some(asked), mean_of(&means, confidence));
     let p99 = if asked <= RESOLVED_NS {
         let values = group.values(|run| Some(run.figures.rtt_p99_ns?.value - host_ns(run)?));
         found(Quantity::DelayP99, Some(asked), median(&values, confidence))
@@ -121,7 +143,7 @@ fn loaded(group: &Group<'_>, confidence: f64) -> Vec<CalibrationRow> {
     let delay = of(Quantity::LoadedDelayP99, asked_ns(group), &p99);
     let late = of(Quantity::LoadedLateP99, 0.0, &group.values(late_ns));
     let pacing = group.point.pacing_rate.map(|rate| rate.0 as f64);
-    let load = mean(&group.values(goodput_bps), confidence)
+    let load = positive_mean(&group.values(goodput_bps), confidence)
         .map(|found| row(group, Quantity::LoadedRate, Unit::BitsPerSecond, pacing, &found));
     [delay, late, load].into_iter().flatten().collect()
 }
@@ -134,7 +156,7 @@ fn goodput_bps(run: &Record) -> Option<f64> {
 fn rate(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     let stack = Stack::Tcp { family: group.point.family, option_bytes: frame::TCP_TIMESTAMPS };
     let ceiling = stream_goodput(group.point.link, stack).ok()?.goodput_bps.as_f64();
-    let found = mean(&group.values(goodput_bps), confidence)?;
+    let found = positive_mean(&group.values(goodput_bps), confidence)?;
     Some(within(RATE_GOAL, row(group, Quantity::Rate, Unit::BitsPerSecond, Some(ceiling), &found)))
 }
 
@@ -152,7 +174,9 @@ fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
         proportion(lost, sent, confidence)?
     } else {
         let share = |run: &Record| counts(run).map(|(lost, sent)| lost as f64 / sent.max(1) as f64);
-        mean(&group.values(share), confidence)?
+        let found = mean_of(&group.values(share), confidence)?;
+        let possible = |Interval { low, high }| Interval { low: low.max(0.0), high: high.min(1.0) };
+        Estimate { interval: found.interval.map(possible), ..found }
     };
     Some(in_interval(row(group, Quantity::Loss, Unit::Share, Some(losses.mean()), &found)))
 }
@@ -164,11 +188,11 @@ fn jitter(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
         let rtt_ns = run.load().next()?.rtt_ns.as_ref()?.deviation_ns()?;
         Some(rtt_ns / std::f64::consts::SQRT_2)
     };
-    let found = mean(&group.values(one_way), confidence)?;
+    let found = positive_mean(&group.values(one_way), confidence)?;
     Some(in_interval(row(group, Quantity::Jitter, Unit::Nanoseconds, Some(asked), &found)))
 }
 
 fn highest(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
-    let found = mean(&group.values(goodput_bps), confidence)?;
+    let found = positive_mean(&group.values(goodput_bps), confidence)?;
     Some(row(group, Quantity::HighestRate, Unit::BitsPerSecond, None, &found))
 }

@@ -1,0 +1,459 @@
+//! What must be true of every record: physics and bookkeeping. A run of which something is not true does not count.
+
+use fabricmark_plan::{Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
+use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Family, Kind, exceeds};
+
+use crate::figure::Figure;
+use crate::flow::{Counts, Flow};
+use crate::node::Carrier;
+use crate::pacing::Pacing;
+use crate::record::Record;
+
+/// Bucket error of a histogram, of both of two numbers that are compared.
+const BUCKETS: f64 = 2e-3;
+
+/// The part of what was asked for that a stream has to count, so that its edges are no more than its middle.
+const COUNTED_MIN: f64 = 0.25;
+
+/// How long a machine may keep a load thread from its first request, or from going on.
+const IDLE_MAX_NS: f64 = 50e6;
+
+/// Share of a closed loop's exchanges that may have begun before the count.
+const EDGE_MAX: f64 = 0.05;
+
+/// How late an emulator may be at the median before it is what a round trip is made of, however short that is.
+const LATE_MIN_NS: f64 = 50_000.0;
+
+/// How reasons begin that are the emulator's.
+pub(crate) const THE_EMULATOR: &str = "the emulator";
+
+/// Everything that is not true of a record, a sentence each; nothing of one that may count. `bucket_bytes` may pass the
+/// wire at once, where a token bucket stands for it.
+pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(wire(record, bucket_bytes));
+    found.extend(round_trips(record));
+    found.extend(emulator(record));
+    found.extend(passed_emulator(record));
+    found.extend(passed_device(record));
+    for flow in &record.flows {
+        let is_load = record.load().any(|load| std::ptr::eq(load, flow));
+        if is_load {
+            found.extend(counts(record, flow));
+        }
+        found.extend(series(flow));
+        if is_load && record.load().count() == 1 {
+            found.extend(loop_of(record, flow));
+        }
+    }
+    found.extend(processors(record));
+    found
+}
+
+fn value(figure: Option<Figure>) -> Option<f64> {
+    figure.map(|figure| figure.value)
+}
+
+/// No more than the wire carries, in each direction.
+fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
+    let figures = &record.figures;
+    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)?;
+    let bound_bps = bound.goodput_bps.as_f64();
+    // What departs by a schedule is counted over that.
+    let counted_ns = |flow: &Flow| {
+        let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
+        flow.received.elapsed_ns.max(window_ns.saturating_sub(record.omit_ns.0))
+    };
+    let seconds = record.load().map(counted_ns).min()? as f64 / 1e9;
+    // The bound of both ways is twice that of one.
+    let ways = [
+        (figures.goodput_bps, bound_bps),
+        (figures.forward_goodput_bps, bound_bps / 2.0),
+        (figures.reverse_goodput_bps, bound_bps / 2.0),
+    ];
+    ways.into_iter().find_map(|(goodput, bound_bps)| {
+        let goodput_bps = value(goodput)?;
+        exceeds(goodput_bps, bound_bps, bucket_bytes, seconds).then(|| {
+            let beyond = 100.0 * (goodput_bps / bound_bps - 1.0);
+            let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
+            format!("{goodput:.2} Mbit/s arrived, {beyond:.2} % above the {bound:.2} of the wire")
+        })
+    })
+}
+
+/// No sooner than the floor, and in order.
+fn round_trips(record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    let figures = &record.figures;
+    for (name, shown) in [
+        ("RTT", [figures.rtt_p50_ns, figures.rtt_p99_ns, figures.rtt_p999_ns]),
+        ("step", [figures.step_p50_ns, figures.step_p99_ns, figures.step_p999_ns]),
+    ] {
+        let shown = shown.map(value);
+        if !shown.is_sorted_by(|a, b| a.zip(*b).is_none_or(|(a, b)| a <= b)) {
+            found.push(format!("percentiles of the {name} fall: {shown:?} ns"));
+        }
+    }
+    if let (Some(half), Some(whole)) = (value(figures.half_rtt_mean_ns), value(figures.rtt_mean_ns))
+        && (2.0 * half - whole).abs() > 1e-6 * whole
+    {
+        found.push(format!("RTT/2 is {half} ns, and the RTT {whole} ns"));
+    }
+    let Some(rtt_ns) = record.load().next().and_then(|flow| flow.rtt_ns.as_ref()) else {
+        return found;
+    };
+    let (Some(least), Some(mean), Some(most)) = (rtt_ns.min(), rtt_ns.mean_ns(), rtt_ns.max())
+    else {
+        return found;
+    };
+    let (least, most) = (least as f64, most as f64);
+    if rtt_ns.clamped() == 0 && !(least * (1.0 - BUCKETS) <= mean && mean <= most * (1.0 + BUCKETS))
+    {
+        found.push(format!("the mean RTT of {mean:.0} ns is not between {least} and {most} ns"));
+    }
+    let floor = record.limits.rtt_floor.as_ref().filter(|floor| floor.kind == Kind::Bound);
+    if let Some(floor_ns) = floor.map(|floor| floor.time_ns.as_f64())
+        && least < floor_ns * (1.0 - BUCKETS)
+    {
+        found.push(format!("an RTT of {least} ns, and the path takes {floor_ns:.0} ns"));
+    }
+    found
+}
+
+/// Late no more than the figures bear, and nothing lost that was not to be lost.
+fn emulator(record: &Record) -> Vec<String> {
+    let Some(emulation) = &record.emulation else { return Vec::new() };
+    let ways = [emulation.there, emulation.back];
+    let mut found = Vec::new();
+    let missed: u64 = ways.iter().map(|way| way.missed).sum();
+    let all: u64 = ways.iter().map(|way| way.arrived.saturating_add(way.missed)).sum();
+    if missed as f64 > MISSED_MAX * all as f64 && !is_flood(record) {
+        found.push(format!(
+            "{THE_EMULATOR} dropped {missed} of {all} packets for lack of time: this machine is too slow for the link; use a lower rate"
+        ));
+    }
+    if point_duplicates(record) == 0.0 {
+        for (name, way) in ["there", "back"].iter().zip(ways) {
+            // Acknowledgements of the previous run and neighbour discovery are some packets.
+            let allowed = way.arrived.saturating_add(way.arrived / 50).saturating_add(16);
+            let left = way.departed.saturating_add(way.dropped);
+            if left > allowed {
+                found.push(format!(
+                    "{THE_EMULATOR} took {} packets {name} and passed or dropped {left}: the link was not empty when the run began; \
+                     use a shorter queue",
+                    way.arrived
+                ));
+            }
+        }
+    }
+    let late_p99_ns = ways.iter().filter_map(|way| way.late_p99_ns).max().unwrap_or(0) as f64;
+    for flow in record.load().filter(|_| record.point.pattern == Pattern::Stream) {
+        // What departs by a schedule is counted over that.
+        let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
+        let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
+        if late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
+            found.push(format!(
+                "{THE_EMULATOR} was {:.1} ms late (99th percentile), and {:.1} ms were counted",
+                late_p99_ns / 1e6,
+                elapsed_ns / 1e6
+            ));
+        }
+    }
+    let late_p50_ns: u64 = ways.iter().filter_map(|way| way.late_p50_ns).sum();
+    if let Some(mean_ns) = value(record.figures.time_mean_ns())
+        && late_p50_ns as f64 > LATE_MIN_NS.max(LATENCY_TIE * mean_ns)
+    {
+        found.push(format!(
+            "{THE_EMULATOR} was {:.0} us late at the median, and the mean {} is {:.0} us",
+            late_p50_ns as f64 / 1e3,
+            if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" },
+            mean_ns / 1e3
+        ));
+    }
+    found
+}
+
+/// Share of packets that the emulator was asked to send twice.
+fn point_duplicates(record: &Record) -> f64 {
+    record.point.words().map_or(0.0, |words| words.describe().duplicate)
+}
+
+/// One packet of a thousand slows a TCP stream down, and changes a count of datagrams by less than its interval.
+const MISSED_MAX: f64 = 1e-3;
+
+/// Whether datagrams came faster than the wire or the hosts carry them, so that it does not matter who lost some.
+fn is_flood(record: &Record) -> bool {
+    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound);
+    let goodput_bps = value(record.figures.goodput_bps).unwrap_or(0.0);
+    let is_full =
+        bound.is_none_or(|bound| goodput_bps > (1.0 - THROUGHPUT_TIE) * bound.goodput_bps.as_f64());
+    record.point.transport.is_lossy() && record.point.pattern == Pattern::Stream && is_full
+}
+
+/// What was received has been delivered by the emulator, with its headers.
+fn passed_emulator(record: &Record) -> Vec<String> {
+    let Some(emulation) = &record.emulation else { return Vec::new() };
+    let sides = [("there", emulation.there, "client"), ("back", emulation.back, "server")];
+    let mut found = Vec::new();
+    for (name, way, from) in sides {
+        let Some(departed_bytes) = way.departed_bytes else { continue };
+        let flows = record.load().filter(|flow| flow.from == from);
+        let least = flows.fold(0, |sum: u64, flow| {
+            sum.saturating_add(least_ip_bytes(&record.point, &flow.received))
+        });
+        if record.point.pattern == Pattern::Stream && least > departed_bytes {
+            found.push(format!(
+                "the received payload takes at least {least} bytes of IP, and the emulator delivered {departed_bytes} {name}"
+            ));
+        }
+    }
+    found
+}
+
+/// What was received came in by the receiver's device, with its headers. Outside of a lab packets may come in by
+/// another device than that of the address.
+fn passed_device(record: &Record) -> Option<String> {
+    let point = &record.point;
+    let has_one_device = matches!(
+        point.transport,
+        Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Quic | Transport::Sctp
+    );
+    if record.testbed != Testbed::Lab || point.pattern != Pattern::Stream || !has_one_device {
+        return None;
+    }
+    // The counters of nodes are those of the first flow, while it lasted.
+    let flow = record.load().next()?;
+    let node = record.nodes.iter().find(|node| node.name == flow.to)?;
+    let received_bytes = node.kernel?.device_received_bytes?;
+    // Datagrams that the sender's device does not part cross a veth with one header.
+    let least_bytes = match point.path {
+        DataPath::Gso => flow.received.bytes,
+        _ => least_ip_bytes(point, &flow.received),
+    };
+    (received_bytes < least_bytes).then(|| {
+        format!(
+            "the received payload takes at least {least_bytes} bytes of IP, and the device of node {} received \
+             {received_bytes}",
+            node.name
+        )
+    })
+}
+
+/// Bytes of IP that carried what was received, at least.
+fn least_ip_bytes(point: &Point, received: &Counts) -> u64 {
+    let ip = match point.family {
+        Family::V4 => 20,
+        Family::V6 => 40,
+    };
+    match point.transport {
+        Transport::Udp => received.bytes.saturating_add(received.calls.saturating_mul(ip + 8)),
+        _ => received.bytes,
+    }
+}
+
+/// Nothing is received that was not sent, nothing counted that was not received, and enough of it.
+fn counts(record: &Record, flow: &Flow) -> Vec<String> {
+    let Flow { sent, received, .. } = flow;
+    let mut found = Vec::new();
+    let point = &record.point;
+    let is_iperf3 = record.nodes.iter().any(|node| node.carrier == Carrier::Iperf3);
+    if point.pattern != Pattern::Stream || point.transport == Transport::Null || is_iperf3 {
+        return found;
+    }
+    // A copy that the link made is received once more.
+    if record.load().count() > 1 && received.counted_bytes() == 0 {
+        found.push(format!("no counted bytes arrived from the {}", flow.from));
+    }
+    let copies_bytes = flow.duplicates.unwrap_or(0).saturating_mul(point.payload.0);
+    if received.bytes > sent.bytes.saturating_add(copies_bytes) {
+        let remedy = match flow.duplicates {
+            None if point.transport.is_lossy() => {
+                "; duplicates cannot be detected in payloads this short: use a longer payload"
+            }
+            _ => "",
+        };
+        found.push(format!(
+            "{} bytes were sent, and {} received{remedy}",
+            sent.bytes, received.bytes
+        ));
+    }
+    let is_whole =
+        point.transport.has_tcp() || matches!(point.transport, Transport::Unix | Transport::Quic);
+    if is_whole && received.bytes < sent.bytes {
+        found.push(format!("{} bytes were sent, and only {} received", sent.bytes, received.bytes));
+    }
+    let left_out = [
+        (received.ramp_bytes, received.tail_bytes, received.bytes, "bytes"),
+        (received.ramp_calls, received.tail_calls, received.calls, "calls"),
+    ];
+    for (ramp, tail, all, unit) in left_out {
+        if ramp.saturating_add(tail) > all {
+            found.push(format!(
+                "{ramp} {unit} before the count and {tail} after it are more than {all} received"
+            ));
+        }
+    }
+    if point.pace != Pace::Closed {
+        found.extend(stall(record, flow));
+        return found;
+    }
+    let asked_ns = record.duration_ns.0.min(sent.elapsed_ns) as f64;
+    let elapsed_ns = received.elapsed_ns as f64;
+    if received.bytes > 0 && elapsed_ns < COUNTED_MIN * asked_ns {
+        found.push(format!(
+            "only {:.1} of {:.1} ms could be counted; use a longer duration or a larger amount",
+            elapsed_ns / 1e6,
+            asked_ns / 1e6
+        ));
+    }
+    let counted_bytes = received.counted_bytes() as f64;
+    if received.uncertain_bytes as f64 > THROUGHPUT_TIE / 2.0 * counted_bytes {
+        found.push(format!(
+            "TCP was in loss recovery whenever a count could begin or end: {} of {counted_bytes} bytes are uncertain; use \
+             a longer duration",
+            received.uncertain_bytes
+        ));
+    }
+    found
+}
+
+/// An open loop below line rate and without loss arrives in the time of its schedule; more time is a stall.
+fn stall(record: &Record, flow: &Flow) -> Option<String> {
+    /// Share of the line rate above which the queue may spread arrivals.
+    const FULL: f64 = 0.9;
+    let (point, received) = (&record.point, &flow.received);
+    let pacing = flow.pacing.as_ref().filter(|pacing| pacing.departures > 0)?;
+    // Impairments that spread arrivals by themselves.
+    let spreads = point.words().is_some_and(|words| {
+        let link = words.describe();
+        link.jitter > Nanos(0) || link.reorder.is_some() || words.trace_file().is_some()
+    });
+    if !point.transport.is_lossy() || flow.drops.lost > 0 || spreads {
+        return None;
+    }
+    let offered_bps = 8.0 * point.payload.0 as f64 * pacing.intended_per_s()?;
+    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound);
+    if bound.is_some_and(|bound| offered_bps > FULL * bound.goodput_bps.as_f64()) {
+        return None;
+    }
+    let window_ns = pacing.window_ns().saturating_sub(record.omit_ns.0) as f64;
+    let gap_ns = pacing.window_ns() as f64 / pacing.departures as f64;
+    let elapsed_ns = received.elapsed_ns as f64;
+    (elapsed_ns > window_ns * (1.0 + THROUGHPUT_TIE) + gap_ns).then(|| {
+        format!(
+            "nothing was lost, and what departed in {:.1} ms arrived over {:.1} ms: a host or the emulator stalled",
+            window_ns / 1e6,
+            elapsed_ns / 1e6
+        )
+    })
+}
+
+/// Intervals add up to the total.
+fn series(flow: &Flow) -> Vec<String> {
+    let ends = [
+        ("sent", &flow.sent_series, flow.sent),
+        ("received", &flow.received_series, flow.received),
+    ];
+    let mut found = Vec::new();
+    for (what, series, counts) in ends {
+        if let Some(series) = series
+            && series.bytes() != counts.bytes
+        {
+            let (sum, all) = (series.bytes(), counts.bytes);
+            found.push(format!("{all} bytes were {what}, and {sum} in its intervals"));
+        }
+    }
+    found
+}
+
+/// Little's law in a closed loop, and no more than what was offered in an open one.
+fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
+    let (point, figures) = (&record.point, &record.figures);
+    if let Some(pacing) = &flow.pacing {
+        let offered_per_s = pacing.intended_per_s()?;
+        let (achieved, offered) = match point.pattern {
+            Pattern::Stream => {
+                let payload_bits = 8.0 * point.payload.0 as f64;
+                (value(figures.goodput_bps)? / payload_bits, offered_per_s)
+            }
+            _ => (value(figures.exchanges_per_s)?, offered_per_s),
+        };
+        let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
+        let edge_per_s = match point.pattern {
+            Pattern::Stream => edge_per_s(point, &flow.received, offered),
+            _ => edge_per_s(point, &flow.sent, offered),
+        };
+        return (achieved > offered * (1.0 + copies + BUCKETS) + edge_per_s).then(|| {
+            format!("{achieved:.3} payloads a second arrived, and {offered:.3} were offered")
+        });
+    }
+    if point.pattern == Pattern::Stream {
+        return None;
+    }
+    let outstanding = match point.pattern {
+        Pattern::Exchange => point.outstanding.unwrap_or(1),
+        _ => 1,
+    };
+    let slots = f64::from(outstanding) * f64::from(point.flows);
+    let (rate_per_s, mean_ns) = (value(figures.exchanges_per_s)?, value(figures.time_mean_ns())?);
+    let rtt_ns = flow.rtt_ns.as_ref()?;
+    let elapsed_ns = flow.sent.elapsed_ns as f64;
+    let under_way = rate_per_s * mean_ns / 1e9;
+    // Several slots are under way when counting begins; where these are more, the rate is none of the counted time.
+    let edge_max = EDGE_MAX * slots;
+    let edge = match point.pattern {
+        // Times are those of pairs of steps, and the last step may have none.
+        Pattern::PingPing => 1.0 / flow.sent.counted_calls().max(1) as f64,
+        _ if slots > 1.0 => slots * rtt_ns.max()? as f64 / elapsed_ns,
+        _ => 0.0,
+    };
+    let remedy = if edge > edge_max { "; use a longer duration" } else { "" };
+    // One that is never idle: where an answer is, the next request departs. Connections take time of their own.
+    let is_busy =
+        slots == 1.0 && !point.transport.is_lossy() && point.pattern != Pattern::ConnectExchange;
+    let idle = 0.02 + (IDLE_MAX_NS + 2.0 * mean_ns) / elapsed_ns;
+    let least = if is_busy { 1.0 - idle } else { 0.0 };
+    (under_way > slots * (1.0 + BUCKETS) + edge.min(edge_max) || under_way < least).then(|| {
+        format!(
+            "Little's law: {rate_per_s:.3} exchanges/s x a mean RTT of {:.3} ms = {under_way:.3} outstanding, and there \
+             were {slots}{remedy}",
+            mean_ns / 1e6
+        )
+    })
+}
+
+/// By how much the rate of a part of the schedule may be above that of the whole: by the departures of one moment, and by
+/// chance (six standard deviations).
+fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64) -> f64 {
+    if counts.ramp_calls == 0 || counts.elapsed_ns == 0 {
+        return 0.0;
+    }
+    let seconds = counts.elapsed_ns as f64 / 1e9;
+    let departures = match &point.pace {
+        Pace::Closed => 0.0,
+        Pace::Fixed(_) => 1.0,
+        Pace::Poisson(_) => 1.0 + 6.0 * (offered_per_s * seconds).sqrt(),
+        Pace::Burst { bytes, .. } => 1.0 + bytes.0 as f64 / point.payload.0.max(1) as f64,
+        // A file may put all of its departures into any part of it.
+        Pace::Trace(_) => f64::INFINITY,
+    };
+    departures / seconds
+}
+
+/// No more processor time than there was.
+fn processors(record: &Record) -> Option<String> {
+    record.nodes.iter().find_map(|node| {
+        let usage = node.usage.as_ref()?;
+        let cpus = usage.machine.as_ref()?.per_cpu.len().max(1) as f64;
+        // The two clocks are read one after the other.
+        let there_was_ns = cpus * usage.elapsed_ns as f64 * 1.01 + 1e6;
+        (usage.process.cpu_ns as f64 > there_was_ns).then(|| {
+            format!(
+                "node {} used {} ns of CPU time in {} ns",
+                node.name, usage.process.cpu_ns, usage.elapsed_ns
+            )
+        })
+    })
+}

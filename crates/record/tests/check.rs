@@ -1,0 +1,455 @@
+//! What must be true of every record: each rule on a fabricated record that keeps it and one that breaks it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use fabricmark_plan::{Factor, Pattern, Point, Testbed, resolve};
+use fabricmark_record::{
+    Carrier, Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, HostFacts,
+    Interval, KernelCounters, Limits, MachineUsage, Node, Outcome, Pacing, Place, ProcessUsage,
+    Provenance, Record, SCHEMA_VERSION, Series, Side, Usage, violations,
+};
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Path, Stack, goodput, rtt_floor, stream_goodput};
+
+const MS: u64 = 1_000_000;
+
+fn point(levels: &str) -> Point {
+    let levels = levels.split(';').map(|level| {
+        let (name, text) = level.split_once('=').unwrap();
+        let factor = Factor::named(name).unwrap();
+        (factor, factor.level(text).unwrap())
+    });
+    resolve(&levels.collect()).unwrap()
+}
+
+fn figure(value: f64) -> Option<Figure> {
+    Some(Figure { value, provenance: Provenance::Emulated })
+}
+
+fn node(name: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        carrier: Carrier::LocalSocket,
+        namespace: None,
+        address: None,
+        device: None,
+        side: Side::default(),
+        usage: None,
+        kernel: None,
+        host: HostFacts::default(),
+        clock_offset: None,
+    }
+}
+
+fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record {
+    let way = EmulatedWay {
+        arrived: 100_000,
+        departed: 100_000,
+        departed_bytes: Some(130_000_000),
+        late_p50_ns: Some(5_000),
+        late_p99_ns: Some(50_000),
+        ..EmulatedWay::default()
+    };
+    let emulation = Emulation {
+        words: point.words().unwrap().to_string(),
+        offloaded: true,
+        cpu: None,
+        calibration: None,
+        there: way,
+        back: way,
+    };
+    Record {
+        schema: SCHEMA_VERSION,
+        program: "0.1.0".to_owned(),
+        place: Place {
+            plan_digest: String::new(),
+            seed: 1,
+            block: 0,
+            place: 0,
+            point: 0,
+            warm_up: false,
+        },
+        point,
+        testbed: Testbed::Lab,
+        duration_ns: Nanos(1_000 * MS),
+        omit_ns: Nanos(0),
+        started: "2026-01-05T09:00:00Z".to_owned(),
+        nodes: vec![node("client"), node("server")],
+        flows: vec![flow],
+        figures,
+        limits,
+        emulation: Some(emulation),
+        warnings: Vec::new(),
+        outcome: Outcome::Completed,
+    }
+}
+
+fn flow(sent: Counts, received: Counts) -> Flow {
+    Flow {
+        group: "load".to_owned(),
+        from: "client".to_owned(),
+        to: "server".to_owned(),
+        sent,
+        received,
+        sent_series: None,
+        received_series: None,
+        drops: Drops::default(),
+        reordered: None,
+        duplicates: None,
+        fairness: None::<Fairness>,
+        rtt_ns: None,
+        kernel_times: None,
+        pacing: None,
+        tcp: None,
+        quic: None,
+    }
+}
+
+/// A second of TCP at 940 Mbit/s, of 949.28 that a wire of 1 Gbit/s carries.
+fn tcp_stream() -> Record {
+    let point = point(
+        "pattern=stream;transport=tcp;family=4;payload=65536;congestion=cubic;link=ethernet:1G;rtt=10ms",
+    );
+    let sent =
+        Counts { calls: 2_000, bytes: 126_000_000, elapsed_ns: 1_060 * MS, ..Counts::default() };
+    let received = Counts {
+        calls: 2_000,
+        bytes: 126_000_000,
+        elapsed_ns: 1_000 * MS,
+        ramp_bytes: 7_000_000,
+        ramp_calls: 100,
+        tail_bytes: 1_500_000,
+        tail_calls: 20,
+        ..Counts::default()
+    };
+    let stack = Stack::Tcp { family: point.family, option_bytes: 0 };
+    let ceilings = stream_goodput(point.link, stack).into_iter().collect();
+    let figures = Figures { goodput_bps: figure(940e6), ..Figures::default() };
+    record(point, flow(sent, received), figures, Limits { ceilings, rtt_floor: None })
+}
+
+/// 400 datagrams of 1,000 bytes a second of an open loop, one of which the path copied.
+fn paced_datagrams() -> Record {
+    let point = point(
+        "pattern=stream;transport=udp;family=4;payload=1000;link=ethernet:10M;rtt=10ms;pace=fixed:400/s",
+    );
+    let sent = Counts { calls: 400, bytes: 400_000, elapsed_ns: 1_000 * MS, ..Counts::default() };
+    let received = Counts { calls: 401, bytes: 401_000, elapsed_ns: 998 * MS, ..Counts::default() };
+    let stack = Stack::Udp { family: point.family };
+    let ceilings = goodput(point.link, stack, 1_000).into_iter().collect();
+    let figures = Figures { goodput_bps: figure(3.208e6), ..Figures::default() };
+    let pacing = Pacing {
+        departures: 400,
+        late: 0,
+        slip_ns: Histogram::new(),
+        elapsed_ns: 1_000 * MS,
+        covered_ns: 1_000 * MS,
+    };
+    let flow = Flow { duplicates: Some(1), pacing: Some(pacing), ..flow(sent, received) };
+    record(point, flow, figures, Limits { ceilings, rtt_floor: None })
+}
+
+/// 95 round trips of 10.5 ms in 997.5 ms.
+fn ping_pong() -> Record {
+    let point =
+        point("pattern=ping-pong;transport=udp;family=4;payload=64;link=ethernet:1G;rtt=10ms");
+    let mut rtt_ns = Histogram::new();
+    (0..95).for_each(|_| rtt_ns.record(10_500_000));
+    let mean_ns = rtt_ns.mean_ns().unwrap();
+    let sent = Counts { calls: 95, bytes: 95 * 64, elapsed_ns: 997_500_000, ..Counts::default() };
+    let path = Path { propagation_ns: Nanos(5 * MS), ..Path::direct(point.link) };
+    let stack = Stack::Udp { family: point.family };
+    let limits = Limits { ceilings: Vec::new(), rtt_floor: rtt_floor(&path, stack, 64, 64).ok() };
+    let figures = Figures {
+        exchanges_per_s: figure(95.0 / 0.9975),
+        rtt_mean_ns: figure(mean_ns),
+        half_rtt_mean_ns: figure(mean_ns / 2.0),
+        rtt_p50_ns: figure(10_500_000.0),
+        rtt_p99_ns: figure(10_500_000.0),
+        rtt_p999_ns: figure(10_500_000.0),
+        ..Figures::default()
+    };
+    let flow = Flow { rtt_ns: Some(rtt_ns), ..flow(sent, sent) };
+    record(point, flow, figures, limits)
+}
+
+#[test]
+fn records_of_sound_runs_have_nothing_untrue() {
+    for record in [tcp_stream(), paced_datagrams(), ping_pong()] {
+        assert_eq!(violations(&record, 0), [""; 0]);
+    }
+}
+
+#[test]
+fn a_request_of_a_probe_may_arrive_whose_response_is_lost() {
+    let mut record = tcp_stream();
+    let answered =
+        Counts { calls: 436, bytes: 27_904, elapsed_ns: 1_000 * MS, ..Counts::default() };
+    let arrived = Counts { calls: 437, bytes: 27_968, ..answered };
+    record.flows.push(Flow { group: "probe".to_owned(), ..flow(answered, arrived) });
+    assert_eq!(violations(&record, 0), [""; 0]);
+}
+
+#[test]
+fn a_single_datagram_is_no_faster_than_the_wire() {
+    // Due in 18 ms: one of 27,302 bytes, which a wire of 6.64 Mbit/s carries in 34.9 ms; the next is due at 31.3 ms.
+    let mut record = paced_datagrams();
+    record.point = point(
+        "pattern=stream;transport=udp;family=6;payload=27302;link=ethernet:6640K;rtt=0us;pace=fixed:6980K",
+    );
+    let stack = Stack::Udp { family: record.point.family };
+    record.limits.ceilings = goodput(record.point.link, stack, 27_302).into_iter().collect();
+    record.duration_ns = Nanos(18 * MS);
+    record.figures.goodput_bps = figure(6.98e6);
+    let flow = &mut record.flows[0];
+    flow.sent = Counts { calls: 1, bytes: 27_302, elapsed_ns: 20 * MS, ..Counts::default() };
+    flow.received = Counts { elapsed_ns: 0, ramp_calls: 1, ramp_bytes: 27_302, ..flow.sent };
+    flow.duplicates = Some(0);
+    let pacing = flow.pacing.as_mut().unwrap();
+    (pacing.departures, pacing.elapsed_ns, pacing.covered_ns) = (1, 20 * MS, 31_291_690);
+    let found = violations(&record, 0).join("; ");
+    assert!(found.contains("above the 6.26 of the wire"), "{found:?}");
+}
+
+#[test]
+fn a_part_of_a_random_schedule_may_have_more_departures_than_its_mean() {
+    // Over 0.5 s 200 departures are the mean, 14 the standard deviation.
+    let counted = |pace: &str, departures: u64| {
+        let mut record = paced_datagrams();
+        record.point.pace = pace.parse().unwrap();
+        let received = &mut record.flows[0].received;
+        (received.ramp_calls, received.ramp_bytes) = (400 - departures, 1_000 * (400 - departures));
+        (received.calls, received.bytes, received.elapsed_ns) = (400, 400_000, 500 * MS);
+        record.figures.goodput_bps = figure(8_000.0 * departures as f64 / 0.5);
+        violations(&record, 0)
+    };
+    assert_eq!(counted("poisson:400/s", 220), [""; 0]);
+    assert_eq!(counted("poisson:400/s", 290).len(), 1);
+    assert_eq!(counted("fixed:400/s", 201), [""; 0]);
+    assert_eq!(counted("fixed:400/s", 220).len(), 1);
+    assert_eq!(counted("burst:50KB/125ms", 240), [""; 0]);
+    assert_eq!(counted("burst:50KB/125ms", 270).len(), 1);
+}
+
+#[test]
+fn the_last_step_of_ping_ping_may_be_short_and_have_no_pair() {
+    let mut record = ping_pong();
+    record.point.pattern = Pattern::PingPing;
+    // Two pairs of 10.5 ms each step, and a fifth step of 10.1 ms.
+    let mut steps_ns = Histogram::new();
+    (0..2).for_each(|_| steps_ns.record(10_500_000));
+    let mean_ns = steps_ns.mean_ns().unwrap();
+    let elapsed_ns = 52_100_000;
+    record.flows[0].rtt_ns = Some(steps_ns);
+    record.flows[0].sent = Counts { calls: 5, bytes: 320, elapsed_ns, ..Counts::default() };
+    record.figures = Figures {
+        exchanges_per_s: figure(5.0 / 0.0521),
+        step_mean_ns: figure(mean_ns),
+        ..Figures::default()
+    };
+    assert_eq!(violations(&record, 0), [""; 0]);
+    record.figures.exchanges_per_s = figure(7.0 / 0.0521);
+    assert_eq!(violations(&record, 0).len(), 1);
+}
+
+#[test]
+fn of_several_slots_a_twentieth_may_have_been_under_way_when_counting_began() {
+    let found = |outstanding: f64| {
+        let mut record = ping_pong();
+        record.point.flows = 11;
+        record.flows[0].rtt_ns.as_mut().unwrap().record(300 * MS);
+        record.figures.exchanges_per_s = figure(outstanding / 0.0105);
+        violations(&record, 0)
+    };
+    assert_eq!(found(11.5), [""; 0]);
+    assert!(found(11.7)[0].contains("and there were 11; use a longer duration"));
+}
+
+/// A change to a record, and what is then said.
+type Case = (fn() -> Record, fn(&mut Record), &'static str);
+
+fn usage(cpu_ns: u64) -> Usage {
+    let process = ProcessUsage { cpu_ns, ..ProcessUsage::default() };
+    let machine = MachineUsage { per_cpu: vec![Default::default(); 2], ..MachineUsage::default() };
+    Usage { elapsed_ns: 1_000 * MS, process, machine: Some(machine), ..Usage::default() }
+}
+
+fn series(bytes: u64) -> Option<Series> {
+    let interval = Interval { end_ns: 1_000 * MS, bytes, ..Interval::default() };
+    Some(Series { interval_ns: 1_000 * MS, intervals: vec![interval] })
+}
+
+#[test]
+fn what_cannot_be_is_said_with_its_numbers() {
+    let cases: &[Case] = &[
+        (
+            tcp_stream,
+            |record| record.figures.goodput_bps = figure(949.5e6),
+            "949.50 Mbit/s arrived, 0.02 % above the 949.28 of the wire",
+        ),
+        (
+            tcp_stream,
+            |record| record.figures.reverse_goodput_bps = figure(475e6),
+            "475.00 Mbit/s arrived, 0.08 % above the 474.64 of the wire",
+        ),
+        (
+            tcp_stream,
+            |record| record.flows[0].received.bytes += 1,
+            "126000000 bytes were sent, and 126000001 received",
+        ),
+        (tcp_stream, |record| record.flows[0].received.bytes -= 1, "and only 125999999 received"),
+        (
+            tcp_stream,
+            |record| record.flows[0].received.tail_bytes = 126_000_000,
+            "126000000 after it are more than 126000000 received",
+        ),
+        (
+            tcp_stream,
+            |record| record.flows[0].received.elapsed_ns = 249 * MS,
+            "only 249.0 of 1000.0 ms",
+        ),
+        (
+            tcp_stream,
+            |record| record.flows[0].received.uncertain_bytes = 1_200_000,
+            "1200000 of 117500000 bytes are uncertain",
+        ),
+        (tcp_stream, |record| record.flows[0].sent_series = series(1), "and 1 in its intervals"),
+        (
+            tcp_stream,
+            |record| record.flows[0].received_series = series(2),
+            "bytes were received, and 2",
+        ),
+        (
+            tcp_stream,
+            |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(125_999_999),
+            "the emulator delivered 125999999 there",
+        ),
+        (
+            tcp_stream,
+            |record| record.emulation.as_mut().unwrap().there.missed = 300,
+            "dropped 300 of 200300 packets for lack of time",
+        ),
+        (
+            tcp_stream,
+            |record| record.emulation.as_mut().unwrap().back.departed = 102_100,
+            "the emulator took 100000 packets back and passed or dropped 102100: the link was not empty",
+        ),
+        (
+            tcp_stream,
+            |record| record.emulation.as_mut().unwrap().there.late_p99_ns = Some(21 * MS),
+            "the emulator was 21.0 ms late (99th percentile)",
+        ),
+        (
+            tcp_stream,
+            |record| record.nodes[0].usage = Some(usage(2_030 * MS)),
+            "node client used 2030000000 ns",
+        ),
+        (
+            paced_datagrams,
+            |record| record.figures.goodput_bps = figure(3.3e6),
+            "412.500 payloads a second arrived, and 400.000 were offered",
+        ),
+        (
+            paced_datagrams,
+            |record| record.flows[0].received.bytes = 402_000,
+            "400000 bytes were sent, and 402000",
+        ),
+        (
+            paced_datagrams,
+            |record| record.flows[0].duplicates = None,
+            "and 401000 received; duplicates cannot be detected in payloads this short",
+        ),
+        (
+            paced_datagrams,
+            |record| record.flows[0].received.elapsed_ns = 1_030 * MS,
+            "departed in 1000.0 ms arrived over 1030.0 ms",
+        ),
+        (
+            tcp_stream,
+            |record| {
+                let mut back = record.flows[0].clone();
+                (back.received.ramp_bytes, back.from) = (back.received.bytes, "server".to_owned());
+                record.flows.push(back);
+            },
+            "no counted bytes arrived from the server",
+        ),
+        (
+            paced_datagrams,
+            |record| {
+                let kernel = KernelCounters {
+                    device_received_bytes: Some(412_227),
+                    ..KernelCounters::default()
+                };
+                record.nodes[1].kernel = Some(kernel);
+            },
+            "the device of node server received 412227",
+        ),
+        (
+            paced_datagrams,
+            // 401 datagrams have 28 bytes of headers each.
+            |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(412_227),
+            "takes at least 412228 bytes of IP",
+        ),
+        (
+            ping_pong,
+            |record| record.figures.rtt_p99_ns = figure(10_400_000.0),
+            "percentiles of the RTT fall",
+        ),
+        (
+            ping_pong,
+            |record| record.figures.half_rtt_mean_ns = figure(5_000_000.0),
+            "RTT/2 is 5000000 ns",
+        ),
+        (
+            ping_pong,
+            |record| record.flows[0].rtt_ns.as_mut().unwrap().record(9_900_000),
+            "and the path takes 10001888 ns",
+        ),
+        (
+            ping_pong,
+            |record| record.figures.exchanges_per_s = figure(110.0),
+            "110.000 exchanges/s x a mean RTT of 10.500 ms = 1.155 outstanding, and there were 1",
+        ),
+        (
+            ping_pong,
+            |record| record.emulation.as_mut().unwrap().back.late_p50_ns = Some(400_000),
+            "the emulator was 405 us late at the median, and the mean RTT is 10500 us",
+        ),
+    ];
+    for (sound, change, said) in cases {
+        let mut record = sound();
+        change(&mut record);
+        let found = violations(&record, 0).join("; ");
+        assert!(found.contains(said), "no {said:?} in {found:?}");
+    }
+}
+
+#[test]
+fn a_token_bucket_may_pass_at_once() {
+    let mut record = tcp_stream();
+    record.figures.goodput_bps = figure(949.7e6);
+    assert_eq!(violations(&record, 65_536), [""; 0]);
+}
+
+#[test]
+fn counts_of_a_peer_that_cannot_be_are_said_and_overflow_nothing() {
+    let max = u64::MAX;
+    for mut record in [tcp_stream(), paced_datagrams()] {
+        let received = Counts {
+            calls: max - 1,
+            bytes: max - 1,
+            ramp_bytes: max,
+            ramp_calls: max,
+            tail_bytes: max,
+            tail_calls: max,
+            uncertain_bytes: max,
+            ..record.flows[0].received
+        };
+        record.flows[0].received = received;
+        record.flows[0].duplicates = Some(max);
+        record.emulation.as_mut().unwrap().there.missed = 1;
+        let found = violations(&record, 0).join("; ");
+        assert!(found.contains("more than 18446744073709551614 received"), "{found}");
+        assert_eq!((received.counted_bytes(), received.counted_calls()), (0, 0));
+    }
+}
