@@ -67,8 +67,8 @@ impl<F: Flow> Flow for Limited<'_, F> {
         Ok(())
     }
 
-    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
-        self.flow.receive_message(buffer)
+    fn answered(&mut self) {
+        self.flow.answered();
     }
 
     fn settle(&mut self) -> io::Result<Moved> {

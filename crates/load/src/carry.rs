@@ -13,10 +13,12 @@ use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
 use crate::control::Control;
+use crate::crowd::{Crowd, Interest};
 use crate::pacer::{Pacer, Waiting};
 use crate::pattern::answer;
+use crate::pattern::arrivals::Window;
 use crate::pattern::exchange::{self, Asked, Asking};
-use crate::pattern::stream::{self, Ramp};
+use crate::pattern::stream;
 use crate::pattern::{paced_exchange, paced_stream, ping_ping};
 use crate::sockets::{peer, system};
 use crate::transport::Flow;
@@ -122,11 +124,26 @@ fn carry_plain<F: Flow>(
     report.kernel_times =
         flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
     if prepare.role == Role::Start || prepare.is_active() {
-        for flow in flows {
-            flow.finish().map_err(peer("cannot end the flow"))?;
-        }
+        finish(flows).map_err(peer("cannot end the flow"))?;
     }
     Ok(report)
+}
+
+/// Ends the flows, and serves all of them until the other end has everything: one after the other would take
+/// the sum of their times.
+pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
+    flows.iter_mut().try_for_each(Flow::finish)?;
+    let is_lingering = |flows: &mut [F]| flows.iter_mut().any(Flow::is_lingering);
+    if !is_lingering(flows) {
+        return Ok(());
+    }
+    let mut crowd = Crowd::of(flows, Interest::Read)?;
+    while is_lingering(flows) {
+        for ready in crowd.wait(flows)? {
+            flows[ready].tend()?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether calls may block for ever; those of rings and of QUIC end by themselves.
@@ -207,14 +224,15 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
         _ => STREAM_BUFFER_BYTES,
     };
     let mut buffer = vec![0; bytes];
-    let ramp = match prepare.amount {
-        Some(_) => Ramp::of_an_amount(),
-        None => Ramp::of(prepare.duration_ns, prepare.omit_ns),
+    let window = match (prepare.amount, &point.pace) {
+        (Some(_), _) => Window::of_an_amount(),
+        (None, Pace::Closed) => Window::of(prepare.duration_ns, prepare.omit_ns, prepare.hold()),
+        (None, _) => Window::of_a_schedule(prepare.omit_ns),
     };
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
-        return stream::receive(flow, &mut buffer, ramp, control);
+        return stream::receive(flow, &mut buffer, window, control);
     }
-    stream::receive_crowd(flows, &mut buffer, ramp, control)
+    stream::receive_crowd(flows, &mut buffer, window, control)
 }
 
 /// Buffers of a request, or of a payload of one, and of its response.

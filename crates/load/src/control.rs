@@ -14,6 +14,10 @@ use crate::rouse::Rouser;
 pub enum Event<'a> {
     /// The flows are open and the run's clock has begun; told by the active end, on the load thread.
     Begun,
+    /// A receiver cannot begin to count, since a segment is missing; told once, on the load thread.
+    Held,
+    /// It has begun to count after that.
+    Counting,
     /// An interval has ended, where the run has intervals; told on a thread beside the load.
     Interval(&'a Interval),
 }
@@ -78,6 +82,11 @@ impl Control {
         self.idle_ns.store(idle_ns, Relaxed);
         self.expected_bytes.store(bytes, Relaxed);
         self.rouser.order();
+    }
+
+    /// Lets the time of the run go by: [`Self::end`] ends it.
+    pub fn hold(&self) {
+        self.rouser.hold();
     }
 
     /// Ends the sending or asking before the time of the run is over.

@@ -20,7 +20,7 @@ impl Surroundings {
         Self {
             device_drops: device_drops(device),
             reassembly_failures: reassembly_failures(),
-            kernel: kernel::counters(),
+            kernel: kernel::counters(device),
         }
     }
 
@@ -37,7 +37,7 @@ impl Surroundings {
 /// Packets that a device dropped on receipt, its backlog queue included (`/proc/net/dev`).
 fn device_drops(device: &str) -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    parse_device_drops(&text, device).unwrap_or(0)
+    device_column(&text, device, 3).unwrap_or(0)
 }
 
 /// Datagrams that could not be put together again, IPv4 and IPv6.
@@ -48,11 +48,11 @@ fn reassembly_failures() -> u64 {
         + parse_snmp6(&v6, "Ip6ReasmFails").unwrap_or(0)
 }
 
-/// `  veth1: bytes packets errs drop ...`
-fn parse_device_drops(text: &str, device: &str) -> Option<u64> {
+/// A column, from 0, of `  veth1: bytes packets errs drop ...`.
+pub(crate) fn device_column(text: &str, device: &str, column: usize) -> Option<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
-    line.split_whitespace().nth(3)?.parse().ok()
+    line.split_whitespace().nth(column)?.parse().ok()
 }
 
 /// A line of names, then a line of values, both headed by the protocol.
@@ -76,10 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_are_read_from_the_fourth_column_of_the_device() {
+    fn counters_of_a_device_are_read_by_their_column() {
         let text = "Inter-|   Receive\n face |bytes packets errs drop\n    lo: 1 2 3 4\n veth1: 10 20 30 40 50\n";
-        assert_eq!(parse_device_drops(text, "veth1"), Some(40));
-        assert_eq!(parse_device_drops(text, "veth"), None);
+        assert_eq!(device_column(text, "veth1", 3), Some(40));
+        assert_eq!(device_column(text, "veth1", 0), Some(10));
+        assert_eq!(device_column(text, "lo", 4), None);
+        assert_eq!(device_column(text, "veth", 3), None);
     }
 
     #[test]

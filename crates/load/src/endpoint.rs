@@ -240,8 +240,9 @@ impl Endpoint {
         tcp: impl Fn(&F) -> Option<&TcpStream>,
     ) -> Result<EndReport, Failure> {
         if self.prepare.point.pattern == Pattern::Stream && !self.prepare.is_active() {
-            let mut sockets = flows.iter().filter_map(&tcp);
-            sockets.try_for_each(|socket| tcp::forget_opening(socket, &self.prepare.point))?;
+            let point = &self.prepare.point;
+            let sockets = tcp::sockets(&flows, point, &tcp);
+            sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
         let mut report = carry(&mut flows, &self.prepare, control, begin)?;
         // Nobody is to wait for the acknowledgements of a run that is given up.
@@ -251,7 +252,7 @@ impl Endpoint {
             report.side = side(&SockRef::from(&first), self.prepare.cpu);
         }
         if self.prepare.is_active() {
-            let sockets: Vec<&TcpStream> = flows.iter().filter_map(tcp).collect();
+            let sockets = tcp::sockets(&flows, &self.prepare.point, tcp);
             if !sockets.is_empty() {
                 let payloads = self.prepare.point.payloads_per_request();
                 let writes = report.counts.calls * u64::from(payloads);

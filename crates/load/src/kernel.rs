@@ -4,14 +4,18 @@ use std::fs;
 
 use fabricmark_record::{KernelCounters, UdpCounters};
 
-use crate::counters::{parse_snmp, parse_snmp6};
+use crate::counters::{device_column, parse_snmp, parse_snmp6};
 
-/// The counters now. What cannot be read is absent.
-pub fn counters() -> KernelCounters {
+/// The counters now, those of one device among them. What cannot be read is absent.
+pub fn counters(device: &str) -> KernelCounters {
     let read = |name: &str| {
         fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
     };
-    parse(&read("softnet_stat"), &read("snmp"), &read("snmp6"), &read("netstat"))
+    let devices = read("dev");
+    KernelCounters {
+        device_received_bytes: device_column(&devices, device, 0),
+        ..parse(&read("softnet_stat"), &read("snmp"), &read("snmp6"), &read("netstat"))
+    }
 }
 
 fn parse(softnet: &str, snmp: &str, snmp6: &str, netstat: &str) -> KernelCounters {
@@ -33,6 +37,7 @@ fn parse(softnet: &str, snmp: &str, snmp6: &str, netstat: &str) -> KernelCounter
         tcp_retransmitted_segments: parse_snmp(snmp, "Tcp:", "RetransSegs"),
         tcp_listen_overflows: parse_snmp(netstat, "TcpExt:", "ListenOverflows"),
         tcp_listen_drops: parse_snmp(netstat, "TcpExt:", "ListenDrops"),
+        device_received_bytes: None,
     }
 }
 
@@ -105,6 +110,7 @@ IpExt: 5
             tcp_retransmitted_segments: Some(11_503),
             tcp_listen_overflows: Some(4),
             tcp_listen_drops: Some(6),
+            device_received_bytes: None,
         };
         assert_eq!(parse(SOFTNET, SNMP, SNMP6, NETSTAT), expected);
     }
@@ -123,14 +129,16 @@ IpExt: 5
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.connect(to.local_addr().unwrap()).unwrap();
         socket2::SockRef::from(&to).set_recv_buffer_size(4_096).unwrap();
-        let before = counters();
+        let before = counters("lo");
         // More than the buffer can hold, and nobody receives.
         for _ in 0..100 {
             from.send(&[0; 1_000]).unwrap();
         }
-        let counted = counters().since(&before);
+        let counted = counters("lo").since(&before);
         assert!(counted.udp_v4.receive_buffer_errors >= Some(50), "{counted:?}");
         assert!(counted.udp_v4.in_errors >= Some(50), "{counted:?}");
+        // Headers of IP and UDP have 28 bytes.
+        assert!(counted.device_received_bytes >= Some(100 * 1_028), "{counted:?}");
         assert!(counted.udp_v6.in_errors.is_some() && counted.softnet_dropped.is_some());
         assert!(counted.tcp_listen_drops.is_some(), "{counted:?}");
         assert!(counted.tcp_retransmitted_segments.is_some(), "{counted:?}");

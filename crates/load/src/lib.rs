@@ -23,6 +23,7 @@ mod crowd;
 mod endpoint;
 pub mod gauge;
 pub mod kernel;
+mod netlink;
 mod opening;
 mod options;
 pub mod path {
@@ -38,6 +39,7 @@ mod pacer;
 pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
     pub mod answer;
+    pub mod arrivals;
     pub mod connect_exchange;
     pub mod exchange;
     pub mod paced_exchange;
@@ -51,6 +53,7 @@ pub mod sampler;
 pub mod smc;
 mod sockets;
 pub mod stamp;
+mod subflow;
 #[expect(unsafe_code, reason = "socket options that no safe crate offers")]
 mod sys;
 mod tcp;

@@ -191,48 +191,73 @@ pub(crate) fn connect<C: Connection>(
     prepare: &Prepare,
     control: &Control,
 ) -> Result<C, Failure> {
+    let connections = connect_all(vec![socket], peer_at, prepare, control)?;
+    Ok(connections.into_iter().next().expect("a connection for each socket"))
+}
+
+/// Connects the sockets to the server in parallel, and completes their TLS handshakes.
+fn connect_all<C: Connection>(
+    sockets: Vec<Socket>,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<Vec<C>, Failure> {
     let point = &prepare.point;
     if point.transport == Transport::Unix {
         let at = unix_address(prepare)?;
-        socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;
+        for socket in &sockets {
+            socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;
+        }
     } else {
         let within = point.connect_timeout.map_or(peer_within(prepare), Duration::from);
-        let connected = connect_within(&socket, labelled(peer_at, point), within, control);
+        let at = labelled(peer_at, point);
+        let begun = sockets.iter().try_for_each(|socket| begin_connect(socket, at));
+        let connected = begun.and_then(|()| {
+            let began = now_ns();
+            sockets.iter().try_for_each(|socket| end_connect(socket, began, within, control))
+        });
         control.check()?;
         connected.map_err(unconnected(peer_at, within))?;
     }
-    let mut connection = C::connected(socket, prepare)?;
+    let connections = sockets.into_iter().map(|socket| C::connected(socket, prepare));
+    let mut connections = connections.collect::<Result<Vec<C>, Failure>>()?;
     if C::HAS_KEYS {
-        set_looks(&connection, Some(Control::LOOK_EVERY))?;
         let within = peer_within(prepare);
-        in_time(NOT_OPEN, within, control, || connection.shake_hands(point))?;
-        set_looks(&connection, None)?;
-    }
-    Ok(connection)
-}
-
-/// As connect(2), but looks at orders meanwhile, which may come although the other end is silent.
-fn connect_within(
-    socket: &Socket,
-    at: SocketAddr,
-    within: Duration,
-    control: &Control,
-) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
-    match socket.connect(&at.into()) {
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-            let began = now_ns();
-            while poll_briefly(&mut [PollFd::new(socket, PollFlags::OUT)])? == 0 {
-                control.check().map_err(io::Error::other)?;
-                if u128::from(now_ns() - began) >= within.as_nanos() {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
-            if let Some(error) = socket.take_error()? {
-                return Err(error);
+        for connection in &mut connections {
+            set_looks(connection, Some(Control::LOOK_EVERY))?;
+            // Each connection sends its ClientHello before any waits for an answer.
+            match connection.shake_hands(point) {
+                Err(error) if !is_timeout(&error) => return Err(peer(NOT_OPEN)(error)),
+                _ => {}
             }
         }
-        connected => connected?,
+        for connection in &mut connections {
+            in_time(NOT_OPEN, within, control, || connection.shake_hands(point))?;
+            set_looks(connection, None)?;
+        }
+    }
+    Ok(connections)
+}
+
+/// A non-blocking connect(2).
+fn begin_connect(socket: &Socket, at: SocketAddr) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(&at.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        connected => connected,
+    }
+}
+
+/// Waits until a connect completes, and checks for orders of the coordinator meanwhile.
+fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control) -> io::Result<()> {
+    while poll_briefly(&mut [PollFd::new(socket, PollFlags::OUT)])? == 0 {
+        control.check().map_err(io::Error::other)?;
+        if u128::from(now_ns() - began) >= within.as_nanos() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
     }
     socket.set_nonblocking(false)
 }
@@ -262,26 +287,39 @@ pub(crate) fn open_all<C: Connection>(
     prepare: &Prepare,
     control: &Control,
 ) -> Result<(Vec<C>, u64), Failure> {
+    let flows = prepare.point.flows;
+    let mut streams: Vec<C> = Vec::with_capacity(flows as usize);
+    // The first flow alone, to measure the RTT.
+    let mut sockets = vec![first];
     let mut opening_rtt_ns = 0;
-    let mut streams = Vec::with_capacity(prepare.point.flows as usize);
-    let mut first = Some(first);
-    for flow in 0..prepare.point.flows {
+    loop {
         control.check()?;
-        let socket = match first.take() {
-            Some(socket) => socket,
-            None => bound(prepare, 0)?,
-        };
-        let mut stream: C = connect(socket, peer_at, prepare, control)?;
-        set_stream(&stream, &prepare.point)?;
-        let took_ns = open(&mut stream, prepare, flow, control)?;
-        if flow == 0 {
-            opening_rtt_ns = took_ns;
+        let opened = streams.len();
+        let together: Vec<C> = connect_all(sockets, peer_at, prepare, control)?;
+        streams.extend(together);
+        let mut begun = Vec::new();
+        for (stream, flow) in streams[opened..].iter_mut().zip(opened as u32..) {
+            set_stream(stream, &prepare.point)?;
+            begun.push(begin_open(stream, prepare, flow)?);
         }
-        set_wait(&SockRef::from(&stream), &prepare.point)?;
-        streams.push(stream);
+        for (stream, begun) in streams[opened..].iter_mut().zip(begun) {
+            let took_ns = end_open(stream, begun, prepare, control)?;
+            if opened == 0 {
+                opening_rtt_ns = took_ns;
+            }
+            set_wait(&SockRef::from(&*stream), &prepare.point)?;
+        }
+        let left = flows as usize - streams.len();
+        if left == 0 {
+            return Ok((streams, opening_rtt_ns));
+        }
+        let more = (0..left.min(OPENED_AT_ONCE)).map(|_| bound(prepare, 0));
+        sockets = more.collect::<Result<_, Failure>>()?;
     }
-    Ok((streams, opening_rtt_ns))
 }
+
+/// Flows that are opened in parallel: one after the other, each takes its own round trips.
+const OPENED_AT_ONCE: usize = 16;
 
 /// What an end says whose flow did not open.
 pub(crate) const NOT_OPEN: &str = "the flow did not open";
@@ -301,6 +339,35 @@ fn set_looks(stream: &impl ByteStream, every: Option<Duration>) -> Result<(), Fa
         .map_err(system("set the time-outs of a connection"))
 }
 
+/// A flow whose opening has been sent.
+#[derive(Clone, Copy)]
+struct Begun {
+    opening: Opening,
+    sent_ns: u64,
+}
+
+/// Sends the opening of a flow over a connection.
+fn begin_open(stream: &mut impl Write, prepare: &Prepare, flow: u32) -> Result<Begun, Failure> {
+    let begun = Begun { opening: opening(prepare, flow), sent_ns: now_ns() };
+    stream.write_all(&begun.opening.emit()).map_err(peer("cannot open the flow"))?;
+    Ok(begun)
+}
+
+/// Waits for the acceptance of a flow; returns the time since its opening was sent. Calls of the connection must time out.
+fn end_open(
+    stream: &mut impl Read,
+    begun: Begun,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<u64, Failure> {
+    let mut heard = Hearing::default();
+    let heard = in_time(NOT_OPEN, peer_within(prepare), control, || heard.hear(stream))?;
+    if heard != Some(begun.opening.acceptance()) {
+        return Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()));
+    }
+    Ok(now_ns() - begun.sent_ns)
+}
+
 /// Opens a flow over a connection whose calls wait for a short time; gives the time that it took.
 pub(crate) fn open(
     stream: &mut (impl Read + Write),
@@ -308,15 +375,8 @@ pub(crate) fn open(
     flow: u32,
     control: &Control,
 ) -> Result<u64, Failure> {
-    let opening = opening(prepare, flow);
-    let sent = now_ns();
-    stream.write_all(&opening.emit()).map_err(peer("cannot open the flow"))?;
-    let mut heard = Hearing::default();
-    let heard = in_time(NOT_OPEN, peer_within(prepare), control, || heard.hear(stream))?;
-    if heard != Some(opening.acceptance()) {
-        return Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()));
-    }
-    Ok(now_ns() - sent)
+    let begun = begin_open(stream, prepare, flow)?;
+    end_open(stream, begun, prepare, control)
 }
 
 /// The first bytes of a connection, as they arrive.

@@ -178,7 +178,7 @@ impl ByteStream for QuickAck {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::UdpSocket;
 
     use fabricmark_units::Nanos;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     /// A starting end of these levels.
-    fn prepare(levels: &str) -> Prepare {
+    pub(crate) fn prepare(levels: &str) -> Prepare {
         Prepare {
             run: 1,
             role: Role::Start,
@@ -212,6 +212,7 @@ mod tests {
             ports: None,
             from: Vec::new(),
             patience_ns: Nanos(0),
+            hold_ns: Nanos(0),
             device: "lo".to_owned(),
             cpu: None,
             interval_ns: None,

@@ -86,6 +86,11 @@ impl<'a> Pacer<'a> {
         Ok(pacer)
     }
 
+    /// When the schedule began.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     /// Waits for the next intended departure and gives it, in the time of [`Clock`](crate::Clock):
     /// latency in an open loop counts from here. The payload is to be sent at once. `None` when told
     /// to stop, and when the schedule has ended.

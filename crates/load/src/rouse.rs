@@ -51,6 +51,11 @@ impl Rouser {
         self.tell(|state| state.begins = Some(duration));
     }
 
+    /// The time of the run does not end by itself.
+    pub(crate) fn hold(&self) {
+        self.tell(|state| (state.begins, state.ends) = (None, None));
+    }
+
     /// There are orders, from now on until the load thread leaves.
     pub(crate) fn order(&self) {
         self.tell(|state| state.has_orders = true);

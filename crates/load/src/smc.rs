@@ -6,12 +6,14 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
 
 use fabricmark_proto::Failure;
 use fabricmark_wire::Family;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Protocol;
 
+use crate::netlink::{
+    self, ANSWER_BYTES, BY_FAMILY, DONE, ERROR, Messages, REQUEST, attribute, message, read_u64,
+};
 use crate::sockets::system;
 
 /// `AF_SMC` (linux/socket.h).
@@ -51,16 +53,11 @@ pub(crate) fn check(streams: &[TcpStream]) -> Result<(), Failure> {
 /// `SMC_DIAG_MODE_FALLBACK_TCP` (linux/smc_diag.h).
 const FALLBACK: u8 = 1;
 
-/// Type of a request for sockets, `SOCK_DIAG_BY_FAMILY`, and its flags, `NLM_F_REQUEST | NLM_F_DUMP`.
-const BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST | NLM_F_DUMP` and `NLM_F_REQUEST | NLM_F_ACK`.
 const DUMP: u16 = 0x301;
+const ACKNOWLEDGED: u16 = 5;
 
-/// `NLMSG_ERROR` and `NLMSG_DONE`.
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
-
-/// `struct nlmsghdr`, `struct smc_diag_req`, and where `struct smc_diag_msg` has the mode and the inode.
-const HEADER_BYTES: usize = 16;
+/// `struct smc_diag_req`, and where `struct smc_diag_msg` has the mode and the inode.
 const DIAG_BYTES: usize = 52;
 const MODE_AT: usize = 2;
 const INODE_AT: usize = 56;
@@ -69,7 +66,7 @@ const INODE_AT: usize = 56;
 fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
     let link = format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd());
     let inode = fs::metadata(link)?.ino();
-    let mut socket = netlink(libc::NETLINK_SOCK_DIAG)?;
+    let mut socket = netlink::socket(libc::NETLINK_SOCK_DIAG)?;
     let mut request = [0; DIAG_BYTES];
     request[0] = DOMAIN as u8;
     socket.write_all(&message(BY_FAMILY, DUMP, &request))?;
@@ -81,20 +78,17 @@ fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
             match kind {
                 DONE => return Ok(found),
                 ERROR => return Err(io::ErrorKind::Unsupported.into()),
-                _ if number(body, INODE_AT) == Some(inode) => found = body.get(MODE_AT).copied(),
+                _ if read_u64(body, INODE_AT) == Some(inode) => found = body.get(MODE_AT).copied(),
                 _ => {}
             }
         }
     }
 }
 
-/// More than the kernel puts into one answer.
-const ANSWER_BYTES: usize = 32 << 10;
-
 /// Gives this network a user EID, by which both ends of SMC over RoCEv2 know that they belong together, where
 /// it has none of this name yet: up to 32 of `A` to `Z`, digits, dots and dashes.
 pub fn add_eid(name: &str) -> io::Result<()> {
-    let mut socket = netlink(libc::NETLINK_GENERIC)?;
+    let mut socket = netlink::socket(libc::NETLINK_GENERIC)?;
     let mut ask = |kind: u16, flags: u16, command: u8, attribute: u16, value: &[u8]| {
         let mut body = vec![command, 1, 0, 0];
         body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
@@ -116,7 +110,7 @@ pub fn add_eid(name: &str) -> io::Result<()> {
     let id = attribute(family.get(4..).unwrap_or_default(), FAMILY_ID);
     let id = id.and_then(|value| Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?)));
     let id = id.ok_or(io::ErrorKind::NotFound)?;
-    match ask(id, REQUEST | ACKNOWLEDGE, ADD_UEID, EID_ENTRY, format!("{name:<32}\0").as_bytes()) {
+    match ask(id, ACKNOWLEDGED, ADD_UEID, EID_ENTRY, format!("{name:<32}\0").as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result.map(|_| ()),
     }
@@ -132,66 +126,8 @@ const FAMILY_ID: u16 = 1;
 const ADD_UEID: u8 = 10;
 const EID_ENTRY: u16 = 1;
 
-/// `NLM_F_REQUEST` and `NLM_F_ACK`.
-const REQUEST: u16 = 1;
-const ACKNOWLEDGE: u16 = 4;
-
-fn netlink(protocol: i32) -> io::Result<Socket> {
-    let domain = Domain::from(libc::AF_NETLINK);
-    let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(protocol)))?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-    Ok(socket)
-}
-
-/// A message of netlink.
-fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let length = (HEADER_BYTES + body.len()) as u32;
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(&flags.to_ne_bytes());
-    bytes.extend_from_slice(&[0; 8]);
-    bytes.extend_from_slice(body);
-    bytes
-}
-
-/// The value of an attribute among others.
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let head = bytes.get(..4)?;
-        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let value = bytes.get(4..length)?;
-        if u16::from_ne_bytes([head[2], head[3]]) == wanted {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..)?;
-    }
-}
-
-/// Eight bytes in the machine's order.
-fn number(body: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// Messages of netlink, each with its type and what follows its header (netlink(7)).
-struct Messages<'a>(&'a [u8]);
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let head = self.0.get(..HEADER_BYTES)?;
-        let length = u32::from_ne_bytes(head[..4].try_into().ok()?) as usize;
-        let kind = u16::from_ne_bytes([head[4], head[5]]);
-        let body = self.0.get(HEADER_BYTES..length)?;
-        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -204,16 +140,7 @@ mod tests {
             bytes.extend_from_slice(&message(BY_FAMILY, 0, &body));
         }
         let modes: Vec<_> =
-            Messages(&bytes).map(|(_, body)| (number(body, INODE_AT), body[MODE_AT])).collect();
+            Messages(&bytes).map(|(_, body)| (read_u64(body, INODE_AT), body[MODE_AT])).collect();
         assert_eq!(modes, [(Some(7), 1), (Some(9), 0)]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Messages(&bytes).count() <= bytes.len() / HEADER_BYTES);
-            let value = attribute(&bytes, 1);
-            prop_assert!(value.is_none_or(|value| value.len() + 4 <= bytes.len()));
-        }
     }
 }

@@ -103,11 +103,23 @@ fn memory(fd: BorrowedFd<'_>) -> io::Result<[u32; 9]> {
     Ok(get(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, [0; 9])?.0)
 }
 
-/// The memory in bytes that datagrams hold which nobody has received yet: SK_MEMINFO_RMEM_ALLOC,
-/// which is more than their payloads. 0 if there are none.
+/// The memory in bytes that packets hold which nobody has received yet: SK_MEMINFO_RMEM_ALLOC,
+/// which is more than their payloads; of TCP those behind a hole, too. 0 if there are none.
 pub(crate) fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SK_MEMINFO_RMEM_ALLOC: usize = 0;
     Ok(u64::from(memory(fd)?[SK_MEMINFO_RMEM_ALLOC]))
+}
+
+/// Subflows of an MPTCP connection beside its first: `mptcpi_subflows` of MPTCP_INFO (linux/mptcp.h).
+pub(crate) fn more_subflows(fd: BorrowedFd<'_>) -> io::Result<u8> {
+    const SOL_MPTCP: libc::c_int = 284;
+    const MPTCP_INFO: libc::c_int = 1;
+    Ok(get(fd, SOL_MPTCP, MPTCP_INFO, 0)?.0)
+}
+
+/// The protocol of a socket, IPPROTO_TCP or another (SO_PROTOCOL, socket(7)).
+pub(crate) fn protocol(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    Ok(get(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0)?.0)
 }
 
 /// Datagrams that this socket dropped for lack of buffer: SK_MEMINFO_DROPS, the counter that

@@ -1,7 +1,8 @@
 //! What TCP counted over the flows of a run.
 
+use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
@@ -12,10 +13,23 @@ use socket2::SockRef;
 
 use crate::clock::now_ns;
 use crate::sockets::system;
+use crate::subflow::{ReceiveQueue, Subflows};
 use crate::sys::{self, TcpInfo};
+use crate::tcp_info::{self, Received};
 
 /// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
 const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
+
+/// The sockets of flows that are TCP; none of a transport without it, whose sockets a `TcpStream` may hold as well
+/// (SCTP) and which refuse TCP's options.
+pub(crate) fn sockets<'a, F>(
+    flows: &'a [F],
+    point: &Point,
+    socket: impl Fn(&'a F) -> Option<&'a TcpStream>,
+) -> Vec<&'a TcpStream> {
+    let flows = if point.transport.has_tcp() { flows } else { &[] };
+    flows.iter().filter_map(socket).collect()
+}
 
 /// Lets the receiver of a stream acknowledge as one to which nothing but the stream was ever sent. An end
 /// that has answered something delays its acknowledgements (inet_csk_in_pingpong_mode, net/tcp.h), and
@@ -30,7 +44,81 @@ pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Fa
         .map_err(system("set TCP_QUICKACK"))
 }
 
-/// TCP's counters once everything is acknowledged: so many writes of the point's payload.
+/// Bytes that have crossed the wire of a connection and were not read yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// Those that can be read.
+    pub(crate) in_order_bytes: u64,
+    /// Those that cannot be before a segment that is missing has been retransmitted.
+    pub(crate) behind_hole_bytes: u64,
+    /// By how many that may be wrong.
+    pub(crate) uncertain_bytes: u64,
+}
+
+/// None where the socket is not TCP.
+///
+/// The kernel does not say how many are behind a hole, but whether there are any, since nothing else holds memory once
+/// all that is in order was read. Segments that arrived less bytes in order give their number to within a segment; where
+/// super-packets count as one segment, the memory does, which is their length and up to an eighth (`tun_alloc_skb`).
+pub(crate) fn unread(fd: BorrowedFd<'_>, subflows: &mut Subflows) -> io::Result<Unread> {
+    // Flows of RDMA are waited for by descriptors that are no sockets.
+    let (Ok(memory_bytes), Ok(protocol)) = (sys::waiting_bytes(fd), sys::protocol(fd)) else {
+        return Ok(Unread::default());
+    };
+    let is_mptcp = protocol == libc::IPPROTO_MPTCP;
+    if memory_bytes == 0 && !is_mptcp {
+        return Ok(Unread::default());
+    }
+    let Ok(Some(received)) = tcp_info::received(fd) else { return Ok(Unread::default()) };
+    let in_order_bytes = rustix::io::ioctl_fionread(fd)?;
+    if !is_mptcp {
+        return Ok(behind_hole(&received, memory_bytes, in_order_bytes));
+    }
+    // The counters above are those of the first subflow.
+    let is_only = sys::more_subflows(fd).is_ok_and(|more| more == 0);
+    if is_only && received.out_of_order_segments == 0 {
+        return Ok(Unread { in_order_bytes, ..Unread::default() });
+    }
+    let queue = if is_only { subflows.first(fd) } else { None };
+    Ok(of_mptcp(&received, queue, in_order_bytes))
+}
+
+/// The same for MPTCP, whose data waits in the receive queue of its subflow before it is in that of MPTCP itself.
+fn of_mptcp(received: &Received, queue: Option<ReceiveQueue>, in_order_bytes: u64) -> Unread {
+    let none = Unread { in_order_bytes, ..Unread::default() };
+    match queue {
+        Some(queue) => {
+            let unread = behind_hole(received, queue.memory_bytes, queue.in_order_bytes);
+            Unread { in_order_bytes: in_order_bytes + queue.in_order_bytes, ..unread }
+        }
+        // Several subflows, or a kernel that does not report one: nothing is known of what is behind a hole.
+        None => Unread { uncertain_bytes: received.in_order_bytes, ..none },
+    }
+}
+
+fn behind_hole(received: &Received, memory_bytes: u64, in_order_bytes: u64) -> Unread {
+    let none = Unread { in_order_bytes, ..Unread::default() };
+    if received.out_of_order_segments == 0 || memory_bytes == 0 {
+        return none;
+    }
+    let most_bytes = memory_bytes.saturating_sub(in_order_bytes);
+    let arrived_bytes = received.segments * received.segment_bytes;
+    match arrived_bytes.checked_sub(received.in_order_bytes) {
+        // Less than a segment is what a short one lacks.
+        Some(bytes) if bytes < received.segment_bytes => none,
+        Some(bytes) => Unread {
+            behind_hole_bytes: bytes.min(most_bytes),
+            uncertain_bytes: received.segment_bytes,
+            ..none
+        },
+        None => {
+            let behind_hole_bytes = most_bytes.saturating_sub(in_order_bytes / 8);
+            Unread { behind_hole_bytes, uncertain_bytes: behind_hole_bytes / 8, ..none }
+        }
+    }
+}
+
+/// TCP's counters once everything is acknowledged, or nobody waits longer: so many writes of the point's payload.
 pub(crate) fn counters<'a>(
     streams: impl Iterator<Item = &'a TcpStream>,
     writes: u64,
@@ -56,6 +144,8 @@ pub(crate) fn counters<'a>(
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
     let mss = sum(|info| info.snd_mss) / count;
+    let unsent_bytes = sum(|info| info.notsent_bytes);
+    let writes = writes.saturating_sub(unsent_bytes / payload_bytes.max(1));
     let alone = writes * payload_bytes.div_ceil(mss.max(1));
     let congestion = congestion.unwrap_or_default();
     Ok(Some(TcpCounters {
@@ -63,6 +153,7 @@ pub(crate) fn counters<'a>(
         mss,
         data_segments,
         retransmitted,
+        unsent_bytes,
         srtt_ns: sum(|info| info.rtt_us) * 1000 / count,
         writes_per_segment: writes as f64 / first_sent as f64,
         merging: alone as f64 / first_sent as f64,
@@ -78,6 +169,91 @@ fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<TcpInfo>, Failu
                 thread::sleep(Duration::from_millis(1));
             }
             info => return Ok(info),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use fabricmark_plan::{Factor, resolve};
+
+    use super::*;
+
+    fn received(segments: u64, in_order_bytes: u64) -> Received {
+        Received { segments, segment_bytes: 1448, in_order_bytes, out_of_order_segments: 9 }
+    }
+
+    #[test]
+    fn what_is_no_socket_of_tcp_holds_nothing_back() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(unread(file.as_fd(), &mut Subflows::default()).unwrap(), Unread::default());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&[0; 9], socket.local_addr().unwrap()).unwrap();
+        assert_eq!(unread(socket.as_fd(), &mut Subflows::default()).unwrap(), Unread::default());
+    }
+
+    #[test]
+    fn bytes_behind_a_hole_are_the_segments_that_arrived_less_the_bytes_in_order() {
+        // 200 of 1,000 segments are behind a hole; each holds 2,304 bytes of memory.
+        let found = behind_hole(&received(1_000, 800 * 1448), 200 * 2304, 0);
+        assert_eq!((found.behind_hole_bytes, found.uncertain_bytes), (200 * 1448, 1448));
+        // No more than there is memory: the rest came twice.
+        let found = behind_hole(&received(1_000, 800 * 1448), 100 * 1500, 0);
+        assert_eq!(found.behind_hole_bytes, 150_000);
+    }
+
+    #[test]
+    fn what_a_short_segment_lacks_is_no_hole() {
+        let found = behind_hole(&received(1_000, 1_000 * 1448 - 584), 2304, 1448);
+        assert_eq!(found, Unread { in_order_bytes: 1448, ..Unread::default() });
+    }
+
+    #[test]
+    fn where_super_packets_count_as_one_segment_the_memory_tells() {
+        // 100 super-packets of 44 segments.
+        let found = behind_hole(&received(100, 100 * 44 * 1448), 66_000, 0);
+        assert_eq!((found.behind_hole_bytes, found.uncertain_bytes), (66_000, 8_250));
+        // Most of it is in order and only waits to be read.
+        let found = behind_hole(&received(100, 100 * 44 * 1448), 66_000, 60_000);
+        assert_eq!(found, Unread { in_order_bytes: 60_000, ..Unread::default() });
+    }
+
+    #[test]
+    fn out_of_order_data_of_mptcp_is_that_of_its_subflow_and_uncertain_if_nobody_reports_it() {
+        let none = Unread { in_order_bytes: 99, ..Unread::default() };
+        let holed = received(1_000, 800 * 1448);
+        let queue = ReceiveQueue { memory_bytes: 200 * 2304, in_order_bytes: 1 };
+        let found = of_mptcp(&holed, Some(queue), 99);
+        assert_eq!((found.in_order_bytes, found.behind_hole_bytes), (100, 200 * 1448));
+        let unknown = Unread { uncertain_bytes: 800 * 1448, ..none };
+        assert_eq!(of_mptcp(&holed, None, 99), unknown);
+    }
+
+    #[test]
+    fn only_sockets_of_a_transport_with_tcp_get_its_options() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let flows = [TcpStream::connect(listener.local_addr().unwrap()).unwrap()];
+        for (transport, is_tcp) in [
+            ("tcp", true),
+            ("mptcp", true),
+            ("tls", true),
+            ("sctp", false),
+            ("smc", false),
+            ("unix", false),
+            ("rsocket", false),
+        ] {
+            let levels = format!(
+                "pattern=stream family=4 link=loopback payload=1 congestion=cubic transport={transport}"
+            );
+            let levels = levels.split(' ').map(|level| {
+                let (name, text) = level.split_once('=').unwrap();
+                let factor = Factor::named(name).unwrap();
+                (factor, factor.level(text).unwrap())
+            });
+            let point = resolve(&levels.collect()).unwrap();
+            assert_eq!(sockets(&flows, &point, Some).len(), usize::from(is_tcp), "{transport}");
         }
     }
 }

@@ -39,7 +39,7 @@ impl Moved {
 /// A message that has arrived whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The one after the last: the transport keeps the order, or the message is too short to say.
+    /// The one after the last: the transport keeps the order.
     Next,
     /// The one of this number.
     Numbered(u64),
@@ -68,11 +68,20 @@ pub trait Flow {
     /// Receives a whole message, which fills the buffer.
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message>;
 
+    /// Takes note that the message received last is one that was waited for: no copy, and not too late.
+    fn answered(&mut self) {}
+
     /// Whether the transport tells the receiver that nothing more follows.
     fn has_end(&self) -> bool;
 
-    /// Tells the other end that nothing more follows, where the transport can.
+    /// Tells the other end that nothing more follows, where the transport can; waits for nobody.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// Whether a flow that is finished is to be served until the other end has everything: a transport in this
+    /// process sends again what is lost only while somebody does.
+    fn is_lingering(&mut self) -> bool {
+        false
+    }
 
     /// The flow's socket, which tells by itself when it can be read or written, unless there is
     /// [`Self::ready_fd`].
@@ -114,12 +123,20 @@ macro_rules! passes_on {
             self.flow.waiting_bytes()
         }
 
+        fn receive_message(&mut self, buffer: &mut [u8]) -> std::io::Result<Message> {
+            self.flow.receive_message(buffer)
+        }
+
         fn has_end(&self) -> bool {
             self.flow.has_end()
         }
 
         fn finish(&mut self) -> std::io::Result<()> {
             self.flow.finish()
+        }
+
+        fn is_lingering(&mut self) -> bool {
+            self.flow.is_lingering()
         }
 
         fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

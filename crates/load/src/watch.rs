@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 use std::thread;
 
+use fabricmark_plan::Pattern;
 use fabricmark_proto::Prepare;
 use fabricmark_record::Series;
 use fabricmark_units::Nanos;
@@ -65,7 +66,9 @@ pub(crate) struct Gauged<'a, F> {
 impl<'a, F> Gauged<'a, F> {
     pub(crate) fn new(flow: &'a mut F, gauge: &'a Gauge, prepare: &Prepare) -> Self {
         let payloads = prepare.point.payloads_per_request().into();
-        Self { flow, gauge, does_ask: prepare.is_active(), payloads, payload_bytes: 0 }
+        // Of ping-ping the end that stops receives one payload more than it sends, and the other sends it.
+        let does_ask = prepare.is_active() != (prepare.point.pattern == Pattern::PingPing);
+        Self { flow, gauge, does_ask, payloads, payload_bytes: 0 }
     }
 }
 
@@ -94,12 +97,10 @@ impl<F: Flow> Flow for Gauged<'_, F> {
         Ok(())
     }
 
-    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
-        let message = self.flow.receive_message(buffer)?;
-        if self.does_ask && message != Message::End {
+    fn answered(&mut self) {
+        if self.does_ask {
             self.gauge.add(self.payloads * self.payload_bytes, 1);
         }
-        Ok(message)
     }
 
     fn settle(&mut self) -> io::Result<Moved> {

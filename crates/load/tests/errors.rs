@@ -42,6 +42,7 @@ fn prepare(role: Role, levels: &str) -> Prepare {
         ports: None,
         from: Vec::new(),
         patience_ns: Nanos(0),
+        hold_ns: Nanos(0),
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,

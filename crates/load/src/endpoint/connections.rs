@@ -18,6 +18,7 @@ use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
 use crate::pattern::connect_exchange::{self, Patience};
+use crate::pattern::exchange::Asked;
 use crate::rouse::Blocking;
 use crate::sockets::{bound, peer, peer_within, side, system};
 use crate::transport::bytes::ByteStream;
@@ -79,7 +80,11 @@ impl Endpoint {
     ) -> Result<(), Failure> {
         let (request, mut response) = messages(&self.prepare);
         let mut pacer = pacer(&self.prepare, control)?;
-        let ramp = self.prepare.omit_ns;
+        let omit = self.prepare.omit_ns;
+        let asked = match &pacer {
+            Some(pacer) => Asked::open_loop(pacer.start_ns(), omit),
+            None => Asked::closed_loop(now_ns(), omit),
+        };
         let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
         let _roused = self.roused(control)?;
         let patience = Patience::new(peer_within(&self.prepare), control);
@@ -97,7 +102,7 @@ impl Endpoint {
                 &request,
                 &mut response,
                 departure,
-                ramp,
+                asked,
                 patience,
                 gauge,
             )

@@ -40,7 +40,7 @@ impl Endpoint {
         if is_connect_exchange {
             let listener = QuicListener::new(socket, quic::answering(point)?, &self.prepare)?;
             let opening = opening::opening(&self.prepare, 0);
-            let mut first = listener.admit(opening, control)?;
+            let mut first = listener.admit(opening, &mut [], control)?;
             accept(&mut first, opening)?;
             return self.answer_by_quic(&listener, first, control);
         }
@@ -92,7 +92,7 @@ impl Endpoint {
         for flow in 0..point.flows {
             let listener = QuicListener::new(waiting, Arc::clone(&settings), &self.prepare)?;
             let opening = opening::opening(&self.prepare, flow);
-            let mut stream = listener.admit(opening, control)?;
+            let mut stream = listener.admit(opening, &mut flows, control)?;
             listener.connect(&stream).map_err(system("connect to the other end"))?;
             // The next flow opens as soon as this one is accepted.
             let next =
@@ -168,7 +168,7 @@ impl Endpoint {
         control: &Control,
     ) -> Result<EndReport, Failure> {
         let side = side(&SockRef::from(&first), self.prepare.cpu);
-        first.finish().map_err(peer("the flow did not open"))?;
+        first.finish().and_then(|()| first.linger()).map_err(peer("the flow did not open"))?;
         drop(first);
         let accept = || listener.accept(control);
         let mut report = EndReport { side, ..EndReport::default() };
@@ -181,4 +181,122 @@ impl Endpoint {
 fn accept(stream: &mut QuicStream, opening: Opening) -> Result<(), Failure> {
     let accepted = stream.write_all(&opening.acceptance().emit());
     accepted.map_err(peer("cannot accept the flow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use fabricmark_proto::OPENING_BYTES;
+    use rustix::net::RecvFlags;
+
+    use super::*;
+    use crate::carry::finish;
+    use crate::opening::in_time;
+    use crate::options::tests::prepare;
+    use crate::sockets::peer_within;
+    use crate::transport::is_timeout;
+
+    /// An end of four flows.
+    fn end(role: Role) -> Endpoint {
+        let prepare = prepare("transport=quic family=4 flows=4");
+        Endpoint::prepare(Prepare { role, token: [7; 16], ..prepare }).unwrap()
+    }
+
+    /// Reads to the end; gives the bytes.
+    fn drain(stream: &mut QuicStream) -> usize {
+        let (mut buffer, mut total) = ([0; 4096], 0);
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return total,
+                Ok(bytes) => total += bytes,
+                Err(error) => assert!(is_timeout(&error), "after {total} bytes: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_whose_acceptance_is_lost_opens_although_the_next_one_is_awaited() {
+        let mut answering = end(Role::Answer);
+        let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), answering.port());
+        let control = Control::default();
+        let (accepted, is_accepted) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let accepted = accepted;
+                let (prepare, port) = (&answering.prepare, answering.port);
+                let settings = quic::answering(&prepare.point).unwrap();
+                let socket = answering.socket.take().unwrap();
+                let listener = QuicListener::new(socket, Arc::clone(&settings), prepare).unwrap();
+                let opening = |flow| opening::opening(prepare, flow);
+                let mut first = listener.admit(opening(0), &mut [], &control).unwrap();
+                listener.connect(&first).unwrap();
+                let next = bound_beside(prepare, port).unwrap();
+                let next = QuicListener::new(next, settings, prepare).unwrap();
+                accept(&mut first, opening(0)).unwrap();
+                accepted.send(()).unwrap();
+                next.admit(opening(1), &mut [first], &control).unwrap();
+            });
+            let starting = end(Role::Start);
+            let prepare = &starting.prepare;
+            let socket = bound(prepare, 0).unwrap();
+            let mut first = quic::connect(socket, at, prepare, &control).unwrap();
+            first.write_all(&opening::opening(prepare, 0).emit()).unwrap();
+            is_accepted.recv().unwrap();
+            // Whatever has come so far is lost.
+            while rustix::net::recv(&first, &mut [0; 1], RecvFlags::DONTWAIT).is_ok() {}
+            let mut heard = [0; OPENING_BYTES];
+            let within = peer_within(prepare);
+            let opened = in_time("opening", within, &control, || first.read_exact(&mut heard));
+            if opened.is_err() {
+                // Else the answering end would wait for ever.
+                control.give_up();
+            }
+            opened.unwrap();
+            let mut second =
+                quic::connect(bound(prepare, 0).unwrap(), at, prepare, &control).unwrap();
+            second.write_all(&opening::opening(prepare, 1).emit()).unwrap();
+        });
+    }
+
+    #[test]
+    fn flows_end_whole_in_whatever_order_the_other_end_reads_them() {
+        let mut answering = end(Role::Answer);
+        let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), answering.port());
+        let control = Control::default();
+        let (written, read) = thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let socket = answering.socket.take().unwrap();
+                let mut streams = answering.accept_all_quic(socket, &control).unwrap();
+                let mut read: Vec<usize> = streams.iter_mut().rev().map(drain).collect();
+                read.reverse();
+                read
+            });
+            let mut starting = end(Role::Start);
+            let socket = starting.socket.take().unwrap();
+            let (mut streams, _) = starting.open_all_quic(socket, at, &control).unwrap();
+            // More than the first congestion window, so that whoever reads needs this end to go on.
+            let fill = |stream: &mut QuicStream| {
+                stream.set_wait(false);
+                let mut written = 0;
+                loop {
+                    match stream.write(&[0; 1000]) {
+                        Ok(bytes) => written += bytes,
+                        Err(error) => {
+                            assert!(is_timeout(&error), "{error}");
+                            return written;
+                        }
+                    }
+                }
+            };
+            let written: Vec<usize> = streams.iter_mut().map(fill).collect();
+            finish(&mut streams.into_iter().map(ByteFlow::new).collect::<Vec<_>>()).unwrap();
+            (written, reading.join().unwrap())
+        });
+        assert!(written.iter().all(|&bytes| bytes > 20_000), "{written:?}");
+        assert_eq!(read, written);
+    }
 }

@@ -10,15 +10,15 @@ use fabricmark_proto::{Failure, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
-use super::{Connection, Hearing, Listener, opening, poll_briefly, set_stream};
+use super::{Connection, Hearing, Listener, OPENED_AT_ONCE, opening, poll_briefly, set_stream};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::sockets::{peer_within, set_wait, system};
 use crate::transport::is_timeout;
 
-/// Connections whose opening is awaited at once; beyond that the oldest is closed. The starting end opens
-/// its flows one after the other, so that only one of them is its own.
-pub(crate) const CANDIDATES_MAX: usize = 16;
+/// Most connections whose opening is awaited at once; beyond that the oldest is closed. At most a quarter are the client's
+/// own.
+pub(crate) const CANDIDATES_MAX: usize = 4 * OPENED_AT_ONCE;
 
 /// A connection that may open a flow; its calls do not wait.
 struct Candidate<C> {
@@ -63,28 +63,22 @@ pub(crate) fn accept_all<C: Connection>(
     listener: &Listener<'_, C>,
     control: &Control,
 ) -> Result<Vec<C>, Failure> {
-    let mut candidates = VecDeque::new();
-    let flows = 0..listener.prepare.point.flows;
-    flows.map(|flow| accept(listener, &mut candidates, flow, control)).collect()
-}
-
-fn accept<C: Connection>(
-    listener: &Listener<'_, C>,
-    candidates: &mut VecDeque<Candidate<C>>,
-    flow: u32,
-    control: &Control,
-) -> Result<C, Failure> {
     let prepare = listener.prepare;
-    let opening = opening(prepare, flow);
+    let mut candidates: VecDeque<Candidate<C>> = VecDeque::new();
+    // Openings may arrive in any order.
+    let mut flows: Vec<Option<C>> = (0..prepare.point.flows).map(|_| None).collect();
+    let mut left = flows.len();
     loop {
         control.check()?;
         for _ in 0..candidates.len() {
             let Some(mut candidate) = candidates.pop_front() else { break };
             match candidate.advance(prepare) {
-                Ok(Some(heard)) if heard == opening => {
+                Ok(Some(heard)) if heard == opening(prepare, heard.flow) => {
+                    let Some(flow @ None) = flows.get_mut(heard.flow as usize) else { continue };
                     // One that left meanwhile is no flow.
-                    if let Ok(admitted) = candidate.admit(opening, prepare) {
-                        return admitted;
+                    if let Ok(admitted) = candidate.admit(heard, prepare) {
+                        *flow = Some(admitted?);
+                        left -= 1;
                     }
                 }
                 Err(error) if is_timeout(&error) && now_ns() < candidate.ends_ns => {
@@ -92,6 +86,9 @@ fn accept<C: Connection>(
                 }
                 _ => {}
             }
+        }
+        if left == 0 {
+            return Ok(flows.into_iter().flatten().collect());
         }
         let fds = candidates.iter().map(|candidate| candidate.connection.as_fd());
         if !is_ready(listener, fds).map_err(system("wait for a connection"))? {

@@ -8,6 +8,7 @@ use fabricmark_record::Counts;
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::crowd::{Crowd, Interest};
+use crate::pattern::stream::peer_has_closed;
 use crate::transport::{Flow, Message, is_timeout};
 
 /// The answers of one flow.
@@ -61,7 +62,7 @@ pub fn answer(
         match answerer.advance(flow, payload, response, &mut counts) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if is_timeout(&error) => {
+            Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {
                 if !flow.has_end() && control.is_drained(0, u64::MAX) {
                     break;
                 }
@@ -101,7 +102,7 @@ pub fn answer_crowd(
                     crowd.forget(ready, flows)?;
                     open -= 1;
                 }
-                Err(error) if is_timeout(&error) => {}
+                Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {}
                 Err(error) => return Err(error),
             }
         }

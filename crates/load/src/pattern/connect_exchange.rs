@@ -13,7 +13,6 @@ use crate::gauge::Gauge;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
-use fabricmark_units::Nanos;
 
 /// How long the other end may be silent in an exchange. Calls wait until something happens, or a signal
 /// ends them.
@@ -83,18 +82,17 @@ impl<'a> Patience<'a> {
 }
 
 /// Makes exchanges, each over a connection of its own, as long as `departure` gives times: of an open
-/// loop the intended ones, each when it has come; those of the ramp do not count. The time of an exchange is from there to the other
+/// loop the intended ones, each when it has come; what is found is added to `asked`. The time of an exchange is from there to the other
 /// end's close.
 pub fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
     mut departure: impl FnMut() -> Option<u64>,
-    ramp: Nanos,
+    mut asked: Asked,
     mut patience: Patience<'_>,
     gauge: &Gauge,
 ) -> io::Result<Asked> {
-    let mut asked = Asked::since(now_ns(), ramp);
     while let Some(departed_ns) = departure() {
         let mut stream = connect()?;
         patience.begin();
@@ -129,7 +127,8 @@ pub fn answer<S: ByteStream>(
             patience.begin();
             patience.read(&mut stream, request)?;
             patience.write(&mut stream, response)?;
-            stream.finish()
+            stream.finish()?;
+            stream.linger()
         });
         match answered {
             Ok(()) => {

@@ -40,24 +40,61 @@ pub struct Asked {
     pub rtt_ns: Histogram,
     /// Exchanges without an answer.
     pub lost: u64,
-    /// Answers that are heard earlier belong to the ramp.
+    /// Answers that are heard earlier belong to the ramp; in an open loop those to requests that are due earlier.
+    ramp_ends_ns: u64,
+    /// When the time of what counts begins. In a closed loop that is the last answer of the ramp, with which the first
+    /// exchange that counts begins: a part of an exchange would make the rate wrong by as much. In an open loop it is
+    /// the first answer that counts.
     from_ns: u64,
+    is_open_loop: bool,
 }
 
 impl Asked {
-    /// Nothing so far; the first `ramp` of a run that began at `began_ns` is not to count.
-    pub(super) fn since(began_ns: u64, ramp: Nanos) -> Self {
-        Self { from_ns: began_ns.saturating_add(ramp.0), ..Self::default() }
+    /// Nothing so far, in a closed loop that began at `began_ns`, of which the first `ramp` does not count.
+    pub(crate) fn closed_loop(began_ns: u64, ramp: Nanos) -> Self {
+        let ramp_ends_ns = began_ns.saturating_add(ramp.0);
+        Self { ramp_ends_ns, from_ns: began_ns, ..Self::default() }
     }
 
-    /// Takes an answer.
+    /// As [`Self::closed_loop`], where a schedule that began at `began_ns` says when requests depart.
+    pub(crate) fn open_loop(began_ns: u64, ramp: Nanos) -> Self {
+        let ramp_ends_ns = began_ns.saturating_add(ramp.0);
+        Self { ramp_ends_ns, from_ns: ramp_ends_ns, is_open_loop: true, ..Self::default() }
+    }
+
+    /// Takes an answer; in an open loop its latency began when the request was due.
     pub(super) fn take(&mut self, heard_ns: u64, latency_ns: u64) {
-        self.counts.calls += 1;
-        if heard_ns < self.from_ns {
-            self.counts.ramp_calls += 1;
+        let counts = if self.is_open_loop {
+            self.counts_as_due(heard_ns - latency_ns, heard_ns)
         } else {
+            self.hear(heard_ns)
+        };
+        if counts {
             self.rtt_ns.record(latency_ns);
         }
+    }
+
+    /// Takes an answer of an open loop; whether it counts.
+    fn counts_as_due(&mut self, due_ns: u64, heard_ns: u64) -> bool {
+        let counts = due_ns >= self.ramp_ends_ns;
+        if !counts {
+            self.counts.ramp_calls += 1;
+        } else if self.counts.calls == self.counts.ramp_calls {
+            self.from_ns = heard_ns;
+        }
+        self.counts.calls += 1;
+        counts
+    }
+
+    /// Takes an answer of a closed loop without its latency; whether it counts.
+    pub(super) fn hear(&mut self, heard_ns: u64) -> bool {
+        self.counts.calls += 1;
+        let counts = heard_ns >= self.ramp_ends_ns;
+        if !counts {
+            self.counts.ramp_calls += 1;
+            self.from_ns = heard_ns;
+        }
+        counts
     }
 
     /// What was found until the last answer, to requests of so many payloads.
@@ -182,6 +219,7 @@ impl Asker {
             if let Some(Request { departed_ns, .. }) = asked_for {
                 asked.take(self.heard_ns, self.heard_ns - departed_ns);
                 self.answered += 1;
+                flow.answered();
             }
         }
     }
@@ -266,7 +304,7 @@ pub fn ask(
     control: &Control,
 ) -> io::Result<Asked> {
     let began = now_ns();
-    let mut asked = Asked::since(began, asking.ramp);
+    let mut asked = Asked::closed_loop(began, asking.ramp);
     let mut asker = Asker::new(asking, began);
     let mut looks = 0;
     while !asker.is_done(control.stop.load(Relaxed)) {
@@ -290,7 +328,7 @@ pub fn ask_crowd(
 ) -> io::Result<(Asked, Vec<u64>)> {
     let mut crowd = Crowd::of(flows, Interest::Change)?;
     let began = now_ns();
-    let mut asked = Asked::since(began, asking.ramp);
+    let mut asked = Asked::closed_loop(began, asking.ramp);
     let mut askers: Vec<Asker> = flows.iter().map(|_| Asker::new(asking, began)).collect();
     for (flow, asker) in flows.iter_mut().zip(&mut askers) {
         asker.advance(flow, request, response, &mut asked, control)?;
@@ -320,4 +358,48 @@ pub fn ask_crowd(
     let of_each = askers.iter().map(|asker| asker.answered).collect();
     let last_ns = askers.iter().map(|asker| asker.heard_ns).max().unwrap_or(began);
     Ok((asked.until(last_ns, asking.payloads, request), of_each))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_without_end_counts_nothing() {
+        let mut asked = Asked::closed_loop(1_000, Nanos(u64::MAX));
+        asked.take(2_000, 1_000);
+        let counts = asked.until(2_000, 1, &[0; 9]).counts;
+        assert_eq!((counts.calls, counts.ramp_calls, counts.elapsed_ns), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_closed_loop_counts_whole_exchanges_whenever_its_ramp_ends() {
+        // One exchange after the other, 400 ns each: 2.5 a microsecond, wherever the ramp ends.
+        for ramp_ns in [0, 1, 399, 400, 750, 1_199] {
+            let mut asked = Asked::closed_loop(1_000, Nanos(ramp_ns));
+            for k in 1..=4 {
+                asked.take(1_000 + 400 * k, 400);
+            }
+            let counts = asked.until(2_600, 1, &[0; 9]).counts;
+            assert_eq!(counts.received_per_s(), Some(2.5e6), "{ramp_ns}");
+        }
+    }
+
+    /// One request is due each 500 ns from 1,000 on, and what is due in the first 10,000 ns does not count.
+    #[test]
+    fn an_open_loop_counts_what_is_due_after_the_ramp_however_late_it_departs_and_arrives() {
+        // Neither a long way nor a stall until 1,400 ns after the end of the ramp moves an exchange over the edge.
+        for heard_after in
+            [|_: u64| 300, |_| 7_300, |due_ns| 300 + 12_400u64.saturating_sub(due_ns)]
+        {
+            let mut asked = Asked::open_loop(1_000, Nanos(10_000));
+            for k in 0..60 {
+                let due_ns = 1_000 + 500 * k;
+                asked.take(due_ns + heard_after(due_ns), heard_after(due_ns));
+            }
+            let last_ns = 1_000 + 500 * 59 + heard_after(1_000 + 500 * 59);
+            let counts = asked.until(last_ns, 1, &[0; 9]).counts.over_schedule(30_000, 10_000);
+            assert_eq!(counts.received_per_s(), Some(2e6));
+        }
+    }
 }

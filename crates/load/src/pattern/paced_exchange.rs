@@ -73,6 +73,7 @@ impl Asker {
             if let Some(latency_ns) = self.requests.answer(number, heard_ns) {
                 asked.take(heard_ns, latency_ns);
                 self.answered += 1;
+                flow.answered();
             }
         }
         Ok(())
@@ -104,7 +105,7 @@ pub fn ask(
     let asker = || Asker { requests: requests(), is_sending: false, answered: 0 };
     let mut askers: Vec<Asker> = flows.iter().map(|_| asker()).collect();
     let began = now_ns();
-    let (mut asked, mut turn) = (Asked::since(began, asking.ramp), 0);
+    let (mut asked, mut turn) = (Asked::open_loop(pacer.start_ns(), asking.ramp), 0);
     let (mut now, mut search_ns) = (began, began + SEARCH_EVERY_NS);
     loop {
         let next_ns = pacer.next_ns();

@@ -85,6 +85,9 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
+    use fabricmark_proto::DatagramHeader;
+    use proptest::prelude::*;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -155,5 +158,42 @@ mod tests {
         assert_eq!(requests.silence_ns(9_000 * MS), 0);
         requests.depart(9_000 * MS, 9_000 * MS);
         assert_eq!(requests.silence_ns(9_003 * MS), 3 * MS);
+    }
+
+    proptest! {
+        /// Half of the numbers under way, over a path that loses requests and keeps the order of the others, which
+        /// take up to twice as long as until they are given up.
+        #[test]
+        fn an_answer_with_the_low_bits_of_a_number_is_that_of_its_own_request_or_of_none(
+            bytes in 1usize..=2,
+            path in prop::collection::vec((prop::bool::weighted(0.2), 0..=400u64), 0..2_000),
+        ) {
+            let bits = DatagramHeader::sequence_bits(bytes);
+            let lost_after_ns = 200 * MS;
+            let mut requests = Requests::new(1 << (bits - 1), lost_after_ns);
+            let mut on_path: VecDeque<(u64, Vec<u8>, u64)> = VecDeque::new();
+            let mut reached_ns = 0;
+            for (k, (is_lost, takes_ms)) in path.into_iter().enumerate() {
+                let now_ns = k as u64 * MS;
+                while let Some((arrives_ns, response, due_ns)) = on_path.pop_front_if(|a| a.0 <= now_ns) {
+                    requests.expire(arrives_ns);
+                    let carried = DatagramHeader::parse(&response).unwrap().sequence;
+                    let number = DatagramHeader::number_until(requests.last(), carried, bits);
+                    if let Some(latency_ns) = requests.answer(Some(number), arrives_ns) {
+                        prop_assert_eq!(latency_ns, arrives_ns - due_ns);
+                    }
+                }
+                requests.expire(now_ns);
+                if requests.has_room() {
+                    requests.depart(now_ns, now_ns);
+                    let mut response = vec![0; bytes];
+                    DatagramHeader { sequence: requests.last(), departure_ns: 0 }.emit(&mut response);
+                    if !is_lost {
+                        reached_ns = reached_ns.max(now_ns + takes_ms * MS);
+                        on_path.push_back((reached_ns, response, now_ns));
+                    }
+                }
+            }
+        }
     }
 }

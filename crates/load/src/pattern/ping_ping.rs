@@ -1,5 +1,9 @@
 //! Ping-ping: each end sends a payload and then receives the other's, and so on (IMB's PingPing). Nothing of it
 //! may be lost. The end that measures stops; the other has then sent one payload more, which is received, too.
+//!
+//! The ends do not begin at the same moment. One that begins half an RTT later finds the other's payload there at once
+//! and then waits a whole RTT for the next, in turn, for ever: so a time is the mean of two steps that follow each
+//! other, from which the offset of the ends cancels.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,7 +43,10 @@ impl Step {
         if !self.is_received {
             match flow.receive_message(buffer) {
                 Ok(Message::End) => *has_ended = true,
-                Ok(_) => self.is_received = true,
+                Ok(_) => {
+                    self.is_received = true;
+                    flow.answered();
+                }
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -48,7 +55,8 @@ impl Step {
     }
 }
 
-/// Makes steps until told to stop; a step lasts from the departure of its payload to the arrival of the other's.
+/// Makes steps until told to stop; a step lasts from the departure of its payload to the arrival of the other's. Times
+/// are of two steps each, halved.
 pub(crate) fn lead(
     flow: &mut impl Flow,
     payload: &mut [u8],
@@ -58,8 +66,9 @@ pub(crate) fn lead(
     control: &Control,
 ) -> io::Result<Asked> {
     let began = now_ns();
-    let mut asked = Asked::since(began, asking.ramp);
+    let mut asked = Asked::closed_loop(began, asking.ramp);
     let (mut heard_ns, mut looks, mut number) = (began, 0_u32, 0);
+    let mut first_of_pair_ns = None;
     loop {
         let is_last = control.stop.load(Relaxed);
         let mut step = Step { is_sent: is_last, is_received: false };
@@ -81,7 +90,12 @@ pub(crate) fn lead(
             return Ok(asked.until(heard_ns, 1, payload));
         }
         heard_ns = now_ns();
-        asked.take(heard_ns, heard_ns - departed_ns);
+        if asked.hear(heard_ns) {
+            match first_of_pair_ns.take() {
+                None => first_of_pair_ns = Some(departed_ns),
+                Some(first_ns) => asked.rtt_ns.record((heard_ns - first_ns) / 2),
+            }
+        }
         number += 1;
     }
 }

@@ -15,8 +15,18 @@ pub trait ByteStream: Read + Write + AsFd {
     /// Bytes that have arrived and not been read.
     fn waiting_bytes(&self) -> io::Result<u64>;
 
-    /// Ends this direction of the connection.
+    /// Ends this direction of the connection; waits for nobody.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// As [`Flow::is_lingering`].
+    fn is_lingering(&mut self) -> bool {
+        false
+    }
+
+    /// Serves a connection that is finished as long as it is to be.
+    fn linger(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// As [`Flow::ready_fd`].
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -132,6 +142,10 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn is_lingering(&mut self) -> bool {
+        self.stream.is_lingering()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
+use fabricmark_proto::Prepare;
 use fabricmark_record::QuicCounters;
 use quinn_proto::{
     Connection, ConnectionHandle, Dir, EndpointEvent, Event, ReadError, Side, StreamEvent,
@@ -23,10 +24,16 @@ use quinn_proto::{
 pub(crate) use self::opening::{QuicListener, connect};
 use self::port::Port;
 pub(crate) use self::settings::answering;
+use self::settings::send_window;
 use super::bytes::ByteStream;
 use super::is_timeout;
+use super::udp::waiting_payload_bytes;
 use crate::control::Control;
+use crate::sockets::peer_within;
 use crate::sys;
+
+/// UDP payload that MTU discovery of quinn-proto grows to: `MtuDiscoveryConfig::upper_bound` by default.
+const DATAGRAM_BYTES: u64 = 1_452;
 
 /// A connection's only stream.
 pub struct QuicStream {
@@ -37,8 +44,10 @@ pub struct QuicStream {
     id: StreamId,
     /// How long a call waits; not at all where it is to spin.
     patience: Option<Duration>,
-    /// Time for the other end to take what is left at the end.
+    /// Silence after which an end that still has to take something counts as gone.
     within: Duration,
+    /// Flows that share what may be written and not acknowledged.
+    flows: u32,
     /// In order, and not read yet.
     arrived: VecDeque<Bytes>,
     /// Whether the other end has finished, and nothing follows what has arrived.
@@ -49,6 +58,8 @@ pub struct QuicStream {
     lost: Option<String>,
     /// Whether this end has closed the connection.
     is_closed: bool,
+    /// Since this end has nothing more to say: datagrams that had arrived, and when the last of them did.
+    finished: Option<(u64, Instant)>,
     wants: Wants,
     /// A time that is past.
     began: Instant,
@@ -80,7 +91,7 @@ impl QuicStream {
         port: &Rc<RefCell<Port>>,
         handle: ConnectionHandle,
         connection: Connection,
-        within: Duration,
+        prepare: &Prepare,
     ) -> Self {
         Self {
             socket: Rc::clone(socket),
@@ -90,12 +101,14 @@ impl QuicStream {
             id: StreamId::new(Side::Client, Dir::Bi, 0),
             connection,
             patience: Some(Control::LOOK_EVERY),
-            within,
+            within: peer_within(prepare),
+            flows: prepare.point.flows,
             arrived: VecDeque::new(),
             has_ended: false,
             is_acknowledged: false,
             lost: None,
             is_closed: false,
+            finished: None,
             wants: Wants::default(),
             began: Instant::now(),
         }
@@ -188,6 +201,8 @@ impl QuicStream {
             }
         }
         port.send(connection, now)?;
+        let window = connection.congestion_state().window();
+        connection.set_send_window(send_window(self.flows, window));
         while let Some(event) = connection.poll() {
             match event {
                 Event::ConnectionLost { reason } => self.lost = Some(reason.to_string()),
@@ -296,30 +311,47 @@ impl ByteStream for QuicStream {
     /// What the stream gave and nobody has read, and the memory of datagrams in the socket.
     fn waiting_bytes(&self) -> io::Result<u64> {
         let arrived: usize = self.arrived.iter().map(Bytes::len).sum();
-        Ok(arrived as u64 + sys::waiting_bytes(self.as_fd())?)
+        let memory_bytes = sys::waiting_bytes(self.as_fd())?;
+        Ok(arrived as u64 + waiting_payload_bytes(memory_bytes, DATAGRAM_BYTES))
     }
 
-    /// Waits until the other end has acknowledged everything, has closed, or is silent, since nobody
-    /// else would send again what is lost. A silent end is for those to tell who wait for its bytes.
     fn finish(&mut self) -> io::Result<()> {
         if self.is_closed {
             return Ok(());
         }
         // A stream that the other end has closed cannot end once more.
         let _ = self.connection.send_stream(self.id).finish();
-        self.patience = Some(self.within);
-        loop {
-            let heard = self.connection.stats().udp_rx.datagrams;
+        self.wants = Wants::default();
+        self.finished = Some((self.connection.stats().udp_rx.datagrams, Instant::now()));
+        self.turn().map(drop)
+    }
+
+    /// Until the other end has acknowledged everything, has closed, or is silent, since nobody else would send again
+    /// what is lost. A silent end is for those to tell who wait for its bytes.
+    fn is_lingering(&mut self) -> bool {
+        if self.is_closed || self.is_acknowledged || self.lost.is_some() {
+            return false;
+        }
+        let Some((heard, since)) = &mut self.finished else { return false };
+        let datagrams = self.connection.stats().udp_rx.datagrams;
+        if datagrams > *heard {
+            (*heard, *since) = (datagrams, Instant::now());
+        }
+        since.elapsed() < self.within
+    }
+
+    fn linger(&mut self) -> io::Result<()> {
+        self.set_wait(true);
+        while self.is_lingering() {
             let ended = self.until(|stream| {
                 Ok((stream.is_acknowledged || stream.lost.is_some()).then_some(()))
             });
-            let is_heard = self.connection.stats().udp_rx.datagrams > heard;
             match ended {
-                Err(error) if is_timeout(&error) && is_heard => {}
                 Err(error) if !is_timeout(&error) => return Err(error),
-                _ => return Ok(()),
+                _ => {}
             }
         }
+        Ok(())
     }
 
     /// Whatever happens arrives as a datagram, or by a timer.
@@ -330,7 +362,8 @@ impl ByteStream for QuicStream {
     fn due(&mut self) -> Option<Instant> {
         let Wants { writes_on, is_met, .. } = self.wants;
         let is_to_be_read = self.has_ended || !self.arrived.is_empty() || self.lost.is_some();
-        if !self.is_closed && (writes_on || is_met || is_to_be_read) {
+        let is_over = self.is_closed || self.finished.is_some();
+        if !is_over && (writes_on || is_met || is_to_be_read) {
             return Some(self.began);
         }
         let retry = self.port.borrow().unsent.is_some().then(|| Instant::now() + UNSENT_PAUSE);

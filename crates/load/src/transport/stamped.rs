@@ -67,7 +67,7 @@ impl Flow for StampedUdp {
             let (kept, wanted) = (&buffer[..bytes.min(buffer.len())], buffer.len());
             let Some(message) = self.udp.read_message(kept, bytes, wanted) else { continue };
             // A response that comes after its request was given up is none of this trip.
-            if matches!(message, Message::Next) || message == Message::Numbered(self.asked) {
+            if message == Message::Numbered(self.asked) {
                 self.trips.arrives(self.udp.socket().as_fd(), stamp)?;
             }
             return Ok(message);

@@ -13,6 +13,9 @@ use rustix::net::{RecvFlags, recv};
 use super::{Flow, Message, Moved};
 use crate::sys;
 
+/// Fewest bits of a sequence number by which the datagrams of a stream are judged.
+const TRACKED_BITS: u32 = 32;
+
 /// A connected datagram socket.
 #[derive(Debug)]
 pub struct UdpFlow {
@@ -23,10 +26,19 @@ pub struct UdpFlow {
     opened: Opened,
     role: Role,
     next: u64,
-    /// Judges a stream's numbers; nothing where payloads are too short to carry one.
+    /// Judges a stream's numbers; `None` where they have fewer than [`TRACKED_BITS`].
     arrivals: Option<SequenceTracker>,
-    /// Whether both directions' messages are long enough for a number.
-    is_numbered: bool,
+    /// Bits of its number that a message carries in both directions.
+    number_bits: u32,
+}
+
+/// Estimates the payload bytes in a receive queue from the memory that it holds. Each datagram costs a struct sk_buff (256
+/// bytes) and a buffer of at least 512 bytes for headers, payload and struct skb_shared_info (320 bytes): SKB_TRUESIZE in
+/// include/linux/skbuff.h.
+pub(super) fn waiting_payload_bytes(memory_bytes: u64, payload_bytes: u64) -> u64 {
+    const LEAST_BYTES: u64 = 256 + 512;
+    const OVERHEAD_BYTES: u64 = 256 + 320;
+    memory_bytes.div_ceil(LEAST_BYTES.max(payload_bytes + OVERHEAD_BYTES)) * payload_bytes
 }
 
 impl UdpFlow {
@@ -36,7 +48,7 @@ impl UdpFlow {
         let shortest_bytes =
             point.response.map_or(payload_bytes, |response| payload_bytes.min(response.0 as usize));
         let bits = DatagramHeader::sequence_bits(payload_bytes);
-        let tracks = point.pattern == Pattern::Stream && bits > 0;
+        let tracks = point.pattern == Pattern::Stream && bits >= TRACKED_BITS;
         Self {
             socket,
             payload_bytes,
@@ -44,7 +56,7 @@ impl UdpFlow {
             role,
             next: 0,
             arrivals: tracks.then(|| SequenceTracker::new(bits)),
-            is_numbered: DatagramHeader::sequence_bits(shortest_bytes) > 0,
+            number_bits: DatagramHeader::sequence_bits(shortest_bytes),
         }
     }
 
@@ -53,7 +65,7 @@ impl UdpFlow {
         &self.socket
     }
 
-    /// What sequence numbers say; nothing where payloads are too short to carry one.
+    /// What the sequence numbers of a stream say; `None` where they have fewer than [`TRACKED_BITS`].
     pub fn sequence(&self) -> Option<SequenceCounts> {
         self.arrivals.as_ref().map(SequenceTracker::counts)
     }
@@ -101,9 +113,7 @@ impl UdpFlow {
 
     /// Writes its number into a message that is about to be sent.
     pub(crate) fn number(&mut self, message: &mut [u8], number: u64) {
-        if self.is_numbered {
-            DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
-        }
+        DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
         self.next = number;
     }
 
@@ -118,14 +128,9 @@ impl UdpFlow {
             self.confirm_again(kept);
             return None;
         }
-        Some(match DatagramHeader::parse(kept) {
-            Some(header) if self.is_numbered => {
-                // A short message carries 32 bits; the number is the last one sent, or before.
-                let behind = (self.next as u32).wrapping_sub(header.sequence as u32);
-                Message::Numbered(self.next.wrapping_sub(u64::from(behind)))
-            }
-            _ => Message::Next,
-        })
+        let DatagramHeader { sequence, .. } = DatagramHeader::parse(kept)?;
+        let number = DatagramHeader::number_until(self.next, sequence, self.number_bits);
+        Some(Message::Numbered(number))
     }
 
     /// Answers a confirmation that is repeated because its answer was lost, or late.
@@ -159,8 +164,10 @@ impl Flow for UdpFlow {
         }
     }
 
+    /// An estimate, since the kernel reports the memory of the receive queue and not its payload.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
-        sys::waiting_bytes(self.socket.as_fd())
+        let memory_bytes = sys::waiting_bytes(self.socket.as_fd())?;
+        Ok(waiting_payload_bytes(memory_bytes, self.payload_bytes as u64))
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
@@ -189,5 +196,27 @@ impl Flow for UdpFlow {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_in_a_receive_queue_is_estimated_from_its_memory() {
+        for (payload_bytes, count, most_bytes) in
+            [(2, 13, 39), (1_000, 20, 40_000), (60_000, 2, 180_000)]
+        {
+            let to = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let from = UdpSocket::bind("127.0.0.1:0").unwrap();
+            from.connect(to.local_addr().unwrap()).unwrap();
+            (0..count).for_each(|_| assert!(from.send(&vec![0; payload_bytes]).is_ok()));
+            let memory_bytes = sys::waiting_bytes(to.as_fd()).unwrap();
+            let waiting_bytes = waiting_payload_bytes(memory_bytes, payload_bytes as u64);
+            let least_bytes = (count * payload_bytes) as u64;
+            assert!((least_bytes..=most_bytes).contains(&waiting_bytes), "{waiting_bytes}");
+        }
+        assert_eq!(waiting_payload_bytes(0, 1_000), 0);
     }
 }

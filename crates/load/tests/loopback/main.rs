@@ -3,6 +3,7 @@
 
 mod burst;
 mod crowds;
+mod exchange;
 mod intervals;
 mod pace;
 mod refusals;

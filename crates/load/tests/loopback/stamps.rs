@@ -31,7 +31,7 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
     for levels in [
         "pattern=ping-pong transport=udp",
         "pattern=ping-pong transport=udp family=6 wait=spin",
-        // Too short for a number.
+        // Numbers of 8 bits, which repeat.
         "pattern=ping-pong transport=udp payload=1",
         "pattern=exchange transport=udp response=20000 wait=epoll flows=5",
         "pattern=exchange transport=udp pace=fixed:1000/s outstanding=1",

@@ -21,8 +21,9 @@ use super::port::Port;
 use super::{QuicStream, failed, settings};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::opening::{CANDIDATES_MAX, Hearing, in_time};
+use crate::opening::{CANDIDATES_MAX, Hearing, NOT_OPEN, in_time};
 use crate::sockets::{peer, peer_within, system};
+use crate::transport::bytes::ByteStream;
 use crate::transport::{is_timeout, security};
 
 /// What accepts connections.
@@ -67,12 +68,19 @@ impl<'a> QuicListener<'a> {
     }
 
     /// Waits for a connection that opens this flow. One that opens another, or none, is closed, and one
-    /// that says nothing waits beside the others.
-    pub(crate) fn admit(&self, opening: Opening, control: &Control) -> Result<QuicStream, Failure> {
+    /// that says nothing waits beside the others. Flows that are open already are served meanwhile: the other end opens
+    /// no further one before it has heard that they are.
+    pub(crate) fn admit(
+        &self,
+        opening: Opening,
+        open: &mut [QuicStream],
+        control: &Control,
+    ) -> Result<QuicStream, Failure> {
         self.port.borrow_mut().keep(true);
         let mut candidates: VecDeque<Candidate> = VecDeque::new();
         let admitted = 'admitted: loop {
             control.check()?;
+            open.iter_mut().try_for_each(ByteStream::tend).map_err(peer(NOT_OPEN))?;
             for _ in 0..candidates.len() {
                 let Some(mut candidate) = candidates.pop_front() else { break };
                 match candidate.advance() {
@@ -128,7 +136,7 @@ impl<'a> QuicListener<'a> {
         let mut contents = Vec::new();
         match port.endpoint.accept(incoming, Instant::now(), &mut contents, None) {
             Ok((handle, connection)) => {
-                Ok(QuicStream::new(&self.socket, &self.port, handle, connection, self.within))
+                Ok(QuicStream::new(&self.socket, &self.port, handle, connection, self.prepare))
             }
             Err(error) => {
                 if let Some(transmit) = &error.response {
@@ -169,7 +177,7 @@ pub(crate) fn connect(
     let (handle, connection) = begun.map_err(io::Error::other).map_err(system("begin QUIC"))?;
     let port = Rc::new(RefCell::new(port));
     let within = peer_within(prepare);
-    let mut stream = QuicStream::new(&socket, &port, handle, connection, within);
+    let mut stream = QuicStream::new(&socket, &port, handle, connection, prepare);
     let opened = |stream: &mut QuicStream| match stream.connection.is_handshaking() {
         true => None,
         false => stream.connection.streams().open(Dir::Bi),

@@ -12,12 +12,19 @@ use quinn_proto::{ClientConfig, ServerConfig, TransportConfig};
 use crate::sockets::system;
 use crate::transport::security;
 
-/// Bytes written and not acknowledged of all flows together: what a socket of TCP holds by default (tcp(7), tcp_wmem), so
-/// that the end of a stream takes as long.
-const SEND_WINDOW_BYTES: u64 = 4 << 20;
+/// Most bytes written and not acknowledged of all flows together: what a socket of TCP holds at most by default
+/// (tcp(7), tcp_wmem).
+const SEND_WINDOW_MOST: u64 = 4 << 20;
 
 /// Least of it for a flow: twice what such a socket holds at first.
 const SEND_WINDOW_MIN: u64 = 32 << 10;
+
+/// Bytes of a flow that may be written and not acknowledged: twice its congestion window, as with the kernel's TCP
+/// (tcp_sndbuf_expand, net/ipv4/tcp_input.c). More would only wait in memory, and at the end of a run for the link.
+pub(super) fn send_window(flows: u32, congestion_window: u64) -> u64 {
+    let most = (SEND_WINDOW_MOST / u64::from(flows.max(1))).max(SEND_WINDOW_MIN);
+    congestion_window.saturating_mul(2).clamp(SEND_WINDOW_MIN, most)
+}
 
 /// Settings of a starting end.
 pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
@@ -43,10 +50,35 @@ fn transport(point: &Point) -> Arc<TransportConfig> {
     };
     let mut config = TransportConfig::default();
     config.congestion_controller_factory(congestion);
-    let window = SEND_WINDOW_BYTES / u64::from(point.flows.max(1));
-    config.send_window(window.max(SEND_WINDOW_MIN));
+    config.send_window(send_window(point.flows, 0));
     // A load thread looks after its connection only while it sends or receives, and an open loop may
     // be idle for long. A silent end is the patterns' business.
     config.max_idle_timeout(None);
     Arc::new(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_wait_to_be_acknowledged_is_twice_the_congestion_window_within_limits_that_flows_share()
+     {
+        for (flows, congestion_window, expected) in [
+            (1, 14_720, 32 << 10),
+            (1, 1_000_000, 2_000_000),
+            (1, 1 << 30, 4 << 20),
+            (4, 20_000, 40_000),
+            (4, 100_000, 200_000),
+            (4, 1_000_000, 1 << 20),
+            (500, 1_000_000, 32 << 10),
+            (0, 0, 32 << 10),
+        ] {
+            assert_eq!(
+                send_window(flows, congestion_window),
+                expected,
+                "{flows} {congestion_window}"
+            );
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use fabricmark_plan::{Operation, Pattern, Transport};
-use fabricmark_proto::{Failure, Prepare, SequenceCounts, SequenceTracker};
+use fabricmark_proto::{DatagramHeader, Failure, Prepare, SequenceCounts, SequenceTracker};
 use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Request};
 
 use super::payload::Verifier;
@@ -225,9 +225,9 @@ impl Flow for MessageFlow {
                 if !self.is_lossy {
                     return Ok(Message::Next);
                 }
-                // The number is the last one sent, or before.
-                let behind = (self.next as u32).wrapping_sub(arrival.number);
-                Ok(Message::Numbered(self.next.wrapping_sub(behind.into())))
+                let carried = arrival.number.into();
+                let number = DatagramHeader::number_until(self.next, carried, u32::BITS);
+                Ok(Message::Numbered(number))
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message has another length")),
         }

@@ -1,0 +1,64 @@
+//! Exchanges of datagrams: which answer belongs to which request.
+
+use std::net::UdpSocket;
+use std::thread;
+
+use fabricmark_load::{Control, Endpoint};
+use fabricmark_proto::{OPENING_BYTES, Opening, Prepare, Role};
+use fabricmark_units::Nanos;
+
+use crate::support::{accept_datagrams, prepare, run, token};
+
+#[test]
+fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_next() {
+    let levels = "pattern=exchange transport=udp payload=1 response=1";
+    let minute = Nanos::from_secs(60);
+    let interval_ns = Some(minute);
+    let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Start, levels) };
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let control = Control::default();
+    let report = thread::scope(|scope| {
+        let starting = scope.spawn(|| Endpoint::prepare(start).unwrap().run(Some(at), &control));
+        accept_datagrams(&socket, Opening::new(1, 0, token(levels)));
+        let hear = |number: u8| {
+            let mut heard = [0; OPENING_BYTES];
+            // The opening may have been repeated.
+            while socket.recv(&mut heard).unwrap() == OPENING_BYTES {}
+            assert_eq!(heard[0], number);
+        };
+        // Nobody answers the first request in time.
+        hear(0);
+        hear(1);
+        // The response to the first is late, and a link copies that to the second.
+        for number in [0, 1, 1] {
+            socket.send(&[number]).unwrap();
+        }
+        hear(2);
+        control.end();
+        socket.send(&[2]).unwrap();
+        starting.join().unwrap().unwrap()
+    });
+    assert_eq!((report.counts.calls, report.lost_round_trips), (2, 1));
+    assert_eq!(report.rtt_ns.unwrap().len(), 2);
+    assert_eq!(report.series.unwrap().calls(), 2);
+}
+
+#[test]
+fn short_messages_find_their_requests_after_their_numbers_repeat() {
+    for levels in [
+        "payload=1",
+        "payload=1 response=1000 outstanding=128",
+        "payload=1000 response=2 outstanding=300 wait=spin",
+        "payload=3 response=1 path=io-uring outstanding=16",
+        "payload=2 pace=fixed:20000/s outstanding=512",
+        "payload=1 flows=5 outstanding=64",
+    ] {
+        let levels = format!("pattern=exchange transport=udp {levels}");
+        let (start, answer) = run(&levels);
+        let asked = start.counts.calls + start.lost_round_trips;
+        assert!(start.counts.calls > 300, "{levels}: {}", start.counts.calls);
+        assert!((start.counts.calls..=asked).contains(&answer.counts.calls), "{levels}");
+        assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
+    }
+}
