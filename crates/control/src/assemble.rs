@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabricmark_lab::End;
-use fabricmark_plan::{Direction, Group, Pattern, Point};
+use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing, Provenance,
@@ -15,7 +15,7 @@ use fabricmark_wire::{Kind, lfn};
 
 use crate::coordinator::Coordinator;
 use crate::experiment::PlanError;
-use crate::limits::{above_ceiling, limits};
+use crate::limits::limits;
 use crate::run::Part;
 
 /// Flows from which on a process's memory says something about one of them.
@@ -31,14 +31,13 @@ pub(crate) struct Parts {
 }
 
 /// Puts a run's parts together, the load first; `link_drops` are packets that the link dropped
-/// meanwhile, `late_ns` is how much later than due an emulator delivered at worst.
+/// meanwhile.
 pub(crate) fn assemble(
     coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
     parts: &[Part],
     link_drops: u64,
-    late_ns: u64,
 ) -> Result<Parts, PlanError> {
     let is_alone = parts.len() == 1;
     let (mut flows, mut figures) = (Vec::new(), Vec::new());
@@ -46,7 +45,7 @@ pub(crate) fn assemble(
     let mut nodes: Vec<Node> = Vec::new();
     for part in parts {
         let provenance = coordinator.provenance(&part.point);
-        let (flow, found, noted) = of_part(part, provenance, link_drops, late_ns);
+        let (flow, found, noted) = of_part(part, provenance, link_drops);
         flows.push(flow);
         figures.push((part, found));
         for warning in noted {
@@ -86,16 +85,11 @@ pub(crate) fn assemble(
 }
 
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
-fn of_part(
-    part: &Part,
-    provenance: Provenance,
-    link_drops: u64,
-    late_ns: u64,
-) -> (Flow, Figures, Vec<Warning>) {
-    let Part { group, point, ends: Ends { start, answer } } = part;
+fn of_part(part: &Part, provenance: Provenance, link_drops: u64) -> (Flow, Figures, Vec<Warning>) {
+    let Part { group, point, omit, ends: Ends { start, answer } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
-    let figures = figures(point, active, passive, provenance);
+    let figures = figures(point, *omit, active, passive, provenance);
     let drops = drops(point, active, passive, link_drops);
     let mut warnings = Vec::new();
     for (end, report) in [(End::Client, start), (End::Server, answer)] {
@@ -104,18 +98,6 @@ fn of_part(
         }
     }
     warnings.extend(stolen(start, answer));
-    // Goodput is counted where a stream arrives, and where bursts are answered.
-    let counted = if point.pattern == Pattern::Burst { active } else { passive };
-    let sent_again = active.tcp.as_ref().map_or(0, |tcp| tcp.retransmitted);
-    warnings.extend(above_ceiling(
-        point,
-        &figures,
-        &limits(point),
-        &counted.counts,
-        sent_again,
-        late_ns,
-    ));
-    warnings.extend(backlog(point, &passive.counts));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
         warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
@@ -163,6 +145,8 @@ fn together(parts: &[(&Part, Figures)]) -> Figures {
         whole.goodput_bps = sum(|figures| figures.goodput_bps);
         whole.sent_bps = sum(|figures| figures.sent_bps);
         whole.payloads_per_s = sum(|figures| figures.payloads_per_s);
+        whole.land_speed_bit_m_per_s = sum(|figures| figures.land_speed_bit_m_per_s);
+        whole.retransmitted_segments = sum(|figures| figures.retransmitted_segments);
         whole.forward_goodput_bps = forward.goodput_bps;
         whole.reverse_goodput_bps = reverse.goodput_bps;
     }
@@ -177,6 +161,7 @@ fn together(parts: &[(&Part, Figures)]) -> Figures {
 
 fn figures(
     point: &Point,
+    Nanos(omit_ns): Nanos,
     active: &EndReport,
     passive: &EndReport,
     provenance: Provenance,
@@ -193,20 +178,26 @@ fn figures(
         let slip_ns = active.pacing.as_ref()?.slip_ns.quantile(q)?;
         Some(figure(slip_ns as f64))
     };
+    // An open loop's rates are over its schedule.
+    let counted = |counts: &Counts| match &active.pacing {
+        Some(pacing) => counts.over_schedule(pacing.window_ns(), omit_ns),
+        None => *counts,
+    };
+    let sent = active
+        .pacing
+        .as_ref()
+        .map_or(active.counts, |pacing| Counts { elapsed_ns: pacing.window_ns(), ..active.counts });
+    // Over `null` nothing arrives, and the sender's figure stands.
+    let received = Some(counted(&passive.counts)).filter(|_| point.transport != Transport::Null);
+    let received_bps = received.and_then(|counts| counts.received_bps());
+    let asked = counted(&active.counts);
     let figures = match point.pattern {
-        Pattern::Stream if came_at_once(&active.counts, &passive.counts) => {
-            Figures { sent_bps: active.counts.sent_bps().map(figure), ..Figures::default() }
-        }
         Pattern::Stream => Figures {
-            goodput_bps: passive.counts.received_bps().map(figure),
-            land_speed_bit_m_per_s: passive
-                .counts
-                .received_bps()
-                .and_then(|bps| land_speed(point, bps))
-                .map(figure),
+            goodput_bps: received_bps.map(figure),
+            land_speed_bit_m_per_s: received_bps.and_then(|bps| land_speed(point, bps)).map(figure),
             retransmitted_segments: active.tcp.as_ref().map(|tcp| figure(tcp.retransmitted as f64)),
-            sent_bps: active.counts.sent_bps().map(figure),
-            payloads_per_s: passive.counts.received_per_s().map(figure),
+            sent_bps: sent.sent_bps().map(figure),
+            payloads_per_s: received.and_then(|counts| counts.received_per_s()).map(figure),
             sender_demand_us_per_kib: us_per_kib(active),
             receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()
@@ -220,23 +211,30 @@ fn figures(
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
             let mean = rtt.and_then(Histogram::mean_ns);
             let is_burst = point.pattern == Pattern::Burst;
+            let is_ping_ping = point.pattern == Pattern::PingPing;
+            let trip = |figure: Option<Figure>| figure.filter(|_| !is_ping_ping);
+            let step = |figure: Option<Figure>| figure.filter(|_| is_ping_ping);
             let payloads = f64::from(point.payloads_per_request());
-            let payloads_per_s = active.counts.received_per_s().map(|bursts| bursts * payloads);
+            let payloads_per_s = asked.received_per_s().map(|bursts| bursts * payloads);
             let stamped = |part: fn(&KernelTimes) -> &Histogram, q| {
                 part(active.kernel_times.as_ref()?).quantile(q).map(|ns| figure(ns as f64))
             };
             Figures {
                 // What is answered has arrived.
-                goodput_bps: active.counts.received_bps().filter(|_| is_burst).map(figure),
+                goodput_bps: asked.received_bps().filter(|_| is_burst).map(figure),
                 payloads_per_s: payloads_per_s.filter(|_| is_burst).map(figure),
-                rtt_mean_ns: mean.map(figure),
+                rtt_mean_ns: trip(mean.map(figure)),
                 half_rtt_mean_ns: mean
                     .filter(|_| point.pattern == Pattern::PingPong)
                     .map(|mean| figure(mean / 2.0)),
-                exchanges_per_s: active.counts.received_per_s().map(figure),
-                rtt_p50_ns: quantile(0.5),
-                rtt_p99_ns: quantile(0.99),
-                rtt_p999_ns: quantile(0.999),
+                exchanges_per_s: asked.received_per_s().map(figure),
+                rtt_p50_ns: trip(quantile(0.5)),
+                rtt_p99_ns: trip(quantile(0.99)),
+                rtt_p999_ns: trip(quantile(0.999)),
+                step_mean_ns: step(mean.map(figure)),
+                step_p50_ns: step(quantile(0.5)),
+                step_p99_ns: step(quantile(0.99)),
+                step_p999_ns: step(quantile(0.999)),
                 kernel_rtt_p50_ns: stamped(|times| &times.rtt_ns, 0.5),
                 kernel_rtt_p99_ns: stamped(|times| &times.rtt_ns, 0.99),
                 application_p50_ns: stamped(|times| &times.application_ns, 0.5),
@@ -289,21 +287,6 @@ fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64
     Drops { lost, socket, link, reassembly, unexplained }
 }
 
-/// Whether a receiver that was away took most of what it counted in a part of the time in which that was sent: what
-/// it then sees is how fast it can take, and no rate of arrivals.
-fn came_at_once(sent: &Counts, received: &Counts) -> bool {
-    let counted = received.bytes.saturating_sub(received.ramp_bytes);
-    // A receiver that is the slower end counts for half of the run at least, however much waits for it.
-    received.waiting_bytes > counted / 2 && received.elapsed_ns < sent.elapsed_ns / 4
-}
-
-/// A wire cannot be overtaken by its receiver: one that lags behind it at first and not later has been
-/// asleep. Worth a word above a hundredth of what was counted.
-fn backlog(point: &Point, counts: &Counts) -> Option<Warning> {
-    let bytes = counts.waiting_bytes;
-    (point.link.has_wire() && bytes > counts.bytes / 100).then_some(Warning::Backlog { bytes })
-}
-
 /// Two ends on one machine lose the same time, so that one word about the worse is enough.
 fn stolen(start: &EndReport, answer: &EndReport) -> Option<Warning> {
     let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
@@ -349,27 +332,4 @@ fn node(
         host: facts.host.unwrap_or_else(|| host.clone()),
         clock_offset: facts.clock_offset,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What was sent in so many milliseconds, and counted in so many, of 1000 bytes and those that waited.
-    fn at_once(sent_ms: u64, counted_ms: u64, waiting_bytes: u64) -> bool {
-        let elapsed_ns = 1_000_000 * sent_ms;
-        let sent = Counts { bytes: 1100, elapsed_ns, ..Counts::default() };
-        let elapsed_ns = 1_000_000 * counted_ms;
-        let received =
-            Counts { bytes: 1100, ramp_bytes: 100, waiting_bytes, elapsed_ns, ..Counts::default() };
-        came_at_once(&sent, &received)
-    }
-
-    #[test]
-    fn a_receiver_that_was_away_has_no_rate_and_a_slow_one_has() {
-        assert!(at_once(300, 1, 990));
-        assert!(at_once(300, 74, 501));
-        assert!(!at_once(300, 150, 990));
-        assert!(!at_once(300, 1, 500));
-    }
 }

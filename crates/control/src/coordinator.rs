@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant as Clock};
 
 use fabricmark_lab::{End, Lab, Namespace, Way, Wiring};
-use fabricmark_plan::{Pace, Plan, Point};
+use fabricmark_plan::{Pace, Pattern, Plan, Point};
 use fabricmark_proto::{Prepare, Role};
 use fabricmark_record::{Calibration, Carrier, ClockOffset, HostFacts, Provenance};
 use fabricmark_units::{Instant, Nanos};
@@ -25,14 +25,22 @@ use crate::node::Node;
 /// thousand of the longest packets over 2 Gbit/s take 262 ms.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 
+/// Longest wait before a run for the emulated link to drain packets of the previous run: 1,000 packets of 1,538 bytes at
+/// 1.23 Mbit/s.
+const EMPTY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long the receiver of a stream may put its count off while a segment is missing, beside what the path's round
+/// trips take: a retransmission timeout is 200 ms at least, and doubles (RFC 6298).
+const HOLD: Nanos = Nanos::from_secs(2);
+
 /// Where workers come from.
 pub struct Workers<'a> {
     /// This program, which is started as a worker.
     pub program: &'a Path,
     /// Who answers.
     pub peer: &'a Peer,
-    /// How true this machine's emulator is, where that was measured: wires faster than it holds are
-    /// skipped, and records carry it in short.
+    /// How true this machine's emulator is, where that was measured: records carry it in short. It
+    /// decides nothing.
     pub calibration: Option<&'a Calibration>,
 }
 
@@ -326,10 +334,19 @@ impl Coordinator {
     /// Waits until what an end has sent over the emulated link of a point has left it, so that a receiver
     /// who hears nothing more is not waiting for a busy emulator.
     pub(crate) fn settle(&self, from: End, point: &Point) -> Result<(), PlanError> {
+        self.settle_within(from, point, SETTLED_WITHIN)
+    }
+
+    /// Waits until an emulated link has drained packets of the previous run.
+    pub(crate) fn drain_link(&self, point: &Point) -> Result<(), PlanError> {
+        self.settle_within(End::Client, point, EMPTY_WITHIN)?;
+        self.settle_within(End::Server, point, EMPTY_WITHIN)
+    }
+
+    fn settle_within(&self, from: End, point: &Point, within: Duration) -> Result<(), PlanError> {
         match &self.ground {
             Ground::Lab(lab) if point.words().is_some() => {
-                let within =
-                    SETTLED_WITHIN + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
+                let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
                 Ok(lab.settle(place(lab, point)?, from, within)?)
             }
             _ => Ok(()),
@@ -341,13 +358,13 @@ impl Coordinator {
         self.emulator_cpu
     }
 
-    /// Orders for both ends of a part of a run, by its place among the parts that run at once; `seed` is
-    /// that of what is random in the run.
+    /// Orders for both ends of a part of a run, by its place among the parts that run at once and whether it is the
+    /// only one; `seed` is that of what is random in the run.
     pub(crate) fn prepare(
         &mut self,
         plan: &Plan,
         point: &Point,
-        place: usize,
+        (place, is_alone): (usize, bool),
         duration: Nanos,
         seed: u64,
     ) -> Result<(Prepare, Prepare), PlanError> {
@@ -361,6 +378,12 @@ impl Coordinator {
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
         let omit = plan.omitted(point);
+        // What runs beside it ends by its own time, and amounts are counted from their first byte to the last.
+        let can_hold = is_alone
+            && point.pattern == Pattern::Stream
+            && point.pace == Pace::Closed
+            && point.transport.has_tcp()
+            && plan.amount.is_none();
         let client = self.attach(End::Client, point)?;
         let from = vec![client.address];
         let side = |role, attachment: Attachment, cpu, from| Prepare {
@@ -377,6 +400,7 @@ impl Coordinator {
             ports: None,
             from,
             patience_ns: self.patience(place) + drain(point),
+            hold_ns: if can_hold { HOLD + self.patience(place) + drain(point) } else { Nanos(0) },
             device: attachment.device,
             cpu,
             interval_ns: plan.interval_ns,

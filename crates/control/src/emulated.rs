@@ -2,7 +2,7 @@
 
 use fabricmark_lab::{Traffic, Way};
 use fabricmark_plan::{Offload, Point};
-use fabricmark_record::{Calibration, EmulatedWay, Emulation, Record, Warning};
+use fabricmark_record::{Calibration, EmulatedWay, Emulation, Warning};
 
 use crate::coordinator::Coordinator;
 use crate::experiment::PlanError;
@@ -30,8 +30,7 @@ pub(crate) fn emulation(
 }
 
 /// What an emulator lost that nobody asked it to, as a word of warning.
-pub(crate) fn missed(record: &Record) -> Option<Warning> {
-    let emulation = record.emulation.as_ref()?;
+pub(crate) fn missed(emulation: &Emulation) -> Option<Warning> {
     let packets = emulation.there.missed + emulation.back.missed;
     (packets > 0).then_some(Warning::MissedPackets { packets })
 }
@@ -46,6 +45,7 @@ fn since(before: &Way, after: &Way) -> EmulatedWay {
     EmulatedWay {
         arrived: grown(&|traffic| traffic.arrived.packets),
         departed: grown(&|traffic| traffic.departed.packets),
+        departed_bytes: Some(grown(&|traffic| traffic.departed.bytes)),
         dropped: grown(&dropped),
         missed: refused + after.device_drops.saturating_sub(before.device_drops),
         super_packets: grown(&|traffic| traffic.trains),

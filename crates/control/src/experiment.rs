@@ -1,18 +1,15 @@
 //! Runs a plan from its first block, or from where an earlier process stopped, to its end.
 
-use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
-use fabricmark_plan::{
-    Outcome as RunOutcome, Outcomes, Plan, Point, Step, block, group_is_finished,
-};
+use fabricmark_plan::{Pattern, Plan, Point, Step, block};
 use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
-    Calibration, Emulation, Figures, HostFacts, Interval, Limits, Outcome, Place, Record,
-    SCHEMA_VERSION, Warning,
+    Calibration, Drops, Figures, HostFacts, Interval, Limits, Outcome, Place, Record,
+    SCHEMA_VERSION, Warning, violations,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
@@ -23,12 +20,11 @@ use crate::assemble::assemble;
 use crate::carrier::AgentError;
 use crate::coordinator::{Coordinator, Peer, Workers};
 use crate::emulated::{emulation, missed};
+use crate::history::History;
+use crate::limits::bucket_bytes;
 use crate::memory::{self, MemoryError};
 use crate::run::{Run, RunResult};
-use crate::skip::{self, Beyond};
-
-/// Consecutive runs without a result that end a plan: the network is broken, not the run.
-const INVALID_MAX: u32 = 3;
+use crate::skip;
 
 /// Runs that a correlation needs to mean anything.
 const CORRELATION_RUNS: usize = 10;
@@ -70,9 +66,14 @@ pub enum PlanError {
     /// A run failed in a way that the next one would, too.
     #[error("{0}")]
     Run(ConversationError),
-    /// Several runs in a row gave nothing.
-    #[error("{INVALID_MAX} runs in a row gave no result; the last because {0}")]
-    Invalid(String),
+    /// No run of any point counts.
+    #[error("no run counts: {reason}")]
+    Nothing {
+        /// Why the last one does not.
+        reason: String,
+        /// Whether this host lacks what the last one needs.
+        is_missing: bool,
+    },
     /// A system call failed.
     #[error("cannot {doing}: {source}")]
     System {
@@ -136,7 +137,6 @@ pub fn run_plan(
     let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));
     let (digest, host) = (plan.digest(), fabricmark_host::facts());
     let context = Context { plan, digest, host, calibration, interrupted };
-    let mut invalid_in_a_row = 0;
     for number in 0.. {
         let steps = block(plan, number, &history.outcomes);
         if steps.is_empty() {
@@ -150,92 +150,36 @@ pub fn run_plan(
                 return Err(PlanError::Interrupted);
             }
             let point = &plan.points[step.point];
-            let limit = calibration.filter(|_| !plan.beyond_calibration);
-            let skipped = skip::reason(point, limit);
+            let skipped = skip::reason(point).or_else(|| history.refusal(step.point));
             if skipped.is_some() && step.warm_up {
                 continue;
             }
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
             let record = match skipped {
                 Some(reason) => context.record(step, Outcome::Skipped(reason)),
-                None => context.run(step, &mut coordinator, &history, progress)?,
+                None => context.run(step, &mut coordinator, &mut history, progress)?,
             };
             keep(&record)?;
             history.add(&record);
             progress.ends(&record);
-            match &record.outcome {
-                Outcome::Completed => invalid_in_a_row = 0,
-                Outcome::Skipped(_) => {}
-                Outcome::Invalid(reason) => {
-                    invalid_in_a_row += 1;
-                    if invalid_in_a_row >= INVALID_MAX {
-                        return Err(PlanError::Invalid(reason.clone()));
-                    }
-                }
-            }
         }
     }
-    Ok(())
-}
-
-/// What an experiment's records say about its order.
-struct History {
-    done: HashSet<(u32, u32)>,
-    outcomes: Outcomes,
-}
-
-impl History {
-    fn of(records: &[Record]) -> Self {
-        let mut history = Self { done: HashSet::new(), outcomes: Outcomes::default() };
-        for record in records {
-            history.add(record);
-        }
-        history
-    }
-
-    fn add(&mut self, record: &Record) {
-        let place = &record.place;
-        self.done.insert((place.block, place.place));
-        if !place.warm_up {
-            let (block, point) = (place.block, place.point as usize);
-            if let Outcome::Skipped(_) = record.outcome {
-                self.outcomes.skip(block, point);
-                return;
-            }
-            self.outcomes.add(RunOutcome { block, point, value: record.deciding_value() });
-        }
-    }
-
-    fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
-        let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
-        let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
-        let members: Vec<usize> = (0..plan.groups.len())
-            .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
-            .flat_map(|group| plan.groups[group].iter().copied())
-            .collect();
-        let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
-        let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
-        let now: u64 = rest.iter().map(|step| takes(step.point, step.warm_up)).sum();
-        let left = Nanos(now + later_blocks * later);
-        let runs = rest.len() + later_blocks as usize * members.len();
-        let done = self.done.len();
-        Position { done, planned: done + runs, block: number, left }
-    }
+    history.finish()
 }
 
 /// What is the same for every run of a plan.
-struct Context<'a> {
-    plan: &'a Plan,
-    digest: String,
-    host: HostFacts,
+pub(crate) struct Context<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) digest: String,
+    pub(crate) host: HostFacts,
     /// How true this machine's emulator is, where that is known.
-    calibration: Option<&'a Calibration>,
-    interrupted: &'a AtomicBool,
+    pub(crate) calibration: Option<&'a Calibration>,
+    pub(crate) interrupted: &'a AtomicBool,
 }
 
 impl Context<'_> {
     /// A record in which nothing was found yet.
-    fn record(&self, step: &Step, outcome: Outcome) -> Record {
+    pub(crate) fn record(&self, step: &Step, outcome: Outcome) -> Record {
         let Self { plan, digest, .. } = self;
         Record {
             schema: SCHEMA_VERSION,
@@ -251,6 +195,7 @@ impl Context<'_> {
             point: plan.points[step.point].clone(),
             testbed: plan.testbed,
             duration_ns: plan.duration_ns,
+            omit_ns: plan.omitted(&plan.points[step.point]),
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
@@ -266,7 +211,7 @@ impl Context<'_> {
         &self,
         step: &Step,
         coordinator: &mut Coordinator,
-        history: &History,
+        history: &mut History,
         progress: &mut dyn Progress,
     ) -> Result<Record, PlanError> {
         let Self { plan, host, interrupted, .. } = self;
@@ -278,6 +223,7 @@ impl Context<'_> {
         let link_drops = |coordinator: &Coordinator| {
             if asks_queues { coordinator.link_drops(point) } else { Ok(0) }
         };
+        coordinator.drain_link(point)?;
         let before = link_drops(coordinator)?;
         let traffic = coordinator.traffic(point)?;
         // What is compared within a block sees the same departures.
@@ -293,32 +239,38 @@ impl Context<'_> {
         };
         let dropped = link_drops(coordinator)?.saturating_sub(before);
         let emulation = emulation(coordinator, point, traffic.as_ref(), self.calibration)?;
-        let late_ns = emulation.as_ref().map_or(0, Emulation::late_max_ns);
         let mut record = self.record(step, Outcome::Completed);
         record.emulation = emulation;
         record.duration_ns = duration;
         record.started = started;
         match result {
-            RunResult::Invalid(reason) => record.outcome = Outcome::Invalid(reason),
+            RunResult::Invalid(reason) => {
+                history.is_missing = false;
+                record.outcome = Outcome::Invalid(reason);
+            }
+            RunResult::Unusable(error) => {
+                history.is_missing = error.is_missing();
+                record.outcome = Outcome::Skipped(error.to_string());
+            }
             RunResult::Finished(parts) => {
-                let parts = assemble(coordinator, host, point, &parts, dropped, late_ns)?;
+                let parts = assemble(coordinator, host, point, &parts, dropped)?;
                 record.nodes = parts.nodes;
                 record.flows = parts.flows;
                 record.figures = parts.figures;
                 record.limits = parts.limits;
                 record.warnings = parts.warnings;
-                record.warnings.extend(missed(&record));
-                let beyond = self.calibration.and_then(|known| skip::beyond(point, known));
-                record.warnings.extend(beyond.map(|Beyond { asked_bps, true_bps, .. }| {
-                    Warning::BeyondCalibration { asked_bps, true_bps }
-                }));
+                record.warnings.extend(record.emulation.as_ref().and_then(missed));
+                let broken = violations(&record, bucket_bytes(point));
                 if record.deciding_value().is_none() {
                     record.outcome = Outcome::Invalid(why_nothing_counts(&record));
+                } else if !step.warm_up && !broken.is_empty() {
+                    record.outcome = Outcome::Invalid(broken.join("; "));
                 } else if !step.warm_up {
                     record.warnings.extend(correlated(step, history, &record));
                 }
             }
         }
+        history.give_up(step, &mut record);
         Ok(record)
     }
 }
@@ -327,10 +279,26 @@ impl Context<'_> {
 fn why_nothing_counts(record: &Record) -> String {
     let bytes: u64 = record.load().map(|flow| flow.received.bytes).sum();
     if bytes == 0 {
-        return "nothing arrived".to_owned();
+        let what = match record.point.pattern {
+            Pattern::Stream => "nothing arrived",
+            _ => "no response arrived",
+        };
+        let total = |count: fn(&Drops) -> u64| -> u64 {
+            record.load().map(|flow| count(&flow.drops)).sum()
+        };
+        let places = [
+            (total(|drops| drops.link), "packets dropped by the link"),
+            (total(|drops| drops.socket), "datagrams dropped by the receiving socket"),
+            (total(|drops| drops.reassembly), "datagrams whose reassembly failed"),
+            (total(|drops| drops.unexplained), "datagrams lost, and no drop counter says where"),
+        ];
+        let places = places.iter().filter(|(count, _)| *count > 0);
+        let places: Vec<_> = places.map(|(count, place)| format!("{count} {place}")).collect();
+        let colon = if places.is_empty() { "" } else { ": " };
+        return format!("{what}{colon}{}", places.join(", "));
     }
     format!(
-        "the {bytes} bytes that arrived came at once, too soon for a rate: take a longer run, or a \
+        "the {bytes} bytes that arrived came in too short a time for a rate: take a longer run, or a \
          larger amount"
     )
 }

@@ -44,7 +44,8 @@ pub(crate) fn carry_out(
         let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
         return fail(Failure::Missing(why));
     };
-    let (start, _) = coordinator.prepare(run.plan, point, 0, run.duration, run.seed)?;
+    let (start, _) = coordinator.prepare(run.plan, point, (0, false), run.duration, run.seed)?;
+    let omit = start.omit_ns;
     let (told, intervals) = mpsc::channel();
     let control = Control::telling(move |event| {
         if let Event::Interval(interval) = event {
@@ -83,7 +84,12 @@ pub(crate) fn carry_out(
                 Series { interval_ns: interval.0, intervals: series }
             });
             let ends = Ends { start, answer };
-            Ok(RunResult::Finished(vec![Part { group: Group::Load, point: point.clone(), ends }]))
+            Ok(RunResult::Finished(vec![Part {
+                group: Group::Load,
+                point: point.clone(),
+                omit,
+                ends,
+            }]))
         }
         Err(failure) => fail(failure),
     }

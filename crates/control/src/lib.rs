@@ -14,6 +14,7 @@ mod coordinator;
 mod emulated;
 mod experiment;
 mod foreign;
+mod history;
 mod host;
 mod interfaces;
 mod limits;

@@ -1,8 +1,8 @@
 //! What the wire allows a point, and whether a run went beyond it.
 
 use fabricmark_lab::Shaper;
-use fabricmark_plan::{Direction, Pace, Pattern, Point, Transport};
-use fabricmark_record::{Counts, Figures, Limits, Warning};
+use fabricmark_plan::{Direction, Pattern, Point, Transport};
+use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{
     self as wire, Ceiling, Floor, Kind, Path, Stack, frame, goodput, lfn, quic_goodput,
@@ -35,11 +35,12 @@ pub(crate) fn limits(point: &Point) -> Limits {
         }
         _ => Vec::new(),
     };
+    let ceilings = by_window(point, ceilings);
     let ceilings = match point.direction {
         Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
         _ => ceilings,
     };
-    Limits { ceilings: by_window(point, ceilings), rtt_floor: floor(point) }
+    Limits { ceilings, rtt_floor: floor(point) }
 }
 
 /// The ceilings with those of TCP's window over an emulated round trip: its largest one bounds any
@@ -64,87 +65,69 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
     ceilings
 }
 
-/// The least round trip over an emulated link: its delay both ways and the packets' time on its wire.
+/// The least round trip over an emulated link: its delay both ways, unless it varies, and the packets' time on
+/// its wire. Of ping-ping the least step, which is one way.
 fn floor(point: &Point) -> Option<Floor> {
     let (family, Bytes(payload)) = (point.family, point.payload);
-    let is_exchange = matches!(point.pattern, Pattern::PingPong | Pattern::Exchange);
-    point.words().filter(|_| is_exchange && point.pace == Pace::Closed)?;
+    let has_floor =
+        matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Exchange);
+    let words = point.words().filter(|_| has_floor)?;
     let stack = match point.transport {
         Transport::Udp => Stack::Udp { family },
         Transport::Tcp => Stack::Tcp { family, option_bytes: 0 },
         _ => return None,
     };
     let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
-    let half = Nanos(point.rtt.unwrap_or_default().0 / 2);
+    // Jitter takes from the delay as well as it adds.
+    let rtt = point.rtt.filter(|_| words.jitter().is_none()).unwrap_or_default();
+    let half = Nanos(rtt.0 / 2);
     let path = Path { propagation_ns: half, ..Path::direct(point.link) };
-    wire::rtt_floor(&path, stack, payload, response).ok()
+    match point.pattern {
+        Pattern::PingPing => wire::one_way_floor(&path, stack, payload).ok(),
+        _ => wire::rtt_floor(&path, stack, payload, response).ok(),
+    }
 }
 
-/// A warning where more arrived than the hard bound and its tolerances allow. `late_ns` is how much later
-/// than due an emulator delivered at worst: what it was late with when counting began counts, too, as does what
-/// waited behind a hole, and has a warning of its own where it matters; `sent_again` are segments.
-pub(crate) fn above_ceiling(
-    point: &Point,
-    figures: &Figures,
-    limits: &Limits,
-    counts: &Counts,
-    sent_again: u64,
-    late_ns: u64,
-) -> Option<Warning> {
-    let goodput_bps = figures.goodput_bps?.value;
-    let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound)?;
-    let bound_bps = bound.goodput_bps.as_f64();
+/// Bytes that a token bucket lets pass at once, where one stands for the wire of a point.
+pub(crate) fn bucket_bytes(point: &Point) -> u64 {
     let shaper = Shaper::of(&point.link).filter(|_| point.words().is_none());
-    let bucket = shaper.map_or(0, |shaper| shaper.bucket_bytes());
-    let earlier_bytes = bucket + counts.waiting_bytes;
-    let seconds = counts.elapsed_ns as f64 / 1e9;
-    if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes, seconds) {
-        return None;
-    }
-    // What came behind a lost segment waits for it in the kernel, and counts when that has come again: as
-    // much as a window, which is at most the largest one.
-    let window = point.window_bytes().or(point.bdp()).filter(|_| sent_again > 0);
-    let behind_hole = window.map_or(0, |Bytes(bytes)| bytes.min(lfn::WINDOW_MAX));
-    let late_bytes = behind_hole + (bound_bps * late_ns as f64 / 8e9).ceil() as u64;
-    if !wire::exceeds(goodput_bps, bound_bps, earlier_bytes + late_bytes, seconds) {
-        return Some(Warning::Backlog { bytes: late_bytes });
-    }
-    let allowed_bps = wire::allowed(bound_bps, earlier_bytes + late_bytes, seconds);
-    Some(Warning::AboveCeiling { goodput_bps, allowed_bps })
+    shaper.map_or(0, |shaper| shaper.bucket_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use fabricmark_plan::{Factor, resolve};
-    use fabricmark_record::{Figure, Provenance};
 
     use super::*;
 
-    /// A second of a stream over 1 Gbit/s and 20 ms with a window of 5 MB.
-    fn warning(above_bps: f64, sent_again: u64, late_ns: u64) -> Option<Warning> {
-        let levels = "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;link=ethernet:1G;rtt=20ms;\
-                      window=2bdp";
+    fn of(levels: &str) -> Limits {
         let levels = levels.split(';').map(|level| {
             let (name, text) = level.split_once('=').unwrap();
             let factor = Factor::named(name).unwrap();
             (factor, factor.level(text).unwrap())
         });
-        let point = resolve(&levels.collect()).unwrap();
-        let limits = limits(&point);
-        let bound = limits.ceilings.iter().find(|c| c.kind == Kind::Bound).unwrap();
-        let value = bound.goodput_bps.as_f64() + above_bps;
-        let goodput = Figure { value, provenance: Provenance::Emulated };
-        let figures = Figures { goodput_bps: Some(goodput), ..Figures::default() };
-        let counts = Counts { elapsed_ns: 1_000_000_000, ..Counts::default() };
-        above_ceiling(&point, &figures, &limits, &counts, sent_again, late_ns)
+        limits(&resolve(&levels.collect()).unwrap())
     }
 
     #[test]
-    fn more_than_the_wire_carries_is_a_backlog_as_far_as_holes_and_lateness_explain_it() {
-        assert_eq!(warning(0.0, 0, 0), None);
-        assert_eq!(warning(10e6, 1, 0), Some(Warning::Backlog { bytes: 5_000_000 }));
-        assert!(matches!(warning(10e6, 0, 20_000_000), Some(Warning::Backlog { .. })));
-        assert!(matches!(warning(10e6, 0, 0), Some(Warning::AboveCeiling { .. })));
-        assert!(matches!(warning(900e6, 1, 0), Some(Warning::AboveCeiling { .. })));
+    fn a_delay_that_varies_is_no_part_of_the_floor() {
+        let floor_ns = |levels: &str| {
+            let base = "pattern=ping-pong;transport=udp;family=4;payload=64;link=ethernet:1G;";
+            of(&format!("{base}{levels}")).rtt_floor.unwrap().time_ns.as_f64()
+        };
+        let without = floor_ns("rtt=0ms");
+        assert_eq!(floor_ns("rtt=20ms"), without + 20e6);
+        assert_eq!(floor_ns("rtt=20ms;emulate=jitter=1ms"), without);
+    }
+
+    #[test]
+    fn each_direction_of_a_stream_both_ways_has_a_window_of_its_own() {
+        let bound_bps = |direction: &str| {
+            let base = "pattern=stream;transport=tcp;family=4;payload=65536;congestion=cubic;link=ethernet:100G;rtt=10s";
+            of(&format!("{base};direction={direction}")).ceilings[0].goodput_bps.as_f64()
+        };
+        // 1 GiB less a scale unit each 10 s.
+        assert!((0.85e9..0.86e9).contains(&bound_bps("forward")));
+        assert_eq!(bound_bps("both"), 2.0 * bound_bps("forward"));
     }
 }

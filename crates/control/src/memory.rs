@@ -67,7 +67,7 @@ pub enum MemoryError {
 /// counted: it tunes them to what is there.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
     let tried: Vec<&Point> =
-        plan.points.iter().filter(|point| skip::reason(point, None).is_none()).collect();
+        plan.points.iter().filter(|point| skip::reason(point).is_none()).collect();
     check_registered(plan, &tried, memory)?;
     let tried = tried.into_iter();
     let Some((bytes, point)) = tried.map(|point| (full(point), point)).max_by_key(|most| most.0)

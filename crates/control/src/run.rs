@@ -23,12 +23,16 @@ pub(crate) enum RunResult {
     Finished(Vec<Part>),
     /// It does not count, for this reason; the next run may.
     Invalid(String),
+    /// It failed in a way that each run of the point would.
+    Unusable(ConversationError),
 }
 
 /// A part of a run and what its ends counted.
 pub(crate) struct Part {
     pub(crate) group: Group,
     pub(crate) point: Point,
+    /// The first part of it, which does not count.
+    pub(crate) omit: Nanos,
     pub(crate) ends: Ends,
 }
 
@@ -57,14 +61,14 @@ impl Run<'_> {
             return self.at_once(coordinator, &loads, None, progress);
         };
         let last = loads.len();
-        let idle = Talk::begin(self, coordinator, Group::ProbeIdle, &prober, last)?;
+        let idle = Talk::begin(self, coordinator, Group::ProbeIdle, &prober, (last, true))?;
         let mut parts = match self.converse(coordinator, vec![idle], None, progress)? {
             RunResult::Finished(parts) => parts,
-            invalid @ RunResult::Invalid(_) => return Ok(invalid),
+            failed => return Ok(failed),
         };
         match self.at_once(coordinator, &loads, Some(&prober), progress)? {
             RunResult::Finished(loaded) => parts.extend(loaded),
-            invalid @ RunResult::Invalid(_) => return Ok(invalid),
+            failed => return Ok(failed),
         }
         // The load comes first, wherever parts are listed.
         parts.sort_by_key(|part| part.group != Group::Load);
@@ -78,9 +82,12 @@ impl Run<'_> {
         prober: Option<&Point>,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
+        let is_alone = loads.len() == 1 && prober.is_none();
         let talks = loads.iter().enumerate();
         let talks: Result<Vec<Talk>, PlanError> = talks
-            .map(|(place, load)| Talk::begin(self, coordinator, Group::Load, load, place))
+            .map(|(place, load)| {
+                Talk::begin(self, coordinator, Group::Load, load, (place, is_alone))
+            })
             .collect();
         self.converse(coordinator, talks?, prober, progress)
     }
@@ -99,7 +106,7 @@ impl Run<'_> {
                 && talks.iter().all(|talk| talk.conversation.has_begun())
             {
                 let place = talks.len();
-                talks.push(Talk::begin(self, coordinator, Group::Probe, point, place)?);
+                talks.push(Talk::begin(self, coordinator, Group::Probe, point, (place, false))?);
                 prober = None;
             }
             let mut failed = None;
@@ -137,6 +144,7 @@ impl Run<'_> {
 struct Talk {
     group: Group,
     point: Point,
+    omit: Nanos,
     /// Place of its workers among the pairs of the link.
     pair: usize,
     conversation: Conversation,
@@ -152,7 +160,7 @@ impl Talk {
         coordinator: &mut Coordinator,
         group: Group,
         point: &Point,
-        pair: usize,
+        (pair, is_alone): (usize, bool),
     ) -> Result<Self, PlanError> {
         let duration = match group {
             // It begins a little later than the load and has to end before it.
@@ -161,7 +169,7 @@ impl Talk {
         };
         coordinator.pairs(point.link, pair + 1)?;
         let (mut start, mut answer) =
-            coordinator.prepare(run.plan, point, pair, duration, run.seed)?;
+            coordinator.prepare(run.plan, point, (pair, is_alone), duration, run.seed)?;
         if group != Group::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
@@ -169,6 +177,7 @@ impl Talk {
         Ok(Self {
             group,
             point: point.clone(),
+            omit: start.omit_ns,
             pair,
             conversation: Conversation::new(coordinator.now(), start, answer),
             place: None,
@@ -222,7 +231,7 @@ impl Talk {
         if self.group == Group::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        Some(Part { group: self.group, point: self.point, ends })
+        Some(Part { group: self.group, point: self.point, omit: self.omit, ends })
     }
 }
 
@@ -267,11 +276,14 @@ impl Intervals {
     }
 }
 
-/// A failure that the next run would meet as well ends the plan; any other spoils one run.
+/// What a failure means: for this run, for this point, or for the plan.
 pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
     match error {
         ConversationError::Failed { failure: Failure::Peer(_) | Failure::Aborted, .. }
         | ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),
+        ConversationError::Failed { failure: Failure::System(_) | Failure::Missing(_), .. } => {
+            Ok(RunResult::Unusable(error))
+        }
         _ => Err(PlanError::Run(error)),
     }
 }

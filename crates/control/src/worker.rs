@@ -66,6 +66,10 @@ type Said = (u64, Word);
 enum Word {
     /// The run's clock has begun.
     Begun,
+    /// The receiver's count is put off.
+    Held,
+    /// A count that was put off has begun.
+    Counting,
     /// An interval has ended.
     Interval(Box<Interval>),
     /// The run's end is over.
@@ -95,6 +99,8 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
         }
         match word {
             Word::Begun => conversation.on_begun(),
+            Word::Held => conversation.on_held(),
+            Word::Counting => conversation.on_counting(),
             Word::Interval(interval) => conversation.on_interval(*interval),
             Word::Ended(result) => {
                 hand.run = None;
@@ -130,6 +136,16 @@ impl Hand {
                     run.control.drain(bytes, idle.0);
                 }
             }
+            Action::Hold => {
+                if let Some(run) = &self.run {
+                    run.control.hold();
+                }
+            }
+            Action::Stop => {
+                if let Some(run) = &self.run {
+                    run.control.end();
+                }
+            }
             Action::Abort => {
                 if let Some(run) = self.run.take() {
                     run.control.give_up();
@@ -149,6 +165,8 @@ impl Hand {
         let control = Control::telling(move |event| {
             teller.say(match event {
                 Event::Begun => Word::Begun,
+                Event::Held => Word::Held,
+                Event::Counting => Word::Counting,
                 Event::Interval(interval) => Word::Interval(Box::new(interval.clone())),
             });
         });

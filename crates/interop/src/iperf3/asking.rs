@@ -141,6 +141,7 @@ mod tests {
             ports: None,
             from: Vec::new(),
             patience_ns: Nanos(0),
+            hold_ns: Nanos(0),
             trace: None,
         };
         parameters(&prepare)

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fabricmark_load::Control;
 use fabricmark_load::clock::now_ns;
-use fabricmark_load::pattern::stream::{Ramp, receive_crowd};
+use fabricmark_load::pattern::arrivals::Window;
+use fabricmark_load::pattern::stream::receive_crowd;
 use fabricmark_load::transport::Flow;
 use fabricmark_proto::iperf3::{Kind, Results};
 use fabricmark_units::BitRate;
@@ -73,8 +74,8 @@ impl Test {
             let control = Arc::clone(&self.receiving);
             self.spawn("iperf3 receiver", move || {
                 let mut buffer = vec![0; BUFFER_BYTES];
-                let ramp = Ramp::of_an_amount();
-                drop(receive_crowd(&mut receiving, &mut buffer, ramp, &control));
+                let window = Window::of_an_amount();
+                drop(receive_crowd(&mut receiving, &mut buffer, window, &control));
             })?;
         }
         Ok(())

@@ -37,6 +37,7 @@ pub fn prepare(address: IpAddr, levels: &str) -> Prepare {
         ports: None,
         from: Vec::new(),
         patience_ns: Nanos(0),
+        hold_ns: Nanos(0),
         trace: None,
     }
 }

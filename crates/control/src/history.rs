@@ -1,0 +1,291 @@
+//! What the runs so far say about those to come: which are done, and which points are given up.
+
+use std::collections::{HashMap, HashSet};
+
+use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Plan, Step, group_is_finished};
+use fabricmark_record::{Outcome, Record};
+use fabricmark_units::Nanos;
+
+use crate::experiment::{PlanError, Position};
+
+/// Consecutive runs of a point that measured nothing, after which it is not run any more.
+const FAILED_MAX: u32 = 3;
+
+/// What an experiment's records say about its order.
+#[derive(Default)]
+pub(crate) struct History {
+    pub(crate) done: HashSet<(u32, u32)>,
+    pub(crate) outcomes: Outcomes,
+    /// Consecutive runs of a point that measured nothing, up to its last one.
+    failed: HashMap<usize, u32>,
+    /// Why the warm-up of a point says that it cannot be run.
+    refused: HashMap<usize, String>,
+    /// Whether any run measured something, be it that it does not count.
+    has_measured: bool,
+    /// Why the last run that does not count does not.
+    reason: Option<String>,
+    /// Whether this host lacks what the last run that failed in this process needs.
+    pub(crate) is_missing: bool,
+}
+
+impl History {
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut history = Self::default();
+        for record in records {
+            history.add(record);
+        }
+        history
+    }
+
+    pub(crate) fn add(&mut self, record: &Record) {
+        let place = &record.place;
+        let (block, point) = (place.block, place.point as usize);
+        self.done.insert((block, place.place));
+        match &record.outcome {
+            Outcome::Skipped(reason) if place.warm_up => {
+                self.refused.insert(point, reason.clone());
+                return;
+            }
+            _ if place.warm_up => return,
+            Outcome::Completed => {}
+            Outcome::Skipped(reason) => {
+                self.reason = Some(reason.clone());
+                self.outcomes.skip(block, point);
+                return;
+            }
+            Outcome::Invalid(reason) => self.reason = Some(reason.clone()),
+        }
+        self.has_measured |= record.measured_value().is_some();
+        match record.measured_value() {
+            Some(_) => self.failed.remove(&point),
+            None => self.failed.insert(point, self.failed_in_a_row(point) + 1),
+        };
+        self.outcomes.add(RunOutcome { block, point, value: record.deciding_value() });
+    }
+
+    fn failed_in_a_row(&self, point: usize) -> u32 {
+        self.failed.get(&point).copied().unwrap_or_default()
+    }
+
+    /// Why a point cannot be run, as its warm-up found.
+    pub(crate) fn refusal(&self, point: usize) -> Option<String> {
+        self.refused.get(&point).cloned()
+    }
+
+    /// Gives a point up whose runs measured nothing once too often.
+    pub(crate) fn give_up(&self, step: &Step, record: &mut Record) {
+        if let Outcome::Invalid(reason) = &record.outcome
+            && !step.warm_up
+            && record.measured_value().is_none()
+            && self.failed_in_a_row(step.point) + 1 >= FAILED_MAX
+        {
+            record.outcome = Outcome::Skipped(format!(
+                "{FAILED_MAX} runs in a row gave no result; the last because {reason}"
+            ));
+        }
+    }
+
+    /// The end of a plan: an error where none of its runs measured anything.
+    pub(crate) fn finish(self) -> Result<(), PlanError> {
+        match self.reason {
+            Some(reason) if !self.has_measured => {
+                Err(PlanError::Nothing { reason, is_missing: self.is_missing })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
+        let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
+        let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
+        let members: Vec<usize> = (0..plan.groups.len())
+            .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
+            .flat_map(|group| plan.groups[group].iter().copied())
+            .collect();
+        let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
+        let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
+        let now: u64 = rest.iter().map(|step| takes(step.point, step.warm_up)).sum();
+        let left = Nanos(now + later_blocks * later);
+        let runs = rest.len() + later_blocks as usize * members.len();
+        let done = self.done.len();
+        Position { done, planned: done + runs, block: number, left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use fabricmark_plan::{Size, block, parse};
+    use fabricmark_record::{Figure, HostFacts, Provenance};
+
+    use super::*;
+    use crate::experiment::Context;
+
+    const PLAN: &str = r#"
+        title = "t"
+        [factors]
+        pattern = ["stream"]
+        transport = ["tcp"]
+        family = [4, 6]
+        payload = [4, 64]
+        link = ["loopback"]
+        [settings]
+        congestion = "cubic"
+        [stop]
+        runs = 5
+        [[compare]]
+        factor = "family"
+        baseline = 4
+        candidate = 6
+        "#;
+
+    /// How a run of the simulated network ends.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum End {
+        Completes,
+        MeasuresWhatDoesNotCount,
+        MeasuresNothing,
+        CannotBeRun,
+    }
+
+    /// The records of a plan whose runs end as `end` says of their block and point, carried out after
+    /// `kept`; those as well.
+    fn carried_out(plan: &Plan, kept: &[Record], end: impl Fn(u32, usize) -> End) -> Vec<Record> {
+        let interrupted = AtomicBool::new(false);
+        let context = Context {
+            plan,
+            digest: plan.digest(),
+            host: HostFacts::default(),
+            calibration: None,
+            interrupted: &interrupted,
+        };
+        let mut history = History::of(kept);
+        let mut records = kept.to_vec();
+        for number in 0.. {
+            let steps = block(plan, number, &history.outcomes);
+            if steps.is_empty() {
+                break;
+            }
+            for step in steps {
+                if history.done.contains(&(step.block, step.place)) {
+                    continue;
+                }
+                let refusal = history.refusal(step.point);
+                let end = end(step.block, step.point);
+                let outcome = match (refusal, end) {
+                    (Some(reason), _) => Outcome::Skipped(reason),
+                    (_, End::Completes) => Outcome::Completed,
+                    (_, End::CannotBeRun) => Outcome::Skipped("no SCTP".to_owned()),
+                    _ => Outcome::Invalid("it was late".to_owned()),
+                };
+                let mut record = context.record(&step, outcome);
+                record.started = String::new();
+                if matches!(end, End::Completes | End::MeasuresWhatDoesNotCount) {
+                    let value = 1e9 + f64::from(step.block);
+                    let provenance = Provenance::Measured;
+                    record.figures.goodput_bps = Some(Figure { value, provenance });
+                }
+                history.give_up(&step, &mut record);
+                history.add(&record);
+                records.push(record);
+            }
+        }
+        records
+    }
+
+    fn plan() -> Plan {
+        parse("plan.toml", PLAN, Size::Full, &[]).unwrap()
+    }
+
+    /// Outcomes of the counted runs of a point, a letter each.
+    fn letters(records: &[Record], point: usize) -> String {
+        let own = records.iter().filter(|record| record.place.point as usize == point);
+        let counted = own.filter(|record| !record.place.warm_up);
+        let letter = |record: &Record| match record.outcome {
+            Outcome::Completed => 'c',
+            Outcome::Invalid(_) => 'i',
+            Outcome::Skipped(_) => 's',
+        };
+        counted.map(letter).collect()
+    }
+
+    #[test]
+    fn a_point_whose_runs_measure_nothing_three_times_in_a_row_is_skipped_and_the_plan_goes_on() {
+        let plan = plan();
+        for (fails, expected) in [
+            ([0, 1, 2].as_slice(), "iis"),
+            (&[1, 2, 3], "ciis"),
+            (&[0, 1, 3, 4], "iiciicccc"),
+            (&[2], "ccicc c"),
+        ] {
+            let records = carried_out(&plan, &[], |block, point| {
+                let fails = point == 1 && fails.contains(&block);
+                if fails { End::MeasuresNothing } else { End::Completes }
+            });
+            assert_eq!(letters(&records, 1), expected.replace(' ', ""), "{fails:?}");
+            let other = plan.groups.iter().flatten().find(|&&point| point != 1).unwrap();
+            assert!(letters(&records, *other).len() >= 5);
+            assert!(!letters(&records, *other).contains(['i', 's']));
+        }
+    }
+
+    #[test]
+    fn a_run_that_measures_what_does_not_count_is_repeated_up_to_runs_min_times() {
+        let plan = plan();
+        let spoiled = |spoiled: u32| {
+            let records = carried_out(&plan, &[], |block, point| {
+                let is_spoiled = point == 1 && block < spoiled;
+                if is_spoiled { End::MeasuresWhatDoesNotCount } else { End::Completes }
+            });
+            letters(&records, 1)
+        };
+        assert_eq!(spoiled(4), "iiiiccccc", "three in a row are no reason to give it up");
+        assert_eq!(spoiled(5), "iiiiiccccc");
+        assert_eq!(spoiled(100), "iiiiii");
+    }
+
+    #[test]
+    fn a_point_that_cannot_be_run_is_skipped_at_its_first_run() {
+        let records =
+            carried_out(
+                &plan(),
+                &[],
+                |_, point| {
+                    if point == 1 { End::CannotBeRun } else { End::Completes }
+                },
+            );
+        assert_eq!(letters(&records, 1), "s");
+        assert!(["ccccc"; 3] == [0, 2, 3].map(|point| letters(&records, point)));
+    }
+
+    #[test]
+    fn what_is_resumed_after_any_run_goes_on_as_if_it_had_not_stopped() {
+        let plan = plan();
+        let end = |block: u32, point: usize| match (point, block) {
+            (0, _) => End::MeasuresNothing,
+            (1, 0..=2) => End::MeasuresWhatDoesNotCount,
+            (2, 1) => End::CannotBeRun,
+            _ => End::Completes,
+        };
+        let whole = carried_out(&plan, &[], end);
+        assert!(["iis", "iiiccccc", "cs"] == [0, 1, 2].map(|point| letters(&whole, point)));
+        for kept in 0..whole.len() {
+            assert_eq!(carried_out(&plan, &whole[..kept], end), whole, "after {kept} runs");
+        }
+    }
+
+    #[test]
+    fn a_plan_fails_only_if_no_run_of_any_point_counts() {
+        let plan = plan();
+        let end = |good: usize| {
+            let records = carried_out(&plan, &[], |_, point| {
+                if point == good { End::Completes } else { End::MeasuresNothing }
+            });
+            History::of(&records).finish()
+        };
+        assert!(end(2).is_ok());
+        let error = end(99).unwrap_err().to_string();
+        assert!(error.starts_with("no run counts: 3 runs in a row gave no result"), "{error}");
+    }
+}
