@@ -75,10 +75,11 @@ fn of_group(
     compare: &Compare,
 ) -> Option<Answer> {
     let found: Vec<&Comparison> =
-        group.rows.iter().filter_map(|row| table.change(row.changes[place])).collect();
+        group.rows.iter().filter_map(|row| table.change(&row.changes[place])).collect();
     let candidate = label::level(compare.factor, &compare.candidate);
     let baseline = label::level(compare.factor, &compare.baseline);
-    let uncompared = group.rows.len() - found.len();
+    let withheld = group.rows.iter().filter(|row| row.changes[place].withheld().is_some()).count();
+    let uncompared = group.rows.len() - found.len() - withheld;
     let rows = count(group.rows.len(), "row");
     let part = |verdict: Verdict, words: &str| {
         let those: Vec<&&Comparison> =
@@ -107,6 +108,9 @@ fn of_group(
         *first = format!("{candidate} is {first}");
     }
     parts.extend(part(Verdict::CannotTell, "cannot tell"));
+    if withheld > 0 {
+        parts.push(format!("too many invalid runs in {withheld} of {rows}"));
+    }
     if uncompared > 0 {
         parts.push(format!("no comparison in {uncompared} of {rows}"));
     }
@@ -121,7 +125,7 @@ fn of_group(
             .rows
             .iter()
             .map(|row| {
-                let comparison = table.change(row.changes[place]);
+                let comparison = table.change(&row.changes[place]);
                 let label = label::level(table.spec.rows, &row.level);
                 (label, comparison.map(|comparison| comparison.verdict))
             })

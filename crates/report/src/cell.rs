@@ -18,6 +18,8 @@ pub(crate) struct Cell<'a> {
     pub median: Option<Estimate>,
     /// Why there is no figure.
     pub missing: Option<String>,
+    /// Runs that are invalid: no figure has them.
+    pub invalid: usize,
     pub provenance: Option<Provenance>,
     /// The hard limit: a bound where there is one.
     pub limit: Option<Limit>,
@@ -99,6 +101,9 @@ impl<'a> Cell<'a> {
             Figure::RttP50
             | Figure::RttP99
             | Figure::RttP999
+            | Figure::StepP50
+            | Figure::StepP99
+            | Figure::StepP999
             | Figure::SlipP50
             | Figure::SlipP99
             | Figure::IdleRttP50
@@ -134,6 +139,7 @@ impl<'a> Cell<'a> {
         Self {
             point,
             missing: value.is_none().then(|| why_missing(runs)),
+            invalid: runs.invalid().count(),
             median: middle,
             provenance: first
                 .and_then(|record| record.figures.get(figure))
@@ -149,6 +155,14 @@ impl<'a> Cell<'a> {
             loss: (loss.drops.lost > 0).then_some(loss),
             estimate,
         }
+    }
+}
+
+impl Cell<'_> {
+    /// The signs behind the figure that notes explain: ` † ‡`.
+    pub(crate) fn marks(&self) -> String {
+        let marks = [(self.is_merged, " †"), (self.invalid > 0, " ‡")];
+        marks.into_iter().filter_map(|(holds, mark)| holds.then_some(mark)).collect()
     }
 }
 
@@ -171,7 +185,14 @@ fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
             )
         }
         Figure::HalfRtt => floor(0.5),
-        Figure::Rtt | Figure::RttP50 | Figure::RttP99 | Figure::RttP999 => floor(1.0),
+        Figure::Rtt
+        | Figure::RttP50
+        | Figure::RttP99
+        | Figure::RttP999
+        | Figure::Step
+        | Figure::StepP50
+        | Figure::StepP99
+        | Figure::StepP999 => floor(1.0),
         _ => None,
     }
 }

@@ -46,8 +46,11 @@ pub struct ComparedPoint {
     pub baseline: Option<Estimate>,
     /// The candidate's estimate.
     pub candidate: Option<Estimate>,
-    /// The comparison; absent with fewer than two runs on a side.
+    /// The comparison; absent with fewer than two runs on a side, or where it is withheld.
     pub comparison: Option<Comparison>,
+    /// Why there is no comparison although there are runs: more than a tenth of the runs of a side
+    /// is invalid.
+    pub withheld: Option<String>,
 }
 
 /// Whether a candidate passes a regression gate.
@@ -117,6 +120,7 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
         provenance.extend(origin.filter(|origin| !provenance.contains(origin)));
     }
     let (better, tie) = judged_by(figure);
+    let withheld = a.withheld(b);
     let (a, b) = (a.deciding(), b.deciding());
     ComparedPoint {
         point: key.to_owned(),
@@ -124,7 +128,8 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
         provenance,
         baseline: mean(&a, confidence),
         candidate: mean(&b, confidence),
-        comparison: unpaired(&a, &b, confidence, better, tie),
+        comparison: unpaired(&a, &b, confidence, better, tie).filter(|_| withheld.is_none()),
+        withheld,
     }
 }
 
@@ -182,9 +187,14 @@ impl ComparisonReport {
             let found = self.rows.iter().filter_map(|row| row.comparison.as_ref());
             found.filter(|comparison| comparison.verdict == verdict).count()
         };
+        let withheld = self.rows.iter().filter(|row| row.withheld.is_some()).count();
+        let withheld = match withheld {
+            0 => String::new(),
+            rows => format!(", {rows} with too many invalid runs"),
+        };
         let _ = writeln!(
             out,
-            "{} against {}: {}. {} slower, {} faster, {} same, {} cannot tell.\n",
+            "{} against {}: {}. {} slower, {} faster, {} same, {} cannot tell{withheld}.\n",
             self.candidate,
             self.baseline,
             self.gate_text(),
@@ -227,6 +237,7 @@ impl ComparisonReport {
                 (format!("baseline_{unit}")): row.baseline,
                 (format!("candidate_{unit}")): row.candidate,
                 "comparison": row.comparison.as_ref().map(summary::comparison),
+                "withheld": row.withheld,
             })
         });
         json!({
@@ -273,7 +284,10 @@ impl ComparedPoint {
             )
         };
         let (change, verdict) = self.comparison.as_ref().map_or_else(
-            || ("too few runs".to_owned(), Verdict::CannotTell.to_string()),
+            || match &self.withheld {
+                Some(why) => (String::new(), why.clone()),
+                None => ("too few runs".to_owned(), Verdict::CannotTell.to_string()),
+            },
             |comparison| {
                 let WrittenChange { value, interval } = number::change(&comparison.change);
                 (format!("{value} {interval}"), label::judged(comparison))

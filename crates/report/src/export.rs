@@ -43,6 +43,7 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     put("warm_up", place.map(|place| place.warm_up.to_string()));
     put("started", record.map(|record| record.started.clone()));
     put("duration_ns", record.map(|record| record.duration_ns.0.to_string()));
+    put("omit_ns", record.map(|record| record.omit_ns.0.to_string()));
     for factor in Factor::ALL {
         let name = match factor {
             Factor::Payload | Factor::ReceiveBuffer => format!("{factor}_bytes"),
@@ -68,6 +69,10 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
         ("rtt_p50_ns", figures.rtt_p50_ns),
         ("rtt_p99_ns", figures.rtt_p99_ns),
         ("rtt_p999_ns", figures.rtt_p999_ns),
+        ("step_mean_ns", figures.step_mean_ns),
+        ("step_p50_ns", figures.step_p50_ns),
+        ("step_p99_ns", figures.step_p99_ns),
+        ("step_p999_ns", figures.step_p999_ns),
         ("half_rtt_mean_ns", figures.half_rtt_mean_ns),
         ("sender_demand_us_per_kib", figures.sender_demand_us_per_kib),
         ("receiver_demand_us_per_kib", figures.receiver_demand_us_per_kib),
@@ -82,7 +87,7 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     ] {
         put(name, figure.map(|figure| figure.value.to_string()));
     }
-    let provenance = figures.goodput_bps.or(figures.rtt_mean_ns).map(|figure| figure.provenance);
+    let provenance = figures.goodput_bps.or(figures.time_mean_ns()).map(|figure| figure.provenance);
     put("provenance", provenance.map(|p| crate::label::provenance(p).to_owned()));
     let ceiling = |kind| {
         let ceilings = &record?.limits.ceilings;
@@ -168,7 +173,7 @@ fn usage(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
         put(&format!("{end}_machine_stolen_ns"), stolen.map(|stolen_ns| stolen_ns.to_string()));
         let kernel = node.and_then(|node| node.kernel);
         let resent = kernel.and_then(|kernel| kernel.tcp_retransmitted_segments);
-        put(&format!("{end}_retransmitted_segments"), resent.map(|count| count.to_string()));
+        put(&format!("{end}_host_retransmitted_segments"), resent.map(|count| count.to_string()));
         let squeezed = kernel.and_then(|kernel| kernel.softnet_time_squeezed);
         put(&format!("{end}_softnet_time_squeezed"), squeezed.map(|count| count.to_string()));
     }

@@ -138,9 +138,9 @@ fn factors(e: &Experiment<'_>) -> String {
 
 fn provenance(e: &Experiment<'_>) -> String {
     let mut found: Vec<Provenance> = Vec::new();
-    for record in e.records {
+    for record in e.records.iter().filter(|record| record.outcome == Outcome::Completed) {
         let figures = &record.figures;
-        for figure in [figures.goodput_bps, figures.rtt_mean_ns].into_iter().flatten() {
+        for figure in [figures.goodput_bps, figures.time_mean_ns()].into_iter().flatten() {
             if !found.contains(&figure.provenance) {
                 found.push(figure.provenance);
             }

@@ -37,6 +37,8 @@ struct Setting<'a> {
     name: &'a str,
     cell: Cell<'a>,
     change: Option<Comparison>,
+    /// Why it is not compared although both have runs.
+    withheld: Option<String>,
 }
 
 impl<'a> Measured<'a> {
@@ -49,9 +51,10 @@ impl<'a> Measured<'a> {
         let (figure, rule) = (self.figure(), &self.plan.stop);
         let (better, tie) = judged_by(figure);
         let baseline = self.plan.points.first().and_then(|point| runs.get(point));
+        let withheld = |point: &Point| baseline?.withheld(runs.get(point)?);
         let change = |point: &Point| {
             let (a, b) = baseline?.paired(runs.get(point)?, figure);
-            paired(&a, &b, rule, better, tie)
+            paired(&a, &b, rule, better, tie).filter(|_| withheld(point).is_none())
         };
         let mut settings: Vec<Setting<'_>> = self
             .plan
@@ -63,6 +66,7 @@ impl<'a> Measured<'a> {
                 name,
                 cell: Cell::of(point, runs.get(point), figure, rule),
                 change: if place > 0 { change(point) } else { None },
+                withheld: if place > 0 { withheld(point) } else { None },
             })
             .collect();
         let mut family: Vec<Comparison> =
@@ -165,12 +169,17 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
     if let Some(missing) = &cell.missing {
         rows.push(["no figure".to_owned(), missing.clone(), String::new(), String::new()]);
     }
-    for (name, count, of) in [
-        ("retransmitted", cell.retransmitted, "segments"),
-        ("lost packets", cell.lost_packets, "packets"),
+    // Where it is a figure, it stands above, a run each.
+    let is_figure = Figure::Retransmits.patterns().contains(&point.pattern)
+        && !runs.get(point).is_some_and(|runs| runs.values(Figure::Retransmits).is_empty());
+    for (name, count) in [
+        (label::figure(Figure::Retransmits), cell.retransmitted.filter(|_| !is_figure)),
+        ("lost packets", cell.lost_packets),
     ] {
+        let all = runs.get(point).map_or(0, |runs| runs.counted.len());
+        let of = format!("in {}", number::count(all, "run"));
         let count = count.map(|count| number::fixed(count as f64, 0));
-        rows.extend(count.map(|count| [name.to_owned(), count, of.to_owned(), String::new()]));
+        rows.extend(count.map(|count| [name.to_owned(), count, of, String::new()]));
     }
     if let Some(loss) = cell.loss {
         let share = number::share(loss.share());
@@ -213,7 +222,8 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         let value = match (&cell.estimate, &cell.missing) {
             (Some(estimate), _) => {
                 let Written { value, spread } = number::estimate(estimate, unit);
-                format!("{value} {spread}")
+                let mark = if cell.invalid > 0 { " ‡" } else { "" };
+                format!("{value} {spread}{mark}")
             }
             (None, missing) => missing.clone().unwrap_or_default(),
         };
@@ -221,10 +231,13 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         if has_limit {
             row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
         }
-        row.extend(setting.change.as_ref().map_or_else(Default::default, |comparison| {
-            let WrittenChange { value, interval } = number::change(&comparison.change);
-            [format!("{value} {interval}"), label::judged(comparison)]
-        }));
+        row.extend(setting.change.as_ref().map_or_else(
+            || [String::new(), setting.withheld.clone().unwrap_or_default()],
+            |comparison| {
+                let WrittenChange { value, interval } = number::change(&comparison.change);
+                [format!("{value} {interval}"), label::judged(comparison)]
+            },
+        ));
         table.add_row(row);
     }
     for line in table.lines() {
@@ -282,6 +295,7 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             "point": point,
             "figures": figures,
             "change": setting.change.as_ref().map(summary::comparison),
+            "withheld": setting.withheld,
         })
     });
     let requirements = m.judged().into_iter().map(|(name, requirement, kept)| {

@@ -6,7 +6,7 @@ use fabricmark_record::{Record, Warning};
 use crate::cell::Loss;
 use crate::label;
 use crate::number::{count, share};
-use crate::runs::{ByPoint, Runs, failure};
+use crate::runs::{ByPoint, Runs, failure, without_numbers};
 use crate::view::Group;
 
 /// Texts in the order of their first occurrence, with how often each occurred.
@@ -66,6 +66,9 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     if shown.iter().flat_map(|runs| &runs.counted).any(|record| is_offloaded(record)) {
         notes.push("offload on: offloaded, no single frames seen".to_owned());
     }
+    if groups.iter().flat_map(Group::cells).any(|cell| cell.invalid > 0) {
+        notes.push("‡ some runs of the point are invalid: they are in no figure".to_owned());
+    }
     notes.extend(of_runs(&shown));
     notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
     notes
@@ -77,7 +80,7 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
     let mut warnings = Tally::default();
     for record in runs.iter().flat_map(|runs| &runs.failed) {
         let text = failure(record).unwrap_or_default();
-        failures.add(text.clone(), text);
+        failures.add(without_numbers(&text), text);
     }
     for warning in runs.iter().flat_map(|runs| &runs.counted).flat_map(|r| &r.warnings) {
         // Told once a group, by `correlation`.

@@ -39,7 +39,8 @@ impl Unit {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
     pub value: String,
-    /// `± 0.3`, or why there is no interval.
+    /// `± 0.3`; `[4,100, 93,000]` where the interval is not symmetric about the value; or why there is
+    /// none.
     pub spread: String,
 }
 
@@ -50,11 +51,22 @@ pub(crate) fn estimate(estimate: &Estimate, unit: Unit) -> Written {
     let decimals = decimals(half_width, value);
     Written {
         value: fixed(value, decimals),
-        spread: half_width.map_or_else(
-            || format!("(n = {} < {})", estimate.n, estimate.n_needed),
-            |width| format!("± {}", fixed(width, decimals)),
-        ),
+        spread: match (estimate.interval, half_width) {
+            (Some(interval), Some(width)) if is_symmetric(estimate.value, interval) => {
+                format!("± {}", fixed(width, decimals))
+            }
+            (Some(Interval { low, high }), _) => {
+                let [low, high] = [low, high].map(|bound| fixed(bound / unit.size, decimals));
+                format!("[{low}, {high}]")
+            }
+            (None, _) => format!("(n = {} < {})", estimate.n, estimate.n_needed),
+        },
     }
+}
+
+/// Whether both bounds are as far from the value, but for rounding.
+fn is_symmetric(value: f64, Interval { low, high }: Interval) -> bool {
+    (low.midpoint(high) - value).abs() <= 1e-9 * (high - low) + 1e-12 * value.abs()
 }
 
 /// An interval in `unit`: `[940.9, 941.5]`.
@@ -167,6 +179,22 @@ mod tests {
             (1234.5e6, 0.0, "1,234 ± 0"),
         ] {
             let Written { value, spread } = estimate(&of(value, Some(width)), unit);
+            assert_eq!(format!("{value} {spread}"), expected);
+        }
+    }
+
+    #[test]
+    fn an_interval_that_is_not_symmetric_about_its_value_is_written_by_its_bounds() {
+        let unit = Unit::of(Figure::RttP99);
+        for (value, low, high, expected) in [
+            (4_257e3, 4_100e3, 93_000e3, "4,257 [4,100, 93,000]"),
+            (31_234.0, 31_234.0, 31_250.0, "31.234 [31.234, 31.250]"),
+            (31_234.0, 31_224.0, 31_244.0, "31.234 ± 0.010"),
+            (1e3 / 3.0, 0.9e3 / 3.0, 1.1e3 / 3.0, "0.333 ± 0.033"),
+        ] {
+            let estimate_of =
+                Estimate { interval: Some(Interval { low, high }), ..of(value, None) };
+            let Written { value, spread } = estimate(&estimate_of, unit);
             assert_eq!(format!("{value} {spread}"), expected);
         }
     }

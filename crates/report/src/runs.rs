@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fabricmark_plan::{Figure, Point};
-use fabricmark_record::{Outcome, Record};
+use fabricmark_record::{INVALID_SHARE_MAX, Outcome, Record};
+
+use crate::number::count;
 
 /// What was run of one point, warm-ups left out.
 #[derive(Debug, Default)]
@@ -70,10 +72,51 @@ impl Runs<'_> {
             .unzip()
     }
 
+    /// The reason of each invalid run, in the order of blocks.
+    pub(crate) fn invalid(&self) -> impl Iterator<Item = &str> {
+        self.failed.iter().filter_map(|record| match &record.outcome {
+            Outcome::Invalid(reason) => Some(reason.as_str()),
+            Outcome::Completed | Outcome::Skipped(_) => None,
+        })
+    }
+
+    /// The share of runs that are invalid.
+    fn invalid_share(&self) -> f64 {
+        let invalid = self.invalid().count();
+        invalid as f64 / (invalid + self.counted.len()).max(1) as f64
+    }
+
+    /// Why the point is not compared with another, where too many runs of either are invalid:
+    /// `12 of 40 runs invalid: nothing arrived`, with the reason of most of them.
+    pub(crate) fn withheld(&self, other: &Self) -> Option<String> {
+        let worse = if other.invalid_share() > self.invalid_share() { other } else { self };
+        if worse.invalid_share() <= INVALID_SHARE_MAX {
+            return None;
+        }
+        let mut reasons: Vec<(String, &str, usize)> = Vec::new();
+        for reason in worse.invalid() {
+            let kind = without_numbers(reason);
+            match reasons.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((.., times)) => *times += 1,
+                None => reasons.push((kind, reason, 1)),
+            }
+        }
+        // The first of those that are equally frequent.
+        let (_, reason, _) = reasons.iter().rev().max_by_key(|(.., times)| *times)?;
+        let invalid = worse.invalid().count();
+        let all = count(invalid + worse.counted.len(), "run");
+        Some(format!("{invalid} of {all} invalid: {reason}"))
+    }
+
     /// The values that decided how often the point was run, in the order of blocks.
     pub(crate) fn deciding(&self) -> Vec<f64> {
         self.counted.iter().filter_map(|record| record.deciding_value()).collect()
     }
+}
+
+/// A reason without its numbers: what differs in nothing else is the same reason.
+pub(crate) fn without_numbers(reason: &str) -> String {
+    reason.chars().filter(|letter| !letter.is_ascii_digit() && !".,-".contains(*letter)).collect()
 }
 
 /// Why a run does not count: `invalid: worker died`.

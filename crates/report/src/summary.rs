@@ -56,12 +56,13 @@ fn group(table: &TableView<'_>, group: &Group<'_>) -> Value {
 
 fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
     let figure = table.spec.figure;
-    let comparisons = table.compared.iter().zip(&row.changes).map(|(compare, &change)| {
+    let comparisons = table.compared.iter().zip(&row.changes).map(|(compare, change)| {
         json!({
             "factor": compare.factor,
             "baseline": compare.baseline,
             "candidate": compare.candidate,
             "result": table.change(change).map(comparison),
+            "withheld": change.withheld(),
         })
     });
     let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {
@@ -89,6 +90,7 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
     put(format!("{name}_median_{unit}"), json!(cell.median.as_ref().map(estimate)));
     put("provenance".to_owned(), json!(cell.provenance));
     put("missing".to_owned(), json!(cell.missing));
+    put("invalid_runs".to_owned(), json!((cell.invalid > 0).then_some(cell.invalid)));
     put(format!("limit_{unit}"), json!(cell.limit.as_ref().map(limit)));
     put(format!("message_limit_{unit}"), json!(cell.message_limit.as_ref().map(limit)));
     put("merged".to_owned(), if cell.is_merged { json!(true) } else { Value::Null });

@@ -99,10 +99,19 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
             .rows
             .iter()
             .map(|row| {
-                table.change(row.changes[place]).map_or_else(Default::default, |comparison| {
-                    let WrittenChange { value, interval } = number::change(&comparison.change);
-                    [value, interval, label::judged(comparison)]
-                })
+                let change = &row.changes[place];
+                match (table.change(change), change.withheld()) {
+                    (Some(comparison), _) => {
+                        let WrittenChange { value, interval } = number::change(&comparison.change);
+                        [value, interval, label::judged(comparison)]
+                    }
+                    (None, Some(why)) => {
+                        // The notes below have the reason.
+                        let how_many = why.split(':').next().unwrap_or(why);
+                        [String::new(), String::new(), how_many.to_owned()]
+                    }
+                    (None, None) => Default::default(),
+                }
             })
             .collect();
         columns.push((heading, aligned(&cells)));
@@ -126,7 +135,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
     }
 }
 
-/// Figures with the `±` below each other; a reason stands in place of a figure.
+/// Figures with the `±`, or the bounds, below each other; a reason stands in place of a figure.
 fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
     let written: Vec<[String; 2]> = cells
         .iter()
@@ -134,8 +143,7 @@ fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
             let estimate = cell.and_then(|cell| cell.estimate.as_ref());
             estimate.map_or_else(Default::default, |estimate| {
                 let Written { value, spread } = number::estimate(estimate, unit);
-                let mark = if cell.is_some_and(|cell| cell.is_merged) { " †" } else { "" };
-                [value, spread + mark]
+                [value, spread + &cell.map(Cell::marks).unwrap_or_default()]
             })
         })
         .collect();

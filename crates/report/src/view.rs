@@ -41,10 +41,30 @@ pub(crate) struct Row<'a> {
     pub level: Level,
     /// One for each column; nothing where the plan has no such point.
     pub cells: Vec<Option<Cell<'a>>>,
-    /// One for each of [`TableView::compared`], as an index into [`TableView::comparisons`].
-    pub changes: Vec<Option<usize>>,
+    /// One for each of [`TableView::compared`].
+    pub changes: Vec<Change>,
     /// One for each column, in base units.
     pub published: Vec<Option<f64>>,
+}
+
+/// What a row says of a comparison.
+pub(crate) enum Change {
+    /// Nothing: the plan has no such points, or too few runs count.
+    None,
+    /// The one of this index in [`TableView::comparisons`].
+    Judged(usize),
+    /// Too many runs are invalid for a verdict: how many, and why.
+    Withheld(String),
+}
+
+impl Change {
+    /// Why there is no verdict although there are runs.
+    pub(crate) fn withheld(&self) -> Option<&str> {
+        match self {
+            Self::Withheld(why) => Some(why),
+            Self::None | Self::Judged(_) => None,
+        }
+    }
 }
 
 /// All tables of a plan.
@@ -135,12 +155,17 @@ impl<'a> Axes<'a> {
                     .compared
                     .iter()
                     .map(|compare| {
-                        let baseline = runs.get(at(&level, &compare.baseline)?)?;
-                        let candidate = runs.get(at(&level, &compare.candidate)?)?;
+                        let of = |side| runs.get(at(&level, side)?);
+                        let both = of(&compare.baseline).zip(of(&compare.candidate));
+                        let Some((baseline, candidate)) = both else { return Change::None };
+                        if let Some(why) = baseline.withheld(candidate) {
+                            return Change::Withheld(why);
+                        }
                         let (a, b) = baseline.paired(candidate, spec.figure);
                         let (better, tie) = judged_by(spec.figure);
-                        comparisons.push(paired(&a, &b, &plan.stop, better, tie)?);
-                        Some(comparisons.len() - 1)
+                        let judged = paired(&a, &b, &plan.stop, better, tie);
+                        comparisons.extend(judged.clone());
+                        judged.map_or(Change::None, |_| Change::Judged(comparisons.len() - 1))
                     })
                     .collect(),
                 published: side
@@ -218,9 +243,12 @@ impl<'a> Group<'a> {
 }
 
 impl TableView<'_> {
-    /// The comparison behind an index of [`Row::changes`].
-    pub(crate) fn change(&self, index: Option<usize>) -> Option<&Comparison> {
-        self.comparisons.get(index?)
+    /// The comparison behind one of [`Row::changes`].
+    pub(crate) fn change(&self, change: &Change) -> Option<&Comparison> {
+        match change {
+            Change::Judged(index) => self.comparisons.get(*index),
+            Change::None | Change::Withheld(_) => None,
+        }
     }
 
     /// The title, or the figure's name where the plan gives none.

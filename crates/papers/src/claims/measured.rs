@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_plan::{Direction, Factor, Figure, Pattern, Point, Transport};
-use fabricmark_record::{Limits, Outcome, Provenance, Record};
+use fabricmark_record::{INVALID_SHARE_MAX, Limits, Outcome, Provenance, Record};
 use fabricmark_stats::StopRule;
 use fabricmark_wire::Kind;
 
@@ -19,10 +19,15 @@ impl Figures {
     /// The means of `records` with their intervals by `rule`: goodput of streams one way, and half
     /// round trips of ping-pong, over TCP and UDP.
     ///
-    /// Runs that do not count are left out. Where points differ in more than IP version and payload,
+    /// Runs that do not count are left out, and with them all runs of a point of which more than a
+    /// tenth is invalid. Where points differ in more than IP version and payload,
     /// the levels of what differs are part of the network's name, so that no two share a column.
     pub fn measured(records: &[Record], rule: &StopRule) -> Self {
-        let counts = |r: &&Record| !r.place.warm_up && r.outcome == Outcome::Completed;
+        let spoiled = spoiled(records);
+        let counts = |r: &&Record| {
+            let is_counted = !r.place.warm_up && r.outcome == Outcome::Completed;
+            is_counted && !spoiled.contains(&r.point.key())
+        };
         let records: Vec<&Record> = records.iter().filter(counts).collect();
         let varying = varying(&records);
         let mut columns: Vec<Column> = Vec::new();
@@ -64,6 +69,19 @@ impl Figures {
         }
         Self { origin: Origin::Measured, columns: all }
     }
+}
+
+/// Keys of the points of which too many runs are invalid to conclude anything.
+fn spoiled(records: &[Record]) -> BTreeSet<String> {
+    let mut runs: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for record in records.iter().filter(|record| !record.place.warm_up) {
+        let (invalid, all) = runs.entry(record.point.key()).or_default();
+        *invalid += usize::from(matches!(record.outcome, Outcome::Invalid(_)));
+        *all += usize::from(!matches!(record.outcome, Outcome::Skipped(_)));
+    }
+    let is_spoiled =
+        |&(invalid, all): &(usize, usize)| invalid as f64 > INVALID_SHARE_MAX * all as f64;
+    runs.into_iter().filter(|(_, runs)| is_spoiled(runs)).map(|(key, _)| key).collect()
 }
 
 /// Factors of which the experiment has several levels, those of columns left out.

@@ -204,6 +204,9 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
         tip += &format!("\n{confidence} interval {}", number::interval(interval, unit));
     }
     tip += &format!("\n{}", number::count(estimate.n, "run"));
+    if cell.invalid > 0 {
+        tip += &format!(", {} more invalid", cell.invalid);
+    }
     if let Some(limit) = &cell.limit {
         tip += &match figure {
             Figure::Goodput => format!("\n{} % of the ceiling", number::share(limit.share)),

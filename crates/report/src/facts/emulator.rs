@@ -2,7 +2,7 @@
 
 use fabricmark_record::{Calibrated, EmulatedWay, Emulation, Record};
 
-use crate::number::fixed;
+use crate::number::{fixed, share};
 
 /// What is known of the emulator that carried the runs: `emulated by fabricmark: true to 10 Gbit/s
 /// (2026-11-22), delay within 21 µs (p99), late p99 12 µs in these runs`; `None` where it carried none.
@@ -43,7 +43,10 @@ fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
     let delay = calibration
         .delay_error_p99_ns
         .map_or_else(String::new, |ns| format!(", delay within {} µs (p99)", micros(ns)));
-    format!("true {rates} ({day}){delay}")
+    let busy = calibration.too_busy().map_or_else(String::new, |busy| {
+        format!(", made while this machine was busy: others had {} % of its CPUs", share(busy))
+    });
+    format!("true {rates} ({day}{busy}){delay}")
 }
 
 fn micros(ns: f64) -> String {

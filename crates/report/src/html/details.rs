@@ -58,7 +58,7 @@ const CELL_DETAILS: [&str; 9] = [
     "median with interval",
     "limit",
     "writes per segment",
-    "retransmitted",
+    "retransmitted segments, all runs",
     "lost packets",
     "lost",
 ];
@@ -108,7 +108,7 @@ const CHANGE_DETAILS: [&str; 8] = [
 fn change_details(table: &TableView<'_>, row: &Row<'_>) -> Vec<Vec<String>> {
     row.changes
         .iter()
-        .filter_map(|&change| {
+        .filter_map(|change| {
             let comparison = table.change(change)?;
             let change = number::change(&comparison.change);
             let visible = comparison.smallest_visible;

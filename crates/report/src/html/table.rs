@@ -7,7 +7,7 @@ use super::verdict_class;
 use crate::cell::{Cell, Loss};
 use crate::label;
 use crate::number::{self, Unit};
-use crate::view::{Group, Row, TableView};
+use crate::view::{Change, Group, Row, TableView};
 
 /// A table as the page prints it.
 pub(super) struct TablePart {
@@ -156,7 +156,7 @@ fn row_part(table: &TableView<'_>, row: &Row<'_>, shape: &Shape) -> RowPart {
             cells.push(CellPart { class: "share", main, title, ..CellPart::default() });
         }
     }
-    cells.extend(row.changes.iter().map(|&change| change_part(table, change)));
+    cells.extend(row.changes.iter().map(|change| change_part(table, change)));
     if shape.has_published {
         cells.extend(row.published.iter().enumerate().map(|(place, value)| CellPart {
             class: if place == 0 { "published first" } else { "published" },
@@ -189,7 +189,7 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
         class: "figure",
         title,
         main: written.value,
-        side: written.spread + if cell.is_merged { " †" } else { "" },
+        side: written.spread + &cell.marks(),
         ..CellPart::default()
     }
 }
@@ -227,9 +227,14 @@ fn limit_word(is_goodput: bool) -> &'static str {
     if is_goodput { "ceiling" } else { "floor" }
 }
 
-fn change_part(table: &TableView<'_>, change: Option<usize>) -> CellPart {
+fn change_part(table: &TableView<'_>, change: &Change) -> CellPart {
     let Some(comparison) = table.change(change) else {
-        return CellPart { class: "change", ..CellPart::default() };
+        return CellPart {
+            class: "change",
+            extra: change.withheld().unwrap_or_default().to_owned(),
+            extra_class: verdict_class(None),
+            ..CellPart::default()
+        };
     };
     let written = number::change(&comparison.change);
     CellPart {

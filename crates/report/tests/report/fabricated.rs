@@ -219,6 +219,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         point: point.clone(),
         testbed: plan.testbed,
         duration_ns: plan.duration_ns,
+        omit_ns: fabricmark_units::Nanos(0),
         started: "2026-01-05T09:00:00Z".to_owned(),
         emulation: None,
         nodes: ["a", "b"].map(node).to_vec(),
@@ -232,7 +233,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 elapsed_ns,
                 ramp_bytes: payload,
                 ramp_calls: 1,
-                waiting_bytes: 0,
+                ..Counts::default()
             },
             received: Counts {
                 calls: calls - drops.lost,
@@ -240,7 +241,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 elapsed_ns,
                 ramp_bytes: payload,
                 ramp_calls: 1,
-                waiting_bytes: 0,
+                ..Counts::default()
             },
             sent_series: None,
             received_series: None,

@@ -9,6 +9,7 @@ mod claims;
 mod compare;
 mod course;
 mod fabricated;
+mod invalid;
 mod lfn;
 mod page;
 mod text;

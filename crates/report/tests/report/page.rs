@@ -118,6 +118,7 @@ fn emulated(is_calibrated: bool) -> Emulation {
         true_rate_single_bps: Some(2.5e9),
         delay_error_p99_ns: Some(20_600.0),
         loaded_delay_error_p99_ns: None,
+        busy_share: Some(0.1),
     };
     let way = EmulatedWay { late_p99_ns: Some(11_900), ..EmulatedWay::default() };
     Emulation {
@@ -162,5 +163,18 @@ fn reports_over_emulated_links_say_how_true_they_are() {
         let (text, page) = said(is_calibrated, is_offloaded);
         assert!(text.contains(&format!("emulator    {line}")), "{text}");
         assert!(page.contains(line), "{line}");
+    }
+}
+
+#[test]
+fn reports_say_that_a_calibration_was_made_while_the_machine_was_busy() {
+    let mut full = Fabricated::full();
+    for (busy_share, is_said) in [(None, false), (Some(0.1), false), (Some(0.474), true)] {
+        let mut emulation = emulated(true);
+        emulation.calibration.as_mut().unwrap().busy_share = busy_share;
+        full.records.iter_mut().for_each(|record| record.emulation = Some(emulation.clone()));
+        let line = "made while this machine was busy: others had 47.4 % of its CPUs";
+        assert_eq!(text(&full.experiment(), 400).contains(line), is_said, "{busy_share:?}");
+        assert_eq!(html(&full.experiment()).contains(line), is_said, "{busy_share:?}");
     }
 }
