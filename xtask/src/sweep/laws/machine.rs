@@ -1,0 +1,158 @@
+//! Laws of the emulator's packets and of processor time.
+
+use serde_json::Value;
+
+use super::{CLOCKS, Entry, unless};
+use crate::sweep::record::Record;
+
+pub const LAWS: &[Entry] = &[
+    ("emulator-balances", emulator_balances),
+    ("emulator-carried-what-arrived", emulator_carried),
+    ("emulator-within-wire", emulator_within_wire),
+    ("cpu-within-machine", cpu_within_machine),
+    ("demand-within-machine", demand_within_machine),
+];
+
+/// A tick of the kernel's clock, in ns: what `/proc/stat` is rounded to.
+const TICK_NS: f64 = 10e6;
+
+/// What leaves the emulator came to it, or is a copy; what it missed is said.
+fn emulator_balances(record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    for way in ["there", "back"] {
+        let number = |name: &str| record.number(&format!("/emulation/{way}/{name}"));
+        let (Some(arrived), Some(departed)) = (number("arrived"), number("departed")) else {
+            continue;
+        };
+        let (dropped, missed) = (number("dropped").unwrap_or(0.0), number("missed").unwrap_or(0.0));
+        let has_copies = record.word("duplicate").is_some();
+        // What was on its way when the run began leaves in it.
+        let before = 16.0 + 0.02 * arrived;
+        found.extend(unless(departed + dropped <= arrived + before || has_copies, || {
+            format!("{way}: {arrived} packets came, {departed} left and {dropped} were dropped")
+        }));
+        found.extend(unless(missed == 0.0 || record.warns("missed-packets"), || {
+            format!("{way}: {missed} packets were missed, and no warning of it")
+        }));
+    }
+    found
+}
+
+/// Payload that was received left the emulator, in packets of the MTU at most.
+fn emulator_carried(record: &Record) -> Vec<String> {
+    let Some(wire) = record.wire().filter(|_| record.is_emulated()) else { return Vec::new() };
+    let mut found = Vec::new();
+    for flow in record.loads() {
+        let (out, home) = match flow.text("/from") {
+            "client" => ("there", "back"),
+            _ => ("back", "there"),
+        };
+        let moved = match record.pattern() {
+            "stream" => vec![(out, flow.count("received", "bytes"), record.payload())],
+            // Requests that were answered, and their answers.
+            "burst" => vec![(out, flow.count("sent", "bytes"), record.payload())],
+            _ => {
+                let answered = flow.count("sent", "calls");
+                vec![
+                    (out, answered * record.payload(), record.payload()),
+                    (home, answered * record.response(), record.response()),
+                ]
+            }
+        };
+        for (way, bytes, message) in moved {
+            let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else {
+                continue;
+            };
+            let room = match record.transport() {
+                "udp" => departed / wire.fragments(message) * message,
+                transport => departed * wire.segment(transport),
+            };
+            found.extend(unless(bytes <= room, || {
+                format!("{way}: {bytes} bytes arrived in {departed} packets that hold {room:.0}")
+            }));
+            if let Some(left) = record.number(&format!("/emulation/{way}/departed_bytes")) {
+                found.extend(unless(bytes <= left, || {
+                    format!("{way}: {bytes} bytes arrived, and {left} left the emulator")
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// Packets of whole datagrams leave at the line rate at most, in all the time that the run was watched.
+fn emulator_within_wire(record: &Record) -> Vec<String> {
+    let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for way in ["there", "back"] {
+        let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else { continue };
+        let least = wire.frame(0.0);
+        let (taken, room) = (8.0 * least * departed, wire.rate_bps * watched_ns / 1e9);
+        // Some packets of the connection of the orders, and of neighbours, are as small.
+        found.extend(unless(taken <= room * (1.0 + CLOCKS) + 8.0 * 100.0 * least, || {
+            format!(
+                "{way}: {departed} packets take {taken:.0} bits of a wire that carried {room:.0}"
+            )
+        }));
+    }
+    found
+}
+
+/// A process cannot use more than all processors; shares of time add up to 1.
+fn cpu_within_machine(record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    for node in record.nodes() {
+        let number = |path: &str| node.pointer(path).and_then(Value::as_f64);
+        let (Some(elapsed), Some(cpu)) =
+            (number("/usage/elapsed_ns"), number("/usage/process/cpu_ns"))
+        else {
+            continue;
+        };
+        let cpus = number("/host/cpus").unwrap_or(1.0);
+        found.extend(unless(cpu <= cpus * elapsed * (1.0 + CLOCKS) + 1e6, || {
+            format!("{cpu:.0} ns of processor time in {elapsed:.0} ns on {cpus} processors")
+        }));
+        if let Some(shares) = node.pointer("/usage/machine/all").and_then(Value::as_object) {
+            let values: Vec<f64> = shares.values().filter_map(Value::as_f64).collect();
+            let sum: f64 = values.iter().sum();
+            let is_share = values.iter().all(|share| (0.0..=1.0 + 1e-9).contains(share));
+            found.extend(unless(is_share && (sum - 1.0).abs() < 1e-6, || {
+                format!("shares of the processors: {values:?}")
+            }));
+        }
+        let stolen = number("/usage/machine/all/steal").unwrap_or(0.0);
+        found.extend(unless(stolen <= 1.0, || format!("{stolen} of the time was stolen")));
+    }
+    found
+}
+
+/// Service demand times what it is for is at most all processors for the whole run.
+fn demand_within_machine(record: &Record) -> Vec<String> {
+    let Some(flow) = record.loads().next() else { return Vec::new() };
+    let nodes: Vec<&Value> = record.nodes().collect();
+    let number = |node: &Value, path: &str| node.pointer(path).and_then(Value::as_f64);
+    let room_us = nodes
+        .iter()
+        .filter_map(|node| {
+            Some(number(node, "/host/cpus")? * (number(node, "/usage/elapsed_ns")? + 2.0 * TICK_NS))
+        })
+        .fold(0.0, f64::max)
+        / 1e3;
+    let kib = |end: &str| flow.count(end, "bytes") / 1024.0;
+    let calls = |end: &str| flow.count(end, "calls");
+    let demands = [
+        ("sender_demand_us_per_kib", kib("sent")),
+        ("receiver_demand_us_per_kib", kib("received")),
+        ("asker_demand_us_per_transaction", calls("sent")),
+        ("answerer_demand_us_per_transaction", calls("received")),
+    ];
+    let of_one = |(name, amount): (&str, f64)| {
+        let Some(demand) = record.figure(name) else { return Vec::new() };
+        unless(demand * amount <= room_us * 1.01, || {
+            format!("{name} {demand:.3} x {amount:.1} is {:.0} us of {room_us:.0}", demand * amount)
+        })
+    };
+    demands.into_iter().flat_map(of_one).collect()
+}

@@ -1,0 +1,243 @@
+//! Laws of open loops, and of how long was counted.
+
+use super::{Entry, unless};
+use crate::sweep::point::nanos;
+use crate::sweep::record::{Flow, Record};
+use crate::sweep::wire::rate_bps;
+
+pub const LAWS: &[Entry] = &[
+    ("departures-keep-the-pace", departures_keep_the_pace),
+    ("achieved-within-offered", achieved_within_offered),
+    ("achieved-is-offered-where-nothing-was-lost", achieved_is_offered),
+    ("pacing-counts", pacing_counts),
+    ("count-is-long", count_is_long),
+    ("count-within-run", count_within_run),
+];
+
+/// A pace: departures each second on the mean, and how many may go at once.
+pub(super) struct Pace {
+    pub(super) per_s: f64,
+    pub(super) at_once: f64,
+    is_random: bool,
+}
+
+pub(super) fn pace(record: &Record) -> Option<Pace> {
+    let (kind, rest) = record.text("/point/pace").split_once(':')?;
+    let payload = record.payload();
+    let rate = || match rest.strip_suffix("/s") {
+        Some(per_s) => per_s.parse().ok(),
+        None => Some(rate_bps(rest)? / 8.0 / payload),
+    };
+    match kind {
+        "fixed" => Some(Pace { per_s: rate()?, at_once: 1.0, is_random: false }),
+        "poisson" => Some(Pace { per_s: rate()?, at_once: 1.0, is_random: true }),
+        "burst" => {
+            let (bytes, period) = rest.split_once('/')?;
+            let per_period = size(bytes)? / payload;
+            let per_s = per_period * 1e9 / nanos(period)? as f64;
+            Some(Pace { per_s, at_once: per_period.ceil() + 1.0, is_random: false })
+        }
+        _ => None,
+    }
+}
+
+/// A size such as `64KiB` or `1500`.
+fn size(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit {
+        "" | "B" => 1.0,
+        "K" | "KB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        "Ki" | "KiB" => 1024.0,
+        "Mi" | "MiB" => 1_048_576.0,
+        "Gi" | "GiB" => 1_073_741_824.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * scale)
+}
+
+impl Pace {
+    /// How many may differ from the mean over so many: one burst, and six standard deviations of chance.
+    fn tolerance(&self, count: f64) -> f64 {
+        2.0 * self.at_once + 1.0 + if self.is_random { 6.0 * count.sqrt() + 6.0 } else { 0.0 }
+    }
+}
+
+/// Departures are those of the pace over the part of the schedule that was covered; one that was not covered is
+/// said.
+fn departures_keep_the_pace(record: &Record) -> Vec<String> {
+    let Some(pace) = pace(record) else { return Vec::new() };
+    let of_one = |flow: Flow| {
+        let Some(departures) = flow.number("/pacing/departures") else {
+            return vec!["an open loop without its departures".to_owned()];
+        };
+        let elapsed = flow.number("/pacing/elapsed_ns").unwrap_or(0.0);
+        let covered = flow.number("/pacing/covered_ns").unwrap_or(0.0);
+        let meant = pace.per_s * covered / 1e9;
+        let mut found = unless((departures - meant).abs() <= pace.tolerance(meant), || {
+            format!("{departures} departures in {covered} ns of a schedule with {meant:.1}")
+        });
+        let asked = pace.per_s * elapsed / 1e9;
+        let is_short = departures < 0.95 * asked - pace.tolerance(asked);
+        let is_limited = is_limited(record);
+        found.extend(unless(!is_short || record.warns("rate-not-held") || is_limited, || {
+            format!("{departures} of {asked:.1} departures in {elapsed} ns, and no warning of it")
+        }));
+        found
+    };
+    record.loads().flat_map(of_one).collect()
+}
+
+/// Whether an amount ends the run. The record does not say so; such runs are known by their length.
+fn is_limited(record: &Record) -> bool {
+    let elapsed = |flow: Flow| flow.number("/pacing/elapsed_ns").unwrap_or(f64::INFINITY);
+    record.loads().any(|flow| elapsed(flow) < 0.95 * record.duration_ns())
+}
+
+/// What an open loop achieved and what was offered, per second, each over the schedule's window.
+fn achieved<'a>(record: &Record<'a>) -> Option<(f64, f64, Flow<'a>)> {
+    let mut flows = record.loads();
+    let (flow, None) = (flows.next()?, flows.next()) else { return None };
+    let departures = flow.number("/pacing/departures")?;
+    let covered = flow.number("/pacing/covered_ns")?.max(flow.number("/pacing/elapsed_ns")?);
+    let achieved = match record.is_stream() {
+        true => record.figure("goodput_bps")? / 8.0 / record.payload(),
+        false => record.figure("exchanges_per_s")?,
+    };
+    (covered > 0.0).then_some((achieved, 1e9 * departures / covered, flow))
+}
+
+/// Room in departures per second: a departure at each edge of the counted time, a burst, chance.
+fn room(record: &Record, pace: &Pace) -> f64 {
+    // A twentieth of the run is its ramp, and what was omitted is no part of the duration.
+    let seconds = 0.9 * record.duration_ns() / 1e9;
+    pace.tolerance(pace.per_s * seconds) / seconds
+}
+
+/// No more is achieved each second than was offered.
+fn achieved_within_offered(record: &Record) -> Vec<String> {
+    let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
+        return Vec::new();
+    };
+    if is_limited(record) {
+        return Vec::new();
+    }
+    // Departures due before the count that left late belong to it.
+    let slip_ns = flow.histogram("/pacing/slip_ns").map_or(0.0, |slip| slip.max_ns());
+    let is_late = record.number("/omit_ns").is_some_and(|omit_ns| omit_ns > 0.0);
+    let late = if is_late { pace.per_s * slip_ns / record.duration_ns() } else { 0.0 };
+    let room = room(record, &pace) + late;
+    // A sender that falls behind is slower at first, while its transport finds out what the wire carries.
+    let offered = if record.warns("rate-not-held") { pace.per_s } else { offered };
+    unless(achieved <= offered.min(pace.per_s) * (1.0 + 1e-3) + room, || {
+        format!(
+            "{achieved:.2} a second achieved, {offered:.2} offered, {:.2} asked, {room:.2} of room",
+            pace.per_s
+        )
+    })
+}
+
+/// Where nothing was lost, nothing stood still and the sender kept up, all that was offered is achieved.
+fn achieved_is_offered(record: &Record) -> Vec<String> {
+    let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
+        return Vec::new();
+    };
+    let is_udp = record.transport() == "udp";
+    let lost = flow.number("/drops/lost").unwrap_or(0.0);
+    let dropped = ["there", "back"]
+        .iter()
+        .filter_map(|way| record.number(&format!("/emulation/{way}/dropped")))
+        .sum::<f64>();
+    let slip = record.figure("slip_p99_ns").unwrap_or(0.0);
+    let has_room = record.wire().is_none_or(|wire| {
+        let bytes = record.payload().max(if record.is_stream() { 0.0 } else { record.response() });
+        let load = 8.0 * bytes * offered * record.flow_count().max(1.0);
+        load < 0.5 * wire.goodput_bps(record.transport(), bytes)
+    });
+    let is_quiet = is_udp
+        && lost + dropped == 0.0
+        && slip < 0.02 * record.duration_ns()
+        && has_room
+        && !is_limited(record)
+        && !record.warns("lost-round-trips")
+        && !record.has_chance();
+    if !is_quiet {
+        return Vec::new();
+    }
+    // An answer that is on its way when the run ends is not counted.
+    let under_way = match record.is_stream() {
+        true => 0.0,
+        false => offered * record.figure("rtt_p99_ns").unwrap_or(0.0) / record.duration_ns(),
+    };
+    let room = room(record, &pace) + under_way + 0.02 * offered;
+    unless(achieved >= offered - room, || {
+        format!(
+            "{achieved:.2} a second achieved of {offered:.2} offered, and nothing was lost ({room:.2} of room)"
+        )
+    })
+}
+
+fn pacing_counts(record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    for flow in record.loads() {
+        let number = |name: &str| flow.number(&format!("/pacing/{name}"));
+        let (Some(departures), Some(late)) = (number("departures"), number("late")) else {
+            continue;
+        };
+        found.extend(unless(late <= departures, || format!("{late} of {departures} were late")));
+        if let Some(slip) = flow.histogram("/pacing/slip_ns") {
+            found.extend(unless(slip.len() == departures, || {
+                format!("{} slips of {departures} departures", slip.len())
+            }));
+        }
+        let calls = flow.count("sent", "calls");
+        let is_kept = match record.is_stream() {
+            // A byte stream may take a payload in several writes, and of the last one nothing.
+            true if record.transport() != "udp" => calls + 1.0 >= departures,
+            true => calls == departures,
+            false => calls <= departures,
+        };
+        found.extend(unless(is_kept, || format!("{calls} calls of {departures} departures")));
+    }
+    found
+}
+
+/// A figure of a run of some length is not one of a moment of it. Runs that an amount ends are left out by
+/// what their sender says.
+fn count_is_long(record: &Record) -> Vec<String> {
+    let end = if record.is_stream() { "received" } else { "sent" };
+    let of_one = |flow: Flow| {
+        let (counted, sent) = (flow.count(end, "elapsed_ns"), flow.count("sent", "elapsed_ns"));
+        let was_whole = sent >= 0.9 * record.duration_ns();
+        let has_figure = record.figure("goodput_bps").is_some() || !record.is_stream();
+        // An open loop counts over its schedule, in which a single payload may depart.
+        let is_kept = !record.is_closed() || counted >= 0.25 * record.duration_ns();
+        unless(is_kept || !was_whole || !has_figure, || {
+            format!(
+                "{counted:.0} ns are counted of a run of {:.0}: {} of {} calls (warns {})",
+                record.duration_ns(),
+                flow.counted(end, "calls"),
+                flow.count(end, "calls"),
+                record.warnings()
+            )
+        })
+    };
+    record.loads().flat_map(of_one).collect()
+}
+
+/// What is counted is counted while the end was watched.
+fn count_within_run(record: &Record) -> Vec<String> {
+    let Some(watched) = record.watched_ns() else { return Vec::new() };
+    let mut found = Vec::new();
+    for flow in record.loads() {
+        for end in ["sent", "received"] {
+            let elapsed = flow.count(end, "elapsed_ns");
+            found.extend(unless(elapsed <= watched * 1.001 + 1e6, || {
+                format!("{end}: {elapsed:.0} ns counted of {watched:.0} watched")
+            }));
+        }
+    }
+    found
+}

@@ -1,0 +1,207 @@
+//! Laws of rates: nothing is faster than its wire, and every rate is what was counted over its time.
+
+use super::{CLOCKS, Entry, unless};
+use crate::sweep::record::{Flow, Record};
+
+pub const LAWS: &[Entry] = &[
+    ("goodput-within-wire", goodput_within_wire),
+    ("exchanges-within-wire", exchanges_within_wire),
+    ("run-within-wire", run_within_wire),
+    ("limit-is-the-wire", limit_is_the_wire),
+    ("rate-is-count-over-time", rate_is_count_over_time),
+    ("directions-sum", directions_sum),
+    ("land-speed", land_speed),
+];
+
+/// The most that passes besides the rate, in bits: the bucket of a wire without an emulator.
+fn bucket_bits(record: &Record) -> f64 {
+    match record.wire() {
+        Some(wire) if !record.is_emulated() => 8.0 * wire.bucket_bytes(),
+        _ => 0.0,
+    }
+}
+
+/// Goodput of each direction, with the seconds that it was counted over.
+fn goodputs(record: &Record) -> Vec<(&'static str, f64, f64)> {
+    let is_burst = record.pattern() == "burst";
+    let end = if is_burst { "sent" } else { "received" };
+    let seconds: Vec<f64> = record.loads().map(|flow| flow.seconds(end)).collect();
+    let both = ["forward_goodput_bps", "reverse_goodput_bps"].map(|name| record.figure(name));
+    match (both, seconds.as_slice()) {
+        ([Some(forward), Some(reverse)], [there, back]) => {
+            vec![("forward", forward, *there), ("reverse", reverse, *back)]
+        }
+        (_, [one, ..]) => {
+            record.figure("goodput_bps").into_iter().map(|bps| ("goodput", bps, *one)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A goodput is at most what frames leave of the line rate.
+fn goodput_within_wire(record: &Record) -> Vec<String> {
+    let Some(wire) = record.wire() else { return Vec::new() };
+    let bound = wire.goodput_bps(record.transport(), record.payload());
+    let of_one = |(name, bps, seconds): (&str, f64, f64)| {
+        let bucket = if seconds > 0.0 { bucket_bits(record) / seconds } else { 0.0 };
+        unless(bps <= bound * (1.0 + CLOCKS) + bucket, || {
+            format!(
+                "{name} {bps:.0} bit/s is {:.2} % of the wire's {bound:.0} over {:.1} ms (late {:.1} ms, warns \
+                 {})",
+                100.0 * bps / bound,
+                1e3 * seconds,
+                record.late_ns() / 1e6,
+                record.warnings(),
+            )
+        })
+    };
+    goodputs(record).into_iter().flat_map(of_one).collect()
+}
+
+/// What was asked and answered crossed the wire within the counted time, but for what was under way when
+/// it began.
+fn exchanges_within_wire(record: &Record) -> Vec<String> {
+    let Some(wire) = record.wire() else { return Vec::new() };
+    let (Some(per_s), Some(flow)) = (record.figure("exchanges_per_s"), record.loads().next())
+    else {
+        return Vec::new();
+    };
+    let seconds = flow.seconds("sent");
+    let under_way = match record.is_closed() {
+        true => record.outstanding() * record.flow_count(),
+        // An open loop may have any number under way; they all belong to the run.
+        false => flow.count("sent", "ramp_calls"),
+    };
+    let directions = match record.pattern() {
+        "burst" => vec![],
+        _ => vec![("requests", record.payload()), ("responses", record.response())],
+    };
+    let mut found = Vec::new();
+    for (name, bytes) in directions {
+        let bound = wire.goodput_bps(record.transport(), bytes);
+        let (moved, room) = (8.0 * bytes * per_s * seconds, bound * seconds * (1.0 + CLOCKS));
+        let before = 8.0 * bytes * (under_way + 1.0) + bucket_bits(record);
+        found.extend(unless(moved <= room + before, || {
+            format!(
+                "{name} of {bytes} bytes: {moved:.0} bits in {seconds:.4} s, where the wire has {room:.0} and {before:.0} \
+                 may have been under way"
+            )
+        }));
+    }
+    found
+}
+
+/// All bytes of a run crossed the wire while the run was watched.
+fn run_within_wire(record: &Record) -> Vec<String> {
+    let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
+        return Vec::new();
+    };
+    if !record.is_stream() {
+        return Vec::new();
+    }
+    let bound = wire.goodput_bps(record.transport(), record.payload());
+    let room = bound * watched_ns / 1e9 * (1.0 + CLOCKS) + bucket_bits(record);
+    let of_one = |flow: Flow| {
+        let moved = 8.0 * flow.count("received", "bytes");
+        unless(moved <= room, || {
+            format!("{moved:.0} bits arrived in {:.1} ms that carry {room:.0}", watched_ns / 1e6)
+        })
+    };
+    record.loads().flat_map(of_one).collect()
+}
+
+/// The bound that a record prints is the wire's: not beyond it, and not below half of it, which the
+/// headers of no transport take of a stream of full packets.
+fn limit_is_the_wire(record: &Record) -> Vec<String> {
+    let (Some(wire), true) = (record.wire(), record.is_stream()) else { return Vec::new() };
+    let ways = if record.text("/point/direction") == "both" { 2.0 } else { 1.0 };
+    let mine = ways * wire.goodput_bps(record.transport(), record.payload());
+    let Some(kind) = record.0.pointer("/limits/ceilings/0/kind") else {
+        let is_known = matches!(record.transport(), "tcp" | "udp" | "tls" | "quic" | "mptcp");
+        return unless(!is_known, || "no ceiling stands in the record".to_owned());
+    };
+    let Some(theirs) = record.number("/limits/ceilings/0/goodput_bps/value") else {
+        return vec!["a ceiling without a value".to_owned()];
+    };
+    let least = match record.transport() {
+        "udp" => mine * (1.0 - 1e-9),
+        // A window's bound may be below the wire's.
+        _ if record.rtt_ns().is_some_and(|rtt| rtt > 0.0) => 0.0,
+        _ => mine * 0.5,
+    };
+    let most = match record.transport() {
+        "udp" | "tcp" => mine * (1.0 + 1e-9),
+        // A bound on datagrams of the link's MTU, larger than the ones that are sent.
+        "quic" => ways * wire.rate_bps,
+        // Bounds that forget what records, options and short headers take are bounds still.
+        _ => mine * 1.05,
+    };
+    let is_bound = kind.as_str() == Some("bound");
+    unless(is_bound && (least..=most).contains(&theirs), || {
+        format!("the record says {kind} {theirs:.0} bit/s, the sizes of headers {mine:.0}")
+    })
+}
+
+/// A rate is what was counted after the ramp over the time that it was counted in.
+fn rate_is_count_over_time(record: &Record) -> Vec<String> {
+    if !record.is_closed() {
+        // Over the schedule's window: laws of paces.
+        return Vec::new();
+    }
+    let is_stream = record.is_stream();
+    let end = if is_stream { "received" } else { "sent" };
+    let rate = |name: &str| {
+        let of_one = |flow: Flow| {
+            (flow.seconds(end) > 0.0).then(|| flow.counted(end, name) / flow.seconds(end))
+        };
+        record.loads().map(of_one).sum::<Option<f64>>()
+    };
+    let mut expected = vec![];
+    if is_stream || record.pattern() == "burst" {
+        expected.push(("goodput_bps", rate("bytes").map(|bytes| 8.0 * bytes)));
+        let payloads = record.payloads_per_request();
+        expected.push(("payloads_per_s", rate("calls").map(|calls| calls * payloads)));
+    }
+    if !is_stream {
+        expected.push(("exchanges_per_s", rate("calls")));
+    }
+    let of_one = |(name, mine): (&str, Option<f64>)| {
+        let (Some(theirs), Some(mine)) = (record.figure(name), mine) else { return Vec::new() };
+        unless((theirs - mine).abs() <= 1e-6 * mine.max(1e-9), || {
+            format!("{name} is {theirs}, and the counts say {mine}")
+        })
+    };
+    expected.into_iter().flat_map(of_one).collect()
+}
+
+/// The goodput of a stream both ways is the sum of its directions.
+fn directions_sum(record: &Record) -> Vec<String> {
+    let is_both = record.text("/point/direction") == "both" && record.is_stream();
+    if !is_both {
+        return Vec::new();
+    }
+    let figure = |name| record.figure(name);
+    match [figure("goodput_bps"), figure("forward_goodput_bps"), figure("reverse_goodput_bps")] {
+        [Some(sum), Some(forward), Some(reverse)] => {
+            unless((sum - forward - reverse).abs() <= 1e-6 * sum, || {
+                format!("{forward} and {reverse} are not {sum}")
+            })
+        }
+        [None, ..] => Vec::new(),
+        found => vec![format!("a direction is missing: {found:?}")],
+    }
+}
+
+/// Goodput times the way of light in fibre in half of the round trip, at most 30,000 km.
+fn land_speed(record: &Record) -> Vec<String> {
+    let all =
+        [record.figure("land_speed_bit_m_per_s"), record.figure("goodput_bps"), record.rtt_ns()];
+    let [Some(theirs), Some(bps), Some(rtt_ns)] = all else { return Vec::new() };
+    let metres = (299_792_458.0 / 1.468 * rtt_ns / 2e9).min(3e7);
+    unless((theirs / (bps * metres) - 1.0).abs() < 1e-3, || {
+        format!(
+            "{theirs:.4e} bit m/s, where {bps:.0} bit/s over {metres:.0} m are {:.4e}",
+            bps * metres
+        )
+    })
+}

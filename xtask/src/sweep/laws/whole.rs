@@ -1,0 +1,52 @@
+//! Laws beyond a single record: it is of the point that was asked for, and the summary beside it says the same.
+
+use serde_json::Value;
+
+use super::Breach;
+use crate::sweep::point::{Point, nanos};
+use crate::sweep::record::Record;
+
+/// The record's point has the levels of the command line.
+pub fn asked(point: &Point, record: &Record) -> Vec<Breach> {
+    let number = |name: &str| record.number(&format!("/point/{name}"));
+    let mut found = Vec::new();
+    let mut expect = |name: &str, asked: Option<f64>, got: Option<f64>| {
+        if asked.is_some() && asked != got {
+            let numbers = format!("{name} was asked for as {asked:?} and is {got:?}");
+            found.push(Breach { law: "point-is-as-asked", numbers });
+        }
+    };
+    let plain = |name: &str| point.option(name).and_then(|value| value.parse::<f64>().ok());
+    for name in ["payload", "flows", "outstanding", "family", "response"] {
+        expect(name, plain(name), number(name));
+    }
+    let time = |name: &str| point.option(name).and_then(nanos).map(|ns| ns as f64);
+    expect("rtt", time("rtt"), number("rtt"));
+    expect("duration", time("duration"), record.number("/duration_ns"));
+    for name in ["transport", "pattern", "path", "wait", "direction", "congestion"] {
+        let asked =
+            if name == "pattern" { Some(point.pattern.as_str()) } else { point.option(name) };
+        let got = record.text(&format!("/point/{name}"));
+        if let Some(asked) = asked
+            && asked != got
+            && !got.is_empty()
+        {
+            let numbers = format!("{name} was asked for as {asked} and is {got}");
+            found.push(Breach { law: "point-is-as-asked", numbers });
+        }
+    }
+    found
+}
+
+/// With one run, the figure of a setting is that of its record.
+pub fn settings(document: &Value, record: &Record) -> Vec<Breach> {
+    let figures = document.pointer("/settings/0/figures").and_then(Value::as_object);
+    let of_one = |(name, figure): (&String, &Value)| {
+        let value = figure.get("value").and_then(Value::as_f64)?;
+        let ours = record.figure(name)?;
+        let differs = (value - ours).abs() > 1e-9 * ours.abs();
+        let numbers = format!("{name} is {value} in the summary and {ours} in the record");
+        differs.then_some(Breach { law: "summary-is-the-record", numbers })
+    };
+    figures.into_iter().flatten().filter_map(of_one).collect()
+}

@@ -1,0 +1,122 @@
+//! What a sweep found, in a table and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::laws::Breach;
+use super::point::Point;
+use super::run::{Outcome, kind};
+
+/// Counts of a sweep.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Seed of the points.
+    pub seed: u64,
+    /// Points that were run.
+    pub points: u64,
+    /// Runs whose record keeps every law.
+    pub completed: u64,
+    /// Runs that the program does not count, by reason.
+    pub invalid: BTreeMap<String, u64>,
+    /// Points that it refuses, by message.
+    pub refused: BTreeMap<String, u64>,
+    /// Points that broke a law, by law.
+    pub broken: BTreeMap<&'static str, u64>,
+    /// Failures, each with its shrunk point.
+    pub failures: Vec<Failure>,
+    /// How many points failed.
+    pub failed: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// A point that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its number.
+    pub k: u64,
+    /// As it was drawn.
+    pub drawn: Point,
+    /// The smallest that still fails.
+    pub shrunk: Point,
+    /// What is wrong with it.
+    pub breaches: Vec<Breach>,
+}
+
+impl Summary {
+    /// Counts a point.
+    pub fn count(&mut self, outcome: &Outcome) {
+        self.points += 1;
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Invalid(reason) => *self.invalid.entry(kind(reason)).or_default() += 1,
+            Outcome::Refused(message) => *self.refused.entry(kind(message)).or_default() += 1,
+            Outcome::Broken(_) | Outcome::Failed(_) => {
+                self.failed += 1;
+                let mut laws: Vec<&str> =
+                    outcome.breaches().iter().map(|breach| breach.law).collect();
+                laws.dedup();
+                for law in outcome.breaches().iter().map(|breach| breach.law) {
+                    if let Some(at) = laws.iter().position(|name| *name == law) {
+                        laws.remove(at);
+                        *self.broken.entry(law).or_default() += 1;
+                    }
+                }
+            }
+            Outcome::Interrupted => self.points -= 1,
+        }
+    }
+
+    /// As data.
+    pub fn json(&self) -> Value {
+        let breach = |breach: &Breach| json!({ "law": breach.law, "numbers": breach.numbers });
+        let failure = |failure: &Failure| {
+            json!({
+                "point": failure.k,
+                "drawn": failure.drawn.to_string(),
+                "shrunk": failure.shrunk.to_string(),
+                "breaches": failure.breaches.iter().map(breach).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "seed": self.seed,
+            "points": self.points,
+            "seconds": self.took.as_secs_f64(),
+            "completed": self.completed,
+            "invalid": self.invalid,
+            "refused": self.refused,
+            "failed": self.failed,
+            "broken": self.broken,
+            "failures": self.failures.iter().map(failure).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
+        let share = |count: u64| 100.0 * count as f64 / self.points.max(1) as f64;
+        let row = |f: &mut fmt::Formatter<'_>, count: u64, what: &str| {
+            writeln!(f, "{count:>8} {:>6.1} %  {what}", share(count))
+        };
+        let seconds = self.took.as_secs();
+        writeln!(f, "seed {}: {} points in {seconds} s", self.seed, self.points)?;
+        row(f, self.completed, "completed, and every law kept")?;
+        for (name, counts) in [("invalid", &self.invalid), ("refused", &self.refused)] {
+            row(f, sum(counts), name)?;
+            let mut all: Vec<(&String, &u64)> = counts.iter().collect();
+            all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            for (reason, count) in all {
+                writeln!(f, "{count:>17}    {reason}")?;
+            }
+        }
+        row(f, self.failed, "failed")?;
+        for (law, count) in &self.broken {
+            writeln!(f, "{count:>17}    {law}")?;
+        }
+        Ok(())
+    }
+}

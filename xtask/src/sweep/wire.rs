@@ -1,0 +1,186 @@
+//! What a wire carries, from the sizes of headers alone. Nothing here is the program's.
+
+/// Preamble 8, Ethernet header 14, check sequence 4, gap 12 (IEEE 802.3).
+const AROUND: f64 = 38.0;
+/// The smallest frame 64 with preamble and gap.
+const SMALLEST: f64 = 84.0;
+/// 802.1Q tag.
+const TAG: f64 = 4.0;
+/// TCP without options (RFC 9293).
+const TCP: f64 = 20.0;
+/// UDP (RFC 768).
+const UDP: f64 = 8.0;
+/// The largest datagram that quinn sends without MTU discovery beyond Ethernet's.
+const QUIC_MAX: f64 = 1452.0;
+/// The least of a short QUIC packet that is no payload: first byte, packet number, type of a stream frame,
+/// tag of AES-GCM 16 (RFC 9000, RFC 9001).
+const QUIC: f64 = 19.0;
+/// Common header 12 and a DATA chunk 16 (RFC 9260).
+const SCTP: f64 = 28.0;
+/// Most payload of a TLS record, and what it has around it: header 5, type 1, tag 16 (RFC 8446).
+const TLS: (f64, f64) = (16_384.0, 22.0);
+
+/// An Ethernet under one IP version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wire {
+    /// Line rate in bit/s.
+    pub rate_bps: f64,
+    /// Largest IP packet in bytes.
+    pub mtu: f64,
+    /// 802.1Q tags of a frame.
+    pub tags: f64,
+    /// Bytes of an IP header.
+    pub ip: f64,
+}
+
+impl Wire {
+    /// The wire of a link such as `ethernet:1G,mtu=9000,vlan=1`; `None` where it is no Ethernet.
+    pub fn of(link: &str, family: u64) -> Option<Self> {
+        let mut words = link.strip_prefix("ethernet:")?.split(',');
+        let rate_bps = rate_bps(words.next()?)?;
+        let mut wire = Self { rate_bps, mtu: 1500.0, tags: 0.0, ip: 20.0 };
+        if family == 6 {
+            wire.ip = 40.0;
+        }
+        for word in words {
+            match word.split_once('=')? {
+                ("mtu", bytes) => wire.mtu = bytes.parse().ok()?,
+                ("vlan", tags) => wire.tags = tags.parse().ok()?,
+                _ => return None,
+            }
+        }
+        Some(wire)
+    }
+
+    /// Bytes that an IP packet takes of the wire.
+    pub fn frame(&self, packet: f64) -> f64 {
+        (packet + AROUND + TAG * self.tags).max(SMALLEST)
+    }
+
+    /// The most payload of a packet, behind `headers` of the transport.
+    pub fn room(&self, headers: f64) -> f64 {
+        self.mtu - self.ip - headers
+    }
+
+    /// The most payload that a packet of this transport holds.
+    pub fn segment(&self, transport: &str) -> f64 {
+        match transport {
+            "udp" => self.room(0.0),
+            "quic" => QUIC_MAX.min(self.room(UDP)) - QUIC,
+            "sctp" => self.room(SCTP),
+            _ => self.room(TCP),
+        }
+    }
+
+    /// IP packets of one datagram.
+    pub fn fragments(&self, payload: f64) -> f64 {
+        let whole = payload + UDP;
+        if self.ip + whole <= self.mtu { 1.0 } else { (whole / self.fragment()).ceil() }
+    }
+
+    /// Bytes of a datagram that a fragment carries.
+    fn fragment(&self) -> f64 {
+        // IPv6 has a header of 8 for fragments; all but the last carry a multiple of 8 (RFC 791, RFC 8200).
+        let extra = if self.ip > 20.0 { 8.0 } else { 0.0 };
+        ((self.mtu - self.ip - extra) / 8.0).floor() * 8.0
+    }
+
+    /// Bytes that one datagram takes of the wire.
+    pub fn datagram(&self, payload: f64) -> f64 {
+        let whole = payload + UDP;
+        let count = self.fragments(payload);
+        if count <= 1.0 {
+            return self.frame(self.ip + whole);
+        }
+        let extra = if self.ip > 20.0 { 8.0 } else { 0.0 };
+        let last = whole - (count - 1.0) * self.fragment();
+        (count - 1.0) * self.frame(self.ip + extra + self.fragment())
+            + self.frame(self.ip + extra + last)
+    }
+
+    /// The most payload in bit/s that one direction carries.
+    pub fn goodput_bps(&self, transport: &str, payload: f64) -> f64 {
+        let share = match transport {
+            "udp" => payload / self.datagram(payload),
+            "tls" => self.share(TCP) * TLS.0 / (TLS.0 + TLS.1),
+            "quic" => {
+                let datagram = QUIC_MAX.min(self.room(UDP));
+                (datagram - QUIC) / self.frame(self.ip + UDP + datagram)
+            }
+            "sctp" => self.share(SCTP),
+            _ => self.share(TCP),
+        };
+        self.rate_bps * share
+    }
+
+    fn share(&self, headers: f64) -> f64 {
+        self.room(headers) / self.frame(self.mtu)
+    }
+
+    /// Serialisation time of a message in ns: all its bytes at the line rate, without the interframe gap after the
+    /// last packet.
+    pub fn message_ns(&self, transport: &str, payload: f64) -> f64 {
+        let bytes = match transport {
+            "udp" => self.datagram(payload),
+            "tcp" | "tls" | "mptcp" => {
+                // What is less than a segment may share one with what stands before or behind it.
+                let full = (payload / self.room(TCP)).floor();
+                full * self.frame(self.mtu) + payload - full * self.room(TCP)
+            }
+            _ => payload,
+        };
+        8e9 * (bytes - 12.0).max(0.0) / self.rate_bps
+    }
+
+    /// What the kernel's token bucket, which stands for a wire without an emulator, passes at once: 524 us of
+    /// the rate, two packets at least, 256 KiB at most (docs/lab.md).
+    pub fn bucket_bytes(&self) -> f64 {
+        let worth = self.rate_bps * 524_288e-9 / 8.0;
+        worth.min(262_144.0).max(2.0 * (self.mtu + 100.0))
+    }
+}
+
+/// A rate such as `1370K` in bit/s.
+pub fn rate_bps(text: &str) -> Option<f64> {
+    let scale = match text.chars().last()? {
+        'K' => 1e3,
+        'M' => 1e6,
+        'G' => 1e9,
+        'T' => 1e12,
+        _ => 1.0,
+    };
+    text.trim_end_matches(['K', 'M', 'G', 'T']).parse::<f64>().ok().map(|number| number * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_segments_and_datagrams_have_the_shares_of_their_headers() {
+        let wire = Wire::of("ethernet:100M", 4).unwrap();
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
+        // RFC 5180 appendix A: 1538 bytes of wire for 1500 of IP.
+        close(wire.goodput_bps("tcp", 1.0), 1e8 * 1460.0 / 1538.0);
+        close(wire.goodput_bps("udp", 1472.0), 1e8 * 1472.0 / 1538.0);
+        close(wire.goodput_bps("udp", 1.0), 1e8 / 84.0);
+        // Two fragments: 1480 of 1481 bytes and one of a byte, in the smallest frame.
+        close(wire.goodput_bps("udp", 1473.0), 1e8 * 1473.0 / (1538.0 + 84.0));
+        let tagged = Wire::of("ethernet:1G,mtu=9000,vlan=1", 6).unwrap();
+        close(tagged.goodput_bps("tcp", 1.0), 1e9 * 8940.0 / 9042.0);
+        // 1448 = 8 x 181 bytes behind 48 of headers, and the rest.
+        let six = Wire::of("ethernet:1G", 6).unwrap();
+        close(six.datagram(2000.0), 1534.0 + (2008.0 - 1448.0 + 48.0 + 38.0));
+        assert_eq!(Wire::of("veth", 4), None);
+        assert_eq!(rate_bps("1370K"), Some(1_370_000.0));
+    }
+
+    #[test]
+    fn a_message_takes_its_bytes_at_the_line_rate() {
+        let wire = Wire::of("ethernet:10M", 4).unwrap();
+        // 100 bytes of payload are 166 on the wire, of which the gap is not waited for: 123.2 us.
+        assert!((wire.message_ns("udp", 100.0) - 123_200.0).abs() < 1.0);
+        assert!(wire.message_ns("tcp", 1460.0) <= 8e9 * 1526.0 / 1e7);
+        assert!(wire.message_ns("tcp", 1.0) < wire.message_ns("udp", 1.0));
+    }
+}
