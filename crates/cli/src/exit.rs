@@ -175,16 +175,16 @@ impl From<PlanError> for Failure {
             PlanError::Lab(error) => error.into(),
             PlanError::Store(error) => error.into(),
             PlanError::Interrupted => Self::new(Code::Interrupted, "interrupted"),
-            PlanError::Run(ref run) if run.is_missing() => {
-                Self::new(Code::Missing, error.to_string())
-            }
             PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
             PlanError::NoAddress(_) => Self::new(Code::Input, error.to_string()),
             PlanError::NoLink(_) => Self::internal(error.to_string()),
+            PlanError::Nothing { is_missing: true, .. } => {
+                Self::new(Code::Missing, error.to_string())
+            }
             PlanError::WorkerLost { .. }
             | PlanError::Run(_)
-            | PlanError::Invalid(_)
+            | PlanError::Nothing { .. }
             | PlanError::System { .. } => Self::new(Code::RunFailed, error.to_string()),
         }
     }

@@ -84,7 +84,7 @@ impl Progress for Line {
                 .map(|figure| format!(" · last {:.0}/s", figure.value))
                 .unwrap_or_default(),
             (_, Pattern::PingPong | Pattern::PingPing) => figures
-                .rtt_mean_ns
+                .time_mean_ns()
                 .map(|figure| format!(" · last {:.1} µs", figure.value / 1e3))
                 .unwrap_or_default(),
         };

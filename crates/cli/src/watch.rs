@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use fabricmark_control::{Position, Progress, Role};
 use fabricmark_plan::{Direction, Pattern, Point, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
+use fabricmark_wire::{Stack, stream_goodput};
 use serde_json::json;
 
 use crate::progress::Line;
@@ -43,6 +44,8 @@ struct Load {
     counting: Role,
     /// The end that sends a stream, or asks.
     sending: Role,
+    /// What the wire carries of a stream of TCP, in bit/s, where there is one.
+    wire_bps: Option<f64>,
     /// What TCP last said at the sending end, and what it had sent again an interval before.
     tcp: Option<TcpSample>,
     retransmitted: u64,
@@ -107,12 +110,17 @@ impl Load {
         let is_reverse = point.direction == Some(Direction::Reverse);
         let sending = if is_reverse { Role::Answer } else { Role::Start };
         let counting = if point.pattern == Pattern::Stream { sending.other() } else { sending };
+        let stack = Stack::Tcp { family: point.family, option_bytes: 0 };
+        let wire = stream_goodput(point.link, stack)
+            .ok()
+            .filter(|_| point.pattern == Pattern::Stream && point.transport.has_tcp());
         Self {
             pattern: point.pattern,
             direction: point.direction,
             is_one_of_two,
             counting,
             sending,
+            wire_bps: wire.map(|ceiling| ceiling.goodput_bps.as_f64()),
             tcp: None,
             retransmitted: 0,
         }
@@ -138,9 +146,17 @@ impl Load {
             }
             _ => text += &format!("  {per_second:10.0} exchanges/s"),
         }
-        let Some(tcp) = &self.tcp else { return text };
+        // A retransmission delivers everything queued behind it at once (head-of-line blocking).
+        let is_burst =
+            interval.rate_bps().zip(self.wire_bps).is_some_and(|(rate, wire)| rate > wire);
+        let note = if is_burst {
+            "  above line rate: queued behind a lost segment or at the receiver"
+        } else {
+            ""
+        };
+        let Some(tcp) = &self.tcp else { return text + note };
         if let Some(all) = tcp.retransmitted_segments {
-            text += &format!("  {} sent again", all.saturating_sub(self.retransmitted));
+            text += &format!("  {} retransmits", all.saturating_sub(self.retransmitted));
             self.retransmitted = all;
         }
         if let Some(srtt_ns) = tcp.srtt_ns {
@@ -149,7 +165,7 @@ impl Load {
         if let Some(cwnd) = tcp.cwnd_segments {
             text += &format!("  cwnd {cwnd}");
         }
-        text
+        text + note
     }
 }
 
@@ -157,4 +173,33 @@ impl Load {
 fn say(text: &str) {
     let mut out = stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_plan::{Factor, resolve};
+
+    use super::*;
+
+    #[test]
+    fn an_interval_above_line_rate_says_why() {
+        let levels = [
+            (Factor::Pattern, "stream"),
+            (Factor::Transport, "tcp"),
+            (Factor::Family, "4"),
+            (Factor::Payload, "1000"),
+            (Factor::Congestion, "cubic"),
+            (Factor::Link, "ethernet:100M,mtu=1500"),
+        ];
+        let levels = levels.map(|(factor, text)| (factor, factor.level(text).unwrap()));
+        let mut load = Load::of(&resolve(&levels.into_iter().collect()).unwrap(), false);
+        let mut line =
+            |bytes: u64| load.line(&Interval { end_ns: 250_000_000, bytes, ..Interval::default() });
+        // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246.
+        assert!(line(2_962_500).ends_with("payloads/s"));
+        assert!(
+            line(7_690_000)
+                .ends_with("  above line rate: queued behind a lost segment or at the receiver")
+        );
+    }
 }

@@ -84,6 +84,8 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
         "\"$FABRICMARK\" run {smc} --ends 10.9.0.1,10.9.0.2 --out /tmp/smc >&2; [ $? = 67 ] || exit 4\n\
          \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
          \"$FABRICMARK\" export --out \"$WRITABLE/out\" --format json || exit 2\n\
+         for pattern in stream exchange; do\n\
+         \"$FABRICMARK\" measure $pattern 10.9.0.1,10.9.0.2 --transport sctp --payload 1024 -t 500ms >&2 || exit 5\ndone\n\
          touch /etc/fabricmark-was-here || exit 3\nexit 7"
     );
     let Some(output) = guest(test, "6.1", &script) else { return };
@@ -94,20 +96,20 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let records: Vec<_> = records.iter().filter(|record| !record.place.warm_up).collect();
+    // A run in which an end stood still does not count, and is run again.
+    let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{messages}");
     for record in records {
-        assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
         // Its processors are software: no figure of it is a measured one.
         let figures = serde_json::to_string(&record.figures).unwrap();
         assert!(figures.contains("emulated") && !figures.contains("measured"), "{figures}");
     }
-    // Half of the records are of RDMA, and each round trip and segment is a packet.
+    // Half of the records are of RDMA, and each of its packets crossed.
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [crossed, by_rdma] = numbers[..] else { panic!("{messages}") };
-    assert!(by_rdma > 1000 && crossed > by_rdma / 2, "{last}");
+    assert!(by_rdma > 1000 && crossed >= by_rdma, "{last}");
 }
 
 /// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
@@ -136,8 +138,9 @@ const RDMA: [&str; 9] = [
 fn plan_of(factors: &str) -> String {
     let (head, rest) = PLAN.split_once("[factors]").unwrap();
     let (_, settings) = rest.split_once("[settings]").unwrap();
-    // Twice as long: in a debug build the receiver of a stream may be away for most of 100 ms.
-    format!("{head}[factors]\n{factors}\n[settings]{settings}").replace("\"100ms\"", "\"200ms\"")
+    // Longer: a debug build on software processors may stand still for most of 100 ms, and some 100 messages arrive in
+    // 200 ms.
+    format!("{head}[factors]\n{factors}\n[settings]{settings}").replace("\"100ms\"", "\"500ms\"")
 }
 
 #[test]
@@ -161,10 +164,9 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let records: Vec<_> = records.iter().filter(|record| !record.place.warm_up).collect();
+    let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 8 + 4 + 4 + 2), "{messages}");
     for record in records {
-        assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
     }
     let last = messages.lines().last().unwrap_or_default();
@@ -192,8 +194,8 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for record in records.iter().filter(|record| !record.place.warm_up) {
-        assert_eq!(record.outcome, Outcome::Completed, "{:?} {messages}", record.point);
+    assert!(records.iter().filter(counts).count() >= 2, "{messages}");
+    for record in records.iter().filter(counts) {
         let lost: u64 = record.flows.iter().map(|flow| flow.drops.lost).sum();
         let is_lossy = record.point.transport.is_lossy();
         assert_eq!(lost > 0, is_lossy, "{lost} {:?}", record.point.transport);
@@ -249,7 +251,7 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
     assert_eq!(output.status.code(), Some(0), "{text}{messages}");
     let killed = ["killed by signal 9"].as_slice();
     // Whoever stands still may do so while a run is prepared or opened.
-    let stopped = ["stalled", "did not answer within 5s", "no answer within 5s"].as_slice();
+    let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5s"].as_slice();
     let expected = [
         ("killed-receiver", killed),
         ("killed-sender", killed),
@@ -354,4 +356,9 @@ fn a_kernel_without_an_adapter_is_told_what_mends_it() {
     } else {
         skip("a kernel without RDMA", "this one has an adapter");
     }
+}
+
+/// Whether a run counts.
+fn counts(record: &&Record) -> bool {
+    !record.place.warm_up && record.outcome == Outcome::Completed
 }

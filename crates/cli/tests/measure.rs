@@ -77,7 +77,7 @@ fn a_setting_is_printed_with_its_figures_and_every_default() {
         &[
             "goodput",
             "Mbit/s",
-            "retransmitted",
+            "retransmitted segments",
             "transport tcp",
             "payload (B) 131,072",
             "congestion",
@@ -205,8 +205,16 @@ fn an_amount_ends_a_run_before_its_time() {
             500..=600,
             500_000..=600_000,
         ),
-        ("stream loopback --payload 64KiB --bytes 1MiB", 16..=40, 1 << 20..=(1 << 20) + (64 << 10)),
-        ("stream loopback --reverse --flows 3 --payload 64KiB -n 1MiB", 16..=60, 1 << 20..=2 << 20),
+        (
+            "stream loopback --payload 64KiB --bytes 256MiB",
+            4_096..=40_000,
+            256 << 20..=(256 << 20) + (64 << 10),
+        ),
+        (
+            "stream loopback --reverse --flows 3 --payload 64KiB -n 256MiB",
+            4_096..=60_000,
+            256 << 20..=257 << 20,
+        ),
         ("exchange loopback --count 70", 70..=70, 4_480..=4_480),
         ("exchange loopback --transport udp --count 70 --payload 10", 70..=70, 700..=700),
         ("exchange loopback --flows 5 --count 70", 70..=70, 4_480..=4_480),
@@ -214,11 +222,15 @@ fn an_amount_ends_a_run_before_its_time() {
         ("exchange loopback --transport quic --flows 3 --count 70", 70..=72, 4_480..=4_608),
         ("exchange loopback --path io-uring --flows 3 --count 70", 70..=72, 4_480..=4_608),
         (
-            "stream loopback --transport quic --payload 64KiB -n 16MiB",
-            256..=2_000,
-            16 << 20..=17 << 20,
+            "stream loopback --transport quic --payload 64KiB -n 64MiB",
+            1_024..=9_000,
+            64 << 20..=65 << 20,
         ),
-        ("stream loopback --path io-uring --payload 4KiB -n 16MiB", 1..=9_999, 16 << 20..=17 << 20),
+        (
+            "stream loopback --path io-uring --payload 4KiB -n 64MiB",
+            1..=39_999,
+            64 << 20..=65 << 20,
+        ),
         ("ping-pong loopback --pace fixed:10000/s --count 9", 9..=9, 576..=576),
     ] {
         let answer = json(&format!("{line} --warm-up 0s"));
@@ -230,7 +242,7 @@ fn an_amount_ends_a_run_before_its_time() {
         assert!(bytes.contains(&sent_bytes.unwrap()), "{line}: {sent}");
     }
     expect("exchange loopback --count 3", 0, &["ends after 3 payloads", "at most 3600s"]);
-    let hint = ["64 bytes that arrived came at once", "a larger amount"];
+    let hint = ["64 bytes that arrived came in too short a time", "a larger amount"];
     expect("stream loopback --payload 64 --count 1 --warm-up 0s", 67, &hint);
     expect("exchange loopback --count 0", 64, &["use a number from 1"]);
 }
@@ -258,9 +270,27 @@ fn what_is_omitted_does_not_count_and_is_added_to_the_run() {
 }
 
 #[test]
+fn an_open_loop_counts_the_silence_of_its_schedule() {
+    let figure = |line: &str, name: &str| {
+        let answer = json(&format!("{line} --warm-up 0s"));
+        let record = &answer["records"][0];
+        assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
+        record["figures"][name]["value"].as_f64().unwrap()
+    };
+    // Three bursts of 64 datagrams in 600 ms of the schedule, that take a few milliseconds each.
+    let line = "stream loopback --transport udp --payload 1000 --pace burst:64KB/200ms -t 500ms";
+    assert_eq!(figure(line, "goodput_bps"), 2.56e6);
+    assert_eq!(figure(line, "sent_bps"), 2.56e6);
+    assert_eq!(figure(line, "payloads_per_s"), 320.0);
+    let line = "exchange loopback --pace fixed:1/s -t 500ms";
+    assert_eq!(figure(line, "exchanges_per_s"), 1.0);
+}
+
+#[test]
 fn intervals_are_told_while_a_run_lasts() {
     let line = "stream loopback -t 200ms --interval 20ms";
-    let text = expect(line, 0, &["0.00 to", "payloads/s", "sent again", "srtt", "cwnd", "goodput"]);
+    let text =
+        expect(line, 0, &["0.00 to", "payloads/s", "retransmits", "srtt", "cwnd", "goodput"]);
     let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
     assert!(told.count() >= 5, "{text}");
     let output = measure(&format!("{line} --json"));
@@ -281,16 +311,18 @@ fn intervals_are_told_while_a_run_lasts() {
 
 #[test]
 fn settings_are_run_in_turn_and_judged_against_the_first() {
-    let line = "stream loopback --transport udp -t 50ms --runs 4 --warm-up 0s \
-                --vs payload=64 --vs payload=16384";
+    let line = "exchange loopback --transport tcp -t 200ms --runs 4 --warm-up 0s \
+                --vs payload=64 --vs payload=1048576";
     let answer = json(line);
     let records = answer["records"].as_array().unwrap();
     let blocks: Vec<u64> = records.iter().map(|r| r["place"]["block"].as_u64().unwrap()).collect();
-    assert_eq!(blocks, [0, 0, 1, 1, 2, 2, 3, 3]);
-    // 256 times the payload for one call, also on a machine under load.
-    assert_eq!(answer["settings"][1]["change"]["verdict"], "faster");
+    // Both settings in each block, however many there are: an invalid run is repeated.
+    let expected: Vec<u64> = (0..records.len() as u64 / 2).flat_map(|block| [block; 2]).collect();
+    assert!(blocks == expected && blocks.len() >= 8, "{blocks:?}");
+    // 16,384 times the payload, also on a machine under load.
+    assert_eq!(answer["settings"][1]["change"]["verdict"], "slower");
     assert!(answer["settings"][0]["change"].is_null());
-    expect(line, 0, &["against payload=64", "payload=16384", "faster"]);
+    expect(line, 0, &["against payload=64", "payload=1048576", "slower"]);
 }
 
 #[test]
@@ -404,4 +436,72 @@ fn a_buffer_that_is_not_granted_whole_is_a_note_with_the_limit() {
         "raise net.core.wmem_max",
     ];
     says(&output, 0, &fragments);
+}
+
+#[test]
+fn a_level_that_cannot_be_run_is_shown_with_its_reason_beside_the_others() {
+    let line = "stream loopback --vs congestion=cubic --vs congestion=warp --vs congestion=reno \
+                -t 50ms --runs 2";
+    let text = expect(
+        line,
+        67,
+        &["no run of congestion=warp counts", "cannot use congestion control warp", "4 counted"],
+    );
+    let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    assert!(row("congestion=warp").contains("skipped:"), "{text}");
+    for name in ["congestion=cubic", "congestion=reno"] {
+        assert!(row(name).contains('±'), "{text}");
+    }
+}
+
+#[test]
+fn a_level_that_fails_three_times_in_a_row_is_not_run_any_more_and_the_others_are() {
+    // An address of IPv6 has 28 bytes (ipv6(7)).
+    let connect = [(libc::SYS_connect, vec![(2, 28)])];
+    let line = "stream loopback --vs family=4 --vs family=6 -t 50ms --runs 6 --json";
+    let output = refusing(&connect, libc::ECONNREFUSED, line);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(67), "{answer}");
+    let outcomes = |family: u64| -> Vec<&str> {
+        let runs = answer["records"].as_array().unwrap().iter();
+        let own = runs.filter(|run| run["point"]["family"] == family);
+        own.map(|run| run["outcome"]["kind"].as_str().unwrap()).collect()
+    };
+    // A run that the machine disturbed is repeated.
+    let completed = outcomes(4).into_iter().filter(|&outcome| outcome == "completed");
+    assert_eq!(completed.count(), 6, "{answer}");
+    assert_eq!(outcomes(6), ["invalid", "invalid", "skipped"], "{answer}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("3 runs in a row gave no result") && message.contains("refused"));
+}
+
+#[test]
+fn over_null_an_open_loop_has_the_senders_figure_and_ping_ping_is_refused() {
+    let answer = json("stream loopback --transport null --pace fixed:1000/s -t 100ms");
+    let record = &answer["records"][0];
+    assert_eq!(record["outcome"]["kind"], "completed", "{record}");
+    assert_eq!(record["figures"]["goodput_bps"], Value::Null);
+    assert!(record["figures"]["sent_bps"]["value"].as_f64().unwrap() > 0.0, "{record}");
+    expect("ping-ping loopback --transport null -t 50ms", 64, &["over null nothing arrives"]);
+}
+
+#[test]
+fn retransmitted_segments_are_printed_once_and_say_of_which_runs() {
+    for (pattern, said) in
+        [("stream", "a run"), ("stream --bidir", "a run"), ("exchange", "in 2 runs")]
+    {
+        let line = format!("{pattern} loopback -t 50ms --runs 2");
+        let text = expect(&line, 0, &[]);
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("retransmit")).collect();
+        assert!(matches!(lines.as_slice(), [line] if line.contains(said)), "{text}");
+    }
+}
+
+#[test]
+fn the_retransmitted_segments_of_a_stream_both_ways_are_those_of_both_directions() {
+    let answer = json("stream loopback --bidir --flows 8 -t 200ms");
+    let record = &answer["records"][0];
+    let flows = record["flows"].as_array().unwrap();
+    let sum: f64 = flows.iter().map(|flow| flow["tcp"]["retransmitted"].as_f64().unwrap()).sum();
+    assert_eq!(record["figures"]["retransmitted_segments"]["value"], sum, "{answer}");
 }

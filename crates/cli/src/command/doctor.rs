@@ -8,6 +8,8 @@ use fabricmark_host::facts;
 use fabricmark_record::HostFacts;
 use serde_json::json;
 
+use crate::calibration;
+use crate::command::lab::calibrate::table::in_short;
 use crate::exit::Failure;
 use crate::options::Doctor;
 use crate::output::{pretty, print, terminal_columns};
@@ -24,12 +26,21 @@ pub fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
     }
     let findings = examine(Path::new("/"), &System::here());
     let host = facts();
+    let calibration = calibration::of_this_machine();
     print(&if options.json {
-        pretty(&json!({ "host": host, "findings": findings }))
+        let calibration = calibration.map(|calibration| calibration.in_short());
+        pretty(&json!({ "host": host, "findings": findings, "calibration": calibration }))
     } else {
         let findings = text(&findings, options.all, terminal_columns().unwrap_or(COLUMNS));
         let HostFacts { hostname, kernel, cpu, cpus, .. } = &host;
-        format!("{hostname}: Linux {kernel}, {cpus} CPUs: {cpu}\n\n{findings}")
+        let emulator = calibration.map_or_else(
+            || "not calibrated on this machine: run `fabricmark lab calibrate`\n".to_owned(),
+            |calibration| format!("calibrated {}\n{}", calibration.at, in_short(&calibration)),
+        );
+        let emulator = emulator.trim_end().replace('\n', "\n  ");
+        format!(
+            "{hostname}: Linux {kernel}, {cpus} CPUs: {cpu}\n\n{findings}\nEmulator of links\n  {emulator}\n"
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

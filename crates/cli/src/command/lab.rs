@@ -1,6 +1,6 @@
 //! `fabricmark lab`: networks on this machine that stay up between commands.
 
-mod calibrate;
+pub mod calibrate;
 mod simulate;
 
 use std::fs;

@@ -93,16 +93,20 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));
     let has_results = records.iter().any(|record| !record.place.warm_up);
+    // That no run counts is said of the first setting, with the records where those are asked for.
+    let lacks = matches!(result, Err(PlanError::Nothing { is_missing: true, .. }));
     match result {
-        Err(error) if !(is_interrupted && has_results) => return Err(error.into()),
-        _ => {}
+        Ok(()) | Err(PlanError::Nothing { .. }) => {}
+        Err(PlanError::Interrupted) if has_results => {}
+        Err(error) => return Err(error.into()),
     }
+    let failed = if lacks { Code::Missing } else { Code::RunFailed };
     let names: Vec<String> = names(options);
     let failure = failure(&plan, &names, &records).filter(|_| !is_interrupted);
     if let (Some(failure), false) = (&failure, options.json)
         && !records.iter().any(is_counted)
     {
-        return Err(Failure::new(Code::RunFailed, failure));
+        return Err(Failure::new(failed, failure));
     }
     let reproduce = command_line();
     let measured = Measured {
@@ -125,7 +129,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Code::Interrupted, "interrupted; the finished runs are above"));
     }
     if let Some(failure) = failure {
-        return Err(Failure::new(Code::RunFailed, failure));
+        return Err(Failure::new(failed, failure));
     }
     Ok(match measured.kept() {
         Kept::Yes => ExitCode::SUCCESS,

@@ -198,9 +198,11 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
 /// Says what is kept and how to go on.
 fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
     let runs = store.records(experiment).map_or(0, |records| records.len());
-    let cause = if matches!(error, PlanError::Interrupted) { "" } else { "mend the cause and " };
-    Failure::from(error).and(&format!(
-        "{runs} runs of {} are kept; {cause}run the same command to go on",
-        experiment.name
-    ))
+    let remedy = match error {
+        PlanError::Interrupted => "run the same command to go on",
+        // Its points are not run any more.
+        PlanError::Nothing { .. } => "fix the cause and run the same command with --fresh",
+        _ => "mend the cause and run the same command to go on",
+    };
+    Failure::from(error).and(&format!("{runs} runs of {} are kept; {remedy}", experiment.name))
 }

@@ -1,12 +1,13 @@
 //! Plans over links that the emulator carries.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::chown;
 
 use fabricmark_plan::Offload;
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
 
-use crate::support::{bench, expect};
+use crate::support::{bench, counted, expect};
 use crate::users::{USER, users_may_have_namespaces};
 
 /// A plan of these factors over TCP's and UDP's own settings.
@@ -17,10 +18,6 @@ fn plan(factors: &str, duration: &str) -> String {
     )
 }
 
-fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
-    records.iter().filter(|record| !record.place.warm_up)
-}
-
 #[test]
 fn what_an_emulated_link_did_is_in_the_record() {
     let Some(bench) = bench("emulated link") else { return };
@@ -29,7 +26,8 @@ fn what_an_emulated_link_did_is_in_the_record() {
     bench.plan(&plan(factors, "100ms"));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     let records = bench.records();
-    assert_eq!(counted(&records).count(), 16);
+    let points: BTreeSet<String> = counted(&records).map(|record| record.point.key()).collect();
+    assert!(points.len() >= 6, "all but floods of datagrams: {points:?}");
     for record in counted(&records) {
         let key = record.point.key();
         let emulation = record.emulation.as_ref().unwrap();
@@ -92,7 +90,10 @@ fn a_window_beyond_that_of_tcp_is_skipped_once_with_the_reason() {
             "a window of 5000000000 bytes is beyond TCP's largest, 1073725440 (RFC 7323, section 2.3)"
         ]
     );
-    assert_eq!(counted(&records).filter(|r| r.outcome == Outcome::Completed).count(), 2);
+    // A machine that is too slow for the other point says so.
+    let is_run =
+        |record: &&Record| !record.place.warm_up && !matches!(record.outcome, Outcome::Skipped(_));
+    assert!(records.iter().filter(is_run).count() >= 2);
 }
 
 /// Over 200 ms the 6 MiB that Linux gives a connection by default (tcp_rmem of tcp(7)) carry 252 Mbit/s.
@@ -121,7 +122,8 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     fs::remove_dir_all(bench.out()).unwrap();
     fs::create_dir(bench.out()).unwrap();
     chown(bench.out(), Some(USER), Some(USER)).unwrap();
-    let output = bench.as_user(&["run", "plan.toml", "--out", "out"]).output().unwrap();
+    let output =
+        bench.as_user_with_tun("666", &["run", "plan.toml", "--out", "out"]).output().unwrap();
     expect(&output, 0, &["report.html"]);
     is_wide(&bench.records());
 }
@@ -156,4 +158,101 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
         let (low, high) = if record.point.bus.is_some() { (60e6, 100e6) } else { (500e6, 1000e6) };
         assert!((low..high).contains(&goodput_bps), "{}: {goodput_bps}", record.point.key());
     }
+}
+
+#[test]
+fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_window() {
+    let Some(bench) = bench("the end of QUIC") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'quic'\nfamily = 4\npayload = 4096\nflows = 4\ndirection = 'both'\n\
+                   link = 'ethernet:10M'\nrtt = '80ms'\nemulate = 'loss=5e-3'";
+    bench.plan(&plan(factors, "400ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["1 points"]);
+    let records = bench.records();
+    assert_eq!(counted(&records).count(), 2);
+    for record in counted(&records) {
+        assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.warnings);
+        for flow in &record.flows {
+            // Slow start adds to the windows what was acknowledged, which is at most what the wire carried: of that and
+            // of the first windows of ten packets, twice as much may be under way.
+            let carried = 10e6 / 8.0 * flow.sent.elapsed_ns as f64 / 1e9;
+            let most = carried + 2.0 * (carried + 4.0 * 14_720.0) + 4.0 * 32_768.0;
+            assert!((flow.sent.bytes as f64) < most, "{} of {most}", flow.sent.bytes);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire_before() {
+    let Some(bench) = bench("recovery at the beginning of a count") else { return };
+    // Slow start fills the queue shortly before the count begins, and recovery takes several round trips.
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = '64KiB'\n\
+                   link = ['ethernet:10M,mtu=1500', 'ethernet:100M,mtu=1500']\nrtt = '200ms'\n\
+                   emulate = 'queue=500ms'";
+    bench.plan(&plan(factors, "500ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let mut completed = 0;
+    for record in counted(&records) {
+        let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+        let share = record.figures.goodput_bps.unwrap().value / bound_bps;
+        assert!((0.9..1.0002).contains(&share), "{share} of {}", record.point.key());
+        completed += 1;
+    }
+    assert!(
+        completed >= 2,
+        "{:?}",
+        records.iter().map(|record| &record.outcome).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
+    let Some(bench) = bench("short run over a long way") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1000\n\
+                   link = 'ethernet:100M'\nrtt = '400ms'\npace = 'fixed:1000/s'";
+    bench.plan(&plan(factors, "50ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        assert_eq!(record.outcome, Outcome::Completed);
+        // One departs at 0 and one each millisecond; the sender may be away for the last, and the clock that ends the
+        // run may be late.
+        assert!(record.flows[0].sent.calls >= 40, "{:?}", record.flows[0].sent);
+        assert_eq!(record.flows[0].received.calls, record.flows[0].sent.calls);
+        // Arrivals are spread by what the emulator was late.
+        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        assert!((7.92e6..=8.08e6).contains(&goodput_bps), "{goodput_bps}");
+    }
+}
+
+#[test]
+fn steps_of_ping_ping_take_one_way_whichever_end_begins_first() {
+    let Some(bench) = bench("ping-ping over a long way") else { return };
+    let factors = "pattern = 'ping-ping'\ntransport = 'tcp'\nfamily = 4\npayload = 64\n\
+                   link = 'ethernet:100M'\nrtt = '100ms'";
+    bench.plan(&plan(factors, "1s"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        assert_eq!(record.figures.rtt_p50_ns, None);
+        let [median, high] = [record.figures.step_p50_ns, record.figures.step_p99_ns];
+        let [median_ms, high_ms] = [median, high].map(|figure| figure.unwrap().value / 1e6);
+        assert!((50.0..60.0).contains(&median_ms), "{median_ms} ms");
+        assert!(high_ms < 75.0, "{high_ms} ms");
+    }
+}
+
+#[test]
+fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_below_it() {
+    let Some(bench) = bench("recovery of MPTCP") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'mptcp'\nfamily = 4\npayload = '64KiB'\n\
+                   link = 'ethernet:100M,mtu=1500'\nrtt = '100ms'";
+    bench.plan(&plan(factors, "1s"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let completed = counted(&records).inspect(|record| {
+        let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+        let share = record.figures.goodput_bps.unwrap().value / bound_bps;
+        assert!((0.5..1.0002).contains(&share), "{share}");
+    });
+    let outcomes: Vec<_> = records.iter().map(|record| &record.outcome).collect();
+    assert!(completed.count() >= 2, "{outcomes:?}");
 }

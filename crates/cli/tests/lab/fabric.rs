@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -35,7 +34,7 @@ impl Bench {
     }
 
     /// A command whose sockets of labs are this bench's own.
-    fn lab_command(&self, words: &[&str]) -> Command {
+    pub fn lab_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.arg("lab").args(words);
         command.env("XDG_RUNTIME_DIR", self.folder.path()).current_dir(self.folder.path());
@@ -65,14 +64,19 @@ impl Bench {
         Resident::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
     }
 
+    /// What `open` opens in the network of a node.
+    pub fn inside<T: Send>(&self, node: &str, open: impl FnOnce() -> T + Send) -> T {
+        let network = File::open(self.resident(node).network()).unwrap();
+        let enter = || {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            open()
+        };
+        thread::scope(|scope| scope.spawn(enter).join().unwrap())
+    }
+
     /// A socket of a node.
     pub fn udp(&self, node: &str, local: IpAddr) -> UdpSocket {
-        let network = File::open(self.resident(node).network()).unwrap();
-        let open = move || {
-            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            UdpSocket::bind(SocketAddr::new(local, 0)).unwrap()
-        };
-        let socket = thread::spawn(open).join().unwrap();
+        let socket = self.inside(node, || UdpSocket::bind(SocketAddr::new(local, 0)).unwrap());
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         socket
     }
@@ -297,6 +301,9 @@ fn labs_are_told_apart_by_name() {
     );
     expect(&bench.lab(&["down", "--lab", "other"]), 0, &[]);
     expect(&bench.lab(&["down"]), 0, &[]);
+    // `l` alone would be a word of `ip link set`.
+    bench.up(&TWO.replace("links.wan", "links.l"));
+    expect(&bench.lab(&["down"]), 0, &[]);
     bench.topology(&TWO.replace("'server']", "'sever']"));
     expect(
         &bench.lab(&["up", "two.toml"]),
@@ -365,11 +372,9 @@ fn an_ordinary_user_has_labs_of_his_own() {
     let own = bench.folder.path().join("own");
     fs::create_dir(&own).unwrap();
     std::os::unix::fs::chown(&own, Some(USER), Some(USER)).unwrap();
-    let public = bench.public_program();
     let lab = |words: &[&str]| {
-        let mut command = Command::new(&public);
-        command.arg("lab").args(words).uid(USER).gid(USER);
-        command.env("XDG_RUNTIME_DIR", &own).current_dir(bench.folder.path()).output().unwrap()
+        let words: Vec<&str> = ["lab"].iter().chain(words).copied().collect();
+        bench.as_user_with_tun("666", &words).env("XDG_RUNTIME_DIR", &own).output().unwrap()
     };
     expect(&lab(&["up", "two.toml"]), 0, &["is up"]);
     let output = lab(&["exec", "server", "--", "ip", "-br", "-6", "addr", "show", "wan"]);

@@ -9,6 +9,8 @@ use std::thread;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::AsFd;
 
+use fabricmark_record::Outcome;
+
 use crate::support::{PLAN, POINTS, bench, expect, program, signal, stderr, workers};
 
 #[test]
@@ -27,11 +29,11 @@ fn a_worker_killed_in_mid_run_ends_the_plan_and_nothing_is_lost() {
         assert!(bench.records().len() >= before + 3);
     }
     expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
-    assert_eq!(bench.records().len(), POINTS * 4);
+    assert!(bench.records().len() >= POINTS * 4);
 }
 
 #[test]
-fn a_data_port_that_is_taken_inside_the_node_is_named() {
+fn points_whose_data_port_is_taken_in_mid_plan_are_left_with_what_they_have_and_the_reason() {
     let Some(bench) = bench("taken port") else { return };
     let udp = PLAN.replace("[\"tcp\", \"udp\"]", "[\"udp\"]").replace("congestion = \"cubic\"", "");
     let udp = udp.replace("where = { transport = \"tcp\" }", "");
@@ -56,9 +58,26 @@ fn a_data_port_that_is_taken_inside_the_node_is_named() {
             .unwrap()
     });
     let output = child.wait_with_output().unwrap();
-    expect(&output, 67, &["cannot bind udp", ":5301", "in use", "set another port", "are kept"]);
-    let kept = bench.records().len();
-    assert!(kept >= 2);
+    expect(&output, 0, &[]);
+    let records = bench.records();
+    let completed = records.iter().filter(|run| run.outcome == Outcome::Completed).count();
+    assert!(completed >= 1, "{}", stderr(&output));
+    let mut refused = Vec::new();
+    for record in &records {
+        let Outcome::Skipped(reason) = &record.outcome else { continue };
+        for words in ["cannot bind udp", ":5301", "in use", "set another port"] {
+            assert!(reason.contains(words), "{reason}");
+        }
+        let point = record.place.point;
+        let after = records.iter().filter(|run| run.place.point == point);
+        let last = after.map(|run| run.place.block).max();
+        assert_eq!(last, Some(record.place.block), "point {point} was tried again");
+        refused.push(point);
+    }
+    refused.dedup();
+    assert!(!refused.is_empty(), "the port was not taken in time");
+    let page = fs::read_to_string(bench.out().join("plan-1/report.html"));
+    assert!(page.unwrap().contains("cannot bind udp"));
 }
 
 #[test]
@@ -88,7 +107,8 @@ fn a_full_disk_in_mid_run_is_named_and_the_plan_goes_on_when_there_is_room() {
     expect(&output, 0, &words);
     let rows = String::from_utf8_lossy(&output.stdout);
     let rows = rows.trim().lines().last().unwrap().trim().to_owned();
-    assert_eq!(rows, (POINTS * 4 + 1).to_string());
+    // Invalid runs are repeated.
+    assert!(rows.parse::<usize>().unwrap() > POINTS * 4, "{rows}");
     let kept = stderr(&output);
     let kept = kept.lines().find_map(|line| line.strip_prefix("resuming plan-1: ")).unwrap();
     let kept: usize = kept.split(' ').next().unwrap().parse().unwrap();

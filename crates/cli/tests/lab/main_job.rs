@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::mem::discriminant;
 use std::process::Command;
 
 use fabricmark_plan::Pattern;
-use fabricmark_record::{Outcome, Provenance, Warning};
+use fabricmark_record::{Provenance, Warning};
 use fabricmark_wire::Link;
 
-use crate::support::{PLAN, POINTS, bench, expect, program, stderr, stdout};
+use crate::support::{
+    PLAN, POINTS, above_the_wire, bench, counted, expect, program, stderr, stdout,
+};
 
 #[test]
 fn a_plan_ends_with_tables_a_page_charts_and_records() {
@@ -28,10 +29,11 @@ fn a_plan_ends_with_tables_a_page_charts_and_records() {
         assert!(folder.join(file).is_file(), "no {file}");
     }
     let records = bench.records();
-    assert_eq!(records.len(), POINTS * 4, "three runs and a warm-up each");
+    // Three runs and a warm-up each; invalid runs are repeated.
+    assert!(records.len() >= POINTS * 4);
     assert_eq!(records.iter().filter(|record| record.place.warm_up).count(), POINTS);
-    for record in &records {
-        assert_eq!(record.outcome, Outcome::Completed);
+    assert!(counted(&records).count() >= POINTS * 2);
+    for record in counted(&records) {
         let expected =
             if record.point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured };
         let figures = &record.figures;
@@ -56,12 +58,12 @@ fn no_payload_beats_its_bound_and_no_loss_is_unexplained() {
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let records = bench.records();
-    assert_eq!(records.len(), 2 * 2 * 14 * 2 * 3);
+    // Invalid runs are repeated.
+    assert!(records.len() >= 2 * 2 * 14 * 2 * 3);
     for record in records {
-        let bad = record.warnings.iter().find(|warning| {
-            matches!(warning, Warning::AboveCeiling { .. } | Warning::UnexplainedLoss { .. })
-        });
-        assert_eq!(bad, None, "{}", record.point.key());
+        let is_bad = |warning: &&Warning| matches!(warning, Warning::UnexplainedLoss { .. });
+        let bad = record.warnings.iter().find(is_bad);
+        assert_eq!((bad, above_the_wire(&record)), (None, None), "{}", record.point.key());
     }
 }
 
@@ -101,9 +103,12 @@ fn an_experiment_is_shown_exported_and_compared_again() {
     let json = stdout(&bench.run(&["report", "--json"]));
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
     let csv = stdout(&bench.run(&["export", "--format", "csv"]));
-    assert_eq!(csv.lines().count(), POINTS * 4 + 1, "a head and a row a run");
+    // Three runs and a warm-up of each point; invalid ones are repeated.
+    let runs = bench.records().len();
+    assert!(runs >= POINTS * 4);
+    assert_eq!(csv.lines().count(), runs + 1, "a head and a row a run");
     let lines = stdout(&bench.run(&["export", "--format", "json"]));
-    assert_eq!(lines.lines().count(), POINTS * 4);
+    assert_eq!(lines.lines().count(), runs);
     // An experiment against itself is never worse; three short runs may leave it in doubt.
     let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "5%"]);
     assert!(matches!(compared.status.code(), Some(0 | 2)), "{}", stderr(&compared));
@@ -158,9 +163,8 @@ fn the_null_transport_can_be_planned_like_any_other() {
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let records = bench.records();
-    assert_eq!(records.len(), POINTS / 2 * 4);
-    for record in records {
-        assert_eq!(record.outcome, Outcome::Completed, "{}", record.point.key());
+    assert!(counted(&records).count() >= POINTS / 2 * 2);
+    for record in counted(&records) {
         assert!(record.figures.goodput_bps.is_none(), "nothing arrives over nothing");
     }
 }
@@ -175,8 +179,8 @@ fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let records = bench.records();
-    assert_eq!(records.len(), POINTS * 3);
-    for record in records {
+    assert!(counted(&records).count() >= POINTS);
+    for record in counted(&records) {
         let key = record.point.key();
         for node in &record.nodes {
             let usage = node.usage.as_ref().unwrap();
@@ -192,12 +196,7 @@ fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
             series.bytes()
         });
         assert_eq!(received, flow.received.bytes, "{key}");
-        // A datagram's answer that comes late was given up, and is in its interval all the same.
-        let lost = Warning::LostRoundTrips { count: 0 };
-        let is_lost = |warning: &Warning| discriminant(warning) == discriminant(&lost);
-        if !record.warnings.iter().any(is_lost) {
-            assert_eq!(sent, flow.sent.bytes, "{key}");
-        }
+        assert_eq!(sent, flow.sent.bytes, "{key}");
         let figures = &record.figures;
         let demands = match record.point.pattern {
             Pattern::Stream => {

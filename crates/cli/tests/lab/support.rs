@@ -7,8 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fabricmark_record::Record;
+use fabricmark_record::{Outcome, Record};
 use fabricmark_store::Store;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// One lab at a time: two would share the processors.
@@ -107,6 +108,14 @@ impl Bench {
         self.command(words).output().unwrap()
     }
 
+    /// The answer of `fabricmark measure`.
+    pub fn measure(&self, line: &str) -> Value {
+        let mut command = Command::new(program());
+        command.arg("measure").args(line.split_whitespace()).arg("--json");
+        let output = command.env("XDG_STATE_HOME", self.folder.path()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+    }
+
     pub fn start(&self, words: &[&str]) -> Child {
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -165,6 +174,23 @@ pub fn workers(coordinator: u32) -> Vec<u32> {
 pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
     assert!(status.unwrap().success());
+}
+
+/// Runs that count: on a machine that is too slow for a flood some do not, and are run again.
+pub fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
+    let counts = |record: &&Record| record.outcome == Outcome::Completed && !record.place.warm_up;
+    records.iter().filter(counts)
+}
+
+/// The goodput in bit/s of a run that counts and is faster than the wire. A token bucket lets its content pass at once.
+pub fn above_the_wire(record: &Record) -> Option<f64> {
+    const BUCKET_BITS: f64 = 8.0 * 262_144.0;
+    let goodput_bps = record.figures.goodput_bps?.value;
+    let bound_bps = record.limits.ceilings.first()?.goodput_bps.as_f64();
+    let seconds = record.flows[0].received.elapsed_ns as f64 / 1e9;
+    let at_once_bps = if record.emulation.is_some() { 0.0 } else { BUCKET_BITS / seconds };
+    let counts = record.outcome == Outcome::Completed && !record.place.warm_up;
+    (counts && goodput_bps > 1.0002 * bound_bps + at_once_bps).then_some(goodput_bps)
 }
 
 pub fn stderr(output: &Output) -> String {

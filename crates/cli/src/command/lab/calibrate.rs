@@ -1,11 +1,14 @@
 //! `fabricmark lab calibrate`: the emulator measures itself.
 
-mod table;
+pub mod table;
 
 use std::fs;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use fabricmark_control::Peer;
+use fabricmark_host::UsageMeter;
 use fabricmark_plan::Size;
 use fabricmark_record::Calibration;
 use fabricmark_store::{Experiment, NewExperiment, Store};
@@ -40,6 +43,10 @@ const PLANS: [(&str, &str, &str); 8] = [
     plan!("highest"),
 ];
 
+/// How long it is looked what others do, before each plan: /proc/stat counts in 10 ms, on two
+/// processors a share of 2 %.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// Measures asked against delivered, keeps what was found for later runs, and shows it.
 pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
     // The user namespace must be entered before the first thread starts.
@@ -53,6 +60,7 @@ pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
     let since = kept(&folder).map(|kept| kept.at).unwrap_or_default();
     let interrupted = interruptions()?;
     let mut records = Vec::new();
+    let mut busy_shares = Vec::new();
     let mut confidence = 0.0;
     for (place, (name, file, text)) in PLANS.into_iter().enumerate() {
         let size = if options.quick { Size::Quick } else { Size::Full };
@@ -71,13 +79,14 @@ pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
         if !experiment.is_complete {
             let title = &plan.presentation.title;
             eprintln!("{} of {}  {title}", place + 1, PLANS.len());
-            // No rate is skipped for what an earlier calibration found.
+            busy_shares.extend(busy_share());
             go_on(&plan, &store, &experiment, &Peer::Here, None, &interrupted)?;
         }
         records.extend(store.records(&experiment)?);
     }
     let calibration = Calibration::of(&records, confidence)
-        .ok_or_else(|| Failure::new(Code::RunFailed, "no run of the calibration counts"))?;
+        .ok_or_else(|| Failure::new(Code::RunFailed, "no run of the calibration counts"))?
+        .beside(&busy_shares);
     keep(&folder, &calibration)?;
     if options.json {
         print(&pretty(&json!(calibration)))?;
@@ -86,6 +95,15 @@ pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
     }
     eprintln!("kept in {}", file(&folder).display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The share of the processors' time that others have while nothing is under way here: other programs,
+/// and the hypervisor.
+fn busy_share() -> Option<f64> {
+    let meter = UsageMeter::start();
+    thread::sleep(LOOK);
+    let shares = meter.finish().machine?.all;
+    Some(shares.busy() + shares.steal)
 }
 
 fn begin(

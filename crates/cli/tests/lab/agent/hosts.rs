@@ -32,8 +32,8 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
     let output = run(&[&to[..], &["--link", "veth"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = bench.records();
-    // Eight points, each a warm-up and three runs.
-    assert_eq!(records.len(), 8 * 4);
+    // Eight points, each a warm-up and three runs; invalid ones are repeated.
+    assert!(records.len() >= 8 * 4);
     for record in &records {
         assert_eq!(record.testbed, Testbed::Hosts);
         let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };

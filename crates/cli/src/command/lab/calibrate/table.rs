@@ -17,6 +17,15 @@ pub fn text(calibration: &Calibration) -> String {
     } else {
         format!("{missed} of {of} goals are missed on this machine")
     };
+    format!(
+        "{table}\n{judged}\n{}{hostname}, kernel {kernel}, {cpus} processors; {} % intervals; {at}\n",
+        in_short(calibration),
+        (1000.0 * confidence).round() / 10.0,
+    )
+}
+
+/// What follows from a calibration, in lines.
+pub fn in_short(calibration: &Calibration) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(
             || "at no rate that was tried".to_owned(),
@@ -24,17 +33,21 @@ pub fn text(calibration: &Calibration) -> String {
         )
     };
     let time = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), micros);
+    let busy = calibration.in_short().too_busy().map_or_else(String::new, |share| {
+        format!(
+            "made while this machine was busy: others had {:.1} % of its CPUs; `lab calibrate` again \
+             when it is idle\n",
+            100.0 * share
+        )
+    });
     format!(
-        "{table}\n{judged}\n\
-         true {}, in single packets {}; highest rate {}\n\
-         delay within {} (p99) on an idle link, {} beside a stream\n\
-         {hostname}, kernel {kernel}, {cpus} processors; {} % intervals; {at}\n",
+        "true {}, in single packets {}; highest rate {}\n\
+         delay within {} (p99) on an idle link, {} beside a stream\n{busy}",
         rate(calibration.true_rate_bps),
         rate(calibration.true_rate_single_bps),
         calibration.highest_rate_bps.map_or_else(|| "unknown".to_owned(), rounded),
         time(calibration.delay_error_p99_ns),
         time(calibration.loaded_delay_error_p99_ns),
-        (1000.0 * confidence).round() / 10.0,
     )
 }
 
@@ -47,7 +60,7 @@ fn cells(row: &CalibrationRow) -> [String; 7] {
     let single = if row.offloaded { "" } else { ", single packets" };
     let interval = match (row.low, row.high) {
         (Some(low), Some(high)) => format!("{} to {}", value(low), value(high)),
-        _ => String::new(),
+        _ => "too few runs".to_owned(),
     };
     let is_time = row.unit == Unit::Nanoseconds && row.what != Quantity::Jitter;
     let error = |error: f64| match is_time {

@@ -1,0 +1,62 @@
+//! Exchanges of datagrams over a link that loses some of them.
+
+use fabricmark_record::{Figure, Warning};
+
+use crate::support::{bench, counted, expect};
+
+const OPEN: &str = r#"
+title = "open"
+[factors]
+pattern = ["exchange"]
+transport = ["udp"]
+family = [4]
+payload = [1000]
+response = [2, 4]
+pace = ["fixed:1500/s"]
+link = ["ethernet:10M,mtu=1500"]
+rtt = ["20ms"]
+emulate = ["queue=50ms"]
+[settings]
+outstanding = 8192
+[run]
+duration = "2s"
+warm_up = "50ms"
+[stop]
+runs = 2
+"#;
+
+#[test]
+fn an_answer_of_a_few_bytes_finds_its_request_though_others_are_lost() {
+    let Some(bench) = bench("answers of a few bytes") else { return };
+    bench.plan(OPEN);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["2 points"]);
+    let records = bench.records();
+    assert!(counted(&records).count() >= 2);
+    for record in counted(&records) {
+        let key = record.point.key();
+        // 12.5 Mbit/s are offered to a wire of 10: the queue of 50 ms is full, and a fifth is lost. The median is that
+        // of 20 ms, 50 ms in the queue and 0.8 ms on the wire, and what a busy machine was late with.
+        let ms = |figure: Option<Figure>| figure.unwrap().value / 1e6;
+        let median_ms = ms(record.figures.rtt_p50_ns) - ms(record.figures.slip_p50_ns);
+        assert!(median_ms < 150.0, "{key}: {median_ms} ms");
+        let is_lost = |warning: &Warning| matches!(warning, Warning::LostRoundTrips { .. });
+        assert!(record.warnings.iter().any(is_lost), "{key}: {:?}", record.warnings);
+    }
+}
+
+#[test]
+fn an_open_loop_whose_answers_cannot_be_told_apart_is_refused_before_it_runs() {
+    let Some(bench) = bench("answers that cannot be told apart") else { return };
+    bench.plan(&OPEN.replace("[2, 4]", "[1]"));
+    let words = ["response of 1 byte", "at least 4 bytes", "outstanding = 128"];
+    expect(&bench.run(&["run", "plan.toml", "--check"]), 64, &words);
+}
+
+#[test]
+fn flows_over_a_long_way_are_opened_together() {
+    let Some(bench) = bench("many flows over a long way") else { return };
+    // One after the other they take three round trips each, and longer in all than anybody waits for a run.
+    let line = "exchange lab:veth --rtt 300ms --flows 24 --transport tls -t 700ms --warm-up 0s";
+    let answer = bench.measure(line);
+    assert_eq!(answer["records"][0]["outcome"]["kind"], "completed", "{answer}");
+}
