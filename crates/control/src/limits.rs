@@ -25,10 +25,9 @@ pub(crate) fn limits(point: &Point) -> Limits {
             let each_write = goodput(link, stamped, payload);
             [tcp(0), tcp(frame::TCP_TIMESTAMPS), each_write].into_iter().flatten().collect()
         }
-        // Records only add to what TCP carries, so that its bounds on a stream hold. What holds for
-        // writes that leave alone does not: a record is longer than its payload.
         (Pattern::Stream | Pattern::Burst, Transport::Tls) => {
-            [tcp(0), tcp(frame::TCP_TIMESTAMPS)].into_iter().flatten().collect()
+            let in_records = |option_bytes| tcp(option_bytes)?.in_tls_records(payload);
+            [0, frame::TCP_TIMESTAMPS].into_iter().flat_map(in_records).collect()
         }
         (Pattern::Stream | Pattern::Burst, Transport::Quic) => {
             quic_goodput(link, family).into_iter().collect()

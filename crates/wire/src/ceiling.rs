@@ -32,7 +32,25 @@ impl Ceiling {
         let formula = format!("2 * {}", self.formula);
         Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
     }
+
+    /// The ceiling of a stream of TLS over TCP with this one, by writes of `payload` bytes: as firm as that, since no
+    /// record holds bytes of two writes, and one that is cut adds to what is around its parts.
+    pub fn in_tls_records(self, payload: u64) -> Result<Self, Impossible> {
+        let record_bytes = TLS_RECORD_OVERHEAD * payload.div_ceil(TLS_RECORD_MAX);
+        let (part, whole) = (u128::from(payload), u128::from(payload) + u128::from(record_bytes));
+        let goodput_bps = self.goodput_bps.scaled(part, whole).ok_or(Impossible::TooLarge)?;
+        let formula = format!("{} * payload_bytes / (payload_bytes + record_bytes)", self.formula);
+        let mut inputs = self.inputs;
+        inputs.insert("payload_bytes".to_owned(), payload.into());
+        inputs.insert("record_bytes".to_owned(), record_bytes.into());
+        Ok(Self { goodput_bps, formula, inputs, ..self })
+    }
 }
+
+/// The most bytes in a record of TLS 1.3 (RFC 8446, section 5.1), and what is around them: a header of 5, a type of 1, and
+/// the 16 that authenticate it (sections 5.2 and 5.3).
+const TLS_RECORD_MAX: u64 = 1 << 14;
+const TLS_RECORD_OVERHEAD: u64 = 22;
 
 /// The least that QUIC adds to a stream's bytes in a datagram: a short header of 1 byte and a packet
 /// number of 1 (RFC 9000, section 17.3.1), a STREAM frame's type and number of 1 each (section 19.8),

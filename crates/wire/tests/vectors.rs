@@ -168,6 +168,22 @@ fn a_quic_stream_stays_below_its_datagrams_by_20_bytes_each() {
 }
 
 #[test]
+fn a_stream_of_tls_stays_below_tcp_by_22_bytes_each_16_kib_of_a_write() {
+    for (payload, expected) in [
+        // 1,460 of 1,538 bytes, times 65,536 of 65,624, 64 of 86, 16,384 of 16,406, 16,385 of 16,429.
+        (65_536, 948.0118),
+        (64, 706.4445),
+        (16_384, 948.0118),
+        (16_385, 946.7424),
+    ] {
+        let over_tcp = stream_goodput(link("ethernet:1G"), tcp(Family::V4, 0)).unwrap();
+        let ceiling = over_tcp.in_tls_records(payload);
+        assert_eq!(ceiling.as_ref().map(|ceiling| ceiling.kind), Ok(Kind::Bound));
+        assert_prints(mbps(ceiling), expected, 4, &payload.to_string());
+    }
+}
+
+#[test]
 fn acknowledgements_have_the_known_lengths() {
     let stacks = [(Family::V4, 0), (Family::V4, 12), (Family::V6, 0), (Family::V6, 12)]
         .map(|(f, o)| tcp(f, o));
