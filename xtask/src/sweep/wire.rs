@@ -17,7 +17,8 @@ const QUIC_MAX: f64 = 1452.0;
 const QUIC: f64 = 19.0;
 /// Common header 12 and a DATA chunk 16 (RFC 9260).
 const SCTP: f64 = 28.0;
-/// Most payload of a TLS record, and what it has around it: header 5, type 1, tag 16 (RFC 8446).
+/// Most payload of a TLS record, and what it has around it: header 5, type 1, tag 16 (RFC 8446). Each write has records of
+/// its own.
 const TLS: (f64, f64) = (16_384.0, 22.0);
 
 /// An Ethernet under one IP version.
@@ -102,7 +103,7 @@ impl Wire {
     pub fn goodput_bps(&self, transport: &str, payload: f64) -> f64 {
         let share = match transport {
             "udp" => payload / self.datagram(payload),
-            "tls" => self.share(TCP) * TLS.0 / (TLS.0 + TLS.1),
+            "tls" => self.share(TCP) * payload / (payload + TLS.1 * (payload / TLS.0).ceil()),
             "quic" => {
                 let datagram = QUIC_MAX.min(self.room(UDP));
                 (datagram - QUIC) / self.frame(self.ip + UDP + datagram)
@@ -162,6 +163,7 @@ mod tests {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
         // RFC 5180 appendix A: 1538 bytes of wire for 1500 of IP.
         close(wire.goodput_bps("tcp", 1.0), 1e8 * 1460.0 / 1538.0);
+        close(wire.goodput_bps("tls", 64.0), 1e8 * 1460.0 / 1538.0 * 64.0 / 86.0);
         close(wire.goodput_bps("udp", 1472.0), 1e8 * 1472.0 / 1538.0);
         close(wire.goodput_bps("udp", 1.0), 1e8 / 84.0);
         // Two fragments: 1480 of 1481 bytes and one of a byte, in the smallest frame.

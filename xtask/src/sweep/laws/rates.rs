@@ -130,10 +130,10 @@ fn limit_is_the_wire(record: &Record) -> Vec<String> {
         _ => mine * 0.5,
     };
     let most = match record.transport() {
-        "udp" | "tcp" => mine * (1.0 + 1e-9),
+        "udp" | "tcp" | "tls" => mine * (1.0 + 1e-9),
         // A bound on datagrams of the link's MTU, larger than the ones that are sent.
         "quic" => ways * wire.rate_bps,
-        // Bounds that forget what records, options and short headers take are bounds still.
+        // Bounds that forget what options and short headers take are bounds still.
         _ => mine * 1.05,
     };
     let is_bound = kind.as_str() == Some("bound");
