@@ -74,20 +74,45 @@ impl Drop for Lab {
     }
 }
 
-/// The record of a run by fabricmark itself; nothing of one that says that it does not count.
-fn record(bench: &Bench, words: &[&str]) -> Option<Value> {
+/// The record of a run by fabricmark itself, or why none counts.
+fn record(bench: &Bench, words: &[&str]) -> Result<Value, String> {
     const NOTHING_COUNTS: i32 = 67;
     let mut command = Command::new(program());
     command.arg("measure").args(words).args(["--congestion", CONGESTION, "--json"]);
     command.env("XDG_STATE_HOME", bench.folder.path());
     let output = command.output().unwrap();
     if output.status.code() == Some(NOTHING_COUNTS) {
-        return None;
+        return Err(stderr(&output));
     }
     assert!(output.status.success(), "{words:?}: {}", stderr(&output));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let records = document["records"].as_array().unwrap();
-    Some(records.iter().find(|record| record["place"]["warm_up"] == false).unwrap().clone())
+    Ok(records.iter().find(|record| record["place"]["warm_up"] == false).unwrap().clone())
+}
+
+/// What the rounds of fabricmark gave.
+#[derive(Default)]
+struct Ours {
+    figures: Vec<f64>,
+    /// Why there was none in the others.
+    reasons: Vec<String>,
+}
+
+impl Ours {
+    /// A round that counts.
+    fn counted(&mut self, round: Result<Value, String>) -> Option<Value> {
+        round.map_err(|reason| self.reasons.push(reason)).ok()
+    }
+
+    /// Counts the test as skipped where the emulator was late in every round: there is nothing to compare.
+    #[track_caller]
+    fn skip_or_fail(&self, test: &str, what: &str) {
+        let late = self.reasons.iter().all(|reason| reason.contains("the emulator was"));
+        let Some(reason) = self.reasons.last().filter(|_| self.figures.is_empty() && late) else {
+            panic!("{:?} of fabricmark ({:?}), {what}", self.figures, self.reasons);
+        };
+        skip(test, &format!("the machine is busy: {reason}"));
+    }
 }
 
 fn number(value: &Value, path: &str) -> f64 {
@@ -281,6 +306,12 @@ fn fastest(who: &str, rounds: &[f64], most_bps: f64) -> f64 {
     rounds.iter().copied().fold(0.0, f64::max)
 }
 
+/// The fastest of the rounds of one whose count begins and ends wherever something waits, without those that cannot be.
+fn fastest_possible(rounds: &[f64], most_bps: f64) -> f64 {
+    let is_possible = |&&bps: &&f64| bps <= most_bps * (1.0 + CLOCKS);
+    rounds.iter().filter(is_possible).copied().fold(0.0, f64::max)
+}
+
 /// Median of the rounds of a paced sender: a busy machine falls behind in one round and catches up in the next. No
 /// round exceeds the wire.
 #[track_caller]
@@ -305,30 +336,27 @@ fn tcp_streams_agree(test: &str, link: &str, words: &str, options: &[&str], rate
     let target = format!("lab:{link}");
     let stream = ["stream", &target, "--duration", "1s", "--omit", "1s"];
     let most = SEGMENT_MAX * rate_bps;
-    let (mut ours, mut plain, mut iperf) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut plain, mut iperf) = (Ours::default(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let record = record(bench, &[&stream, options].concat());
-        ours.extend(record.map(|record| figure(&record, "goodput_bps")));
+        if let Some(record) = ours.counted(record(bench, &[&stream, options].concat())) {
+            ours.figures.push(figure(&record, "goodput_bps"));
+        }
         plain.push(tcp_stream_bps(bench));
         let report = iperf3(bench, &["-C", CONGESTION]);
+        let is_there = report.is_some();
         iperf.extend(report.map(|report| number(&report, "/end/sum_received/bits_per_second")));
-        let best = fastest("fabricmark", &ours, most);
-        // A count of plain reads begins and ends wherever something waits.
-        let by_std = fastest("std", &plain, (1.0 + GOODPUT) * most);
-        // What iperf3 counts at its edges is its own.
-        let by_iperf3 = iperf.iter().copied().reduce(f64::max);
+        let best = fastest("fabricmark", &ours.figures, most);
         // The wire is full, so that they do not agree by all being slow.
-        if within(FULL, best, SEGMENT * rate_bps)
-            && within(GOODPUT, best, by_std)
-            && by_iperf3.is_none_or(|theirs| within(GOODPUT, best, theirs))
-        {
-            if by_iperf3.is_none() {
+        let is_full = within(FULL, best, SEGMENT * rate_bps);
+        let agrees = |theirs: &[f64]| within(GOODPUT, best, fastest_possible(theirs, most));
+        if is_full && agrees(&plain) && (!is_there || agrees(&iperf)) {
+            if !is_there {
                 skip(test, NO_IPERF3);
             }
             return;
         }
     }
-    panic!("bit/s of fabricmark {ours:?}, of std {plain:?}, of iperf3 {iperf:?}");
+    ours.skip_or_fail(test, &format!("{plain:?} of std, {iperf:?} of iperf3"));
 }
 
 #[test]
@@ -337,11 +365,12 @@ fn a_tcp_stream_over_a_delay_is_as_fast_as_by_iperf3_and_by_plain_sockets() {
     tcp_streams_agree(test, "ethernet:100M", "rtt=20ms", &["--rtt", "20ms"], 1e8);
 }
 
+/// At a rate that a busy machine carries, too: what is compared is the count, not the processor.
 #[test]
 fn a_tcp_stream_through_a_queue_is_as_fast_as_by_iperf3_and_by_plain_sockets() {
-    let test = "outside: TCP stream, 1G x 0 ms";
+    let test = "outside: TCP stream, 200M x 0 ms";
     let options = ["--rtt", "0ms", "--emulate", "queue=1000p"];
-    tcp_streams_agree(test, "ethernet:1G", "queue=1000p", &options, 1e9);
+    tcp_streams_agree(test, "ethernet:200M", "queue=1000p", &options, 2e8);
 }
 
 #[test]
@@ -352,21 +381,25 @@ fn a_paced_udp_stream_arrives_as_fast_as_by_iperf3_and_by_plain_sockets() {
     let link = ["stream", "lab:ethernet:100M", "--rtt", "0ms", "--transport", "udp"];
     let words = ["--payload", "1000", "--pace", "fixed:50M", "--duration", "1s"];
     let most = 1e8 * 1000.0 / 1066.0;
-    let (mut ours, mut plain, mut iperf) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut plain, mut iperf) = (Ours::default(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        if ours.len() == PACED_ROUNDS {
+        if ours.figures.len() == PACED_ROUNDS {
             break;
         }
-        let Some(record) = record(bench, &[link.as_slice(), &words].concat()) else { continue };
+        let round = record(bench, &[link.as_slice(), &words].concat());
+        let Some(record) = ours.counted(round) else { continue };
         assert_eq!(number(&record, "/flows/0/drops/lost"), 0.0);
-        ours.push(figure(&record, "goodput_bps"));
+        ours.figures.push(figure(&record, "goodput_bps"));
         let (bps, lost) = udp_stream_bps(bench, 1000, 6250);
         assert_eq!(lost, 0);
         plain.push(bps);
         let report = iperf3(bench, &["-u", "-b", "50M", "-l", "1000"]);
         iperf.extend(report.map(|report| number(&report, "/end/sum/bits_per_second")));
     }
-    let ours = middle("fabricmark", &mut ours, most);
+    if ours.figures.is_empty() {
+        return ours.skip_or_fail(test, "none to compare");
+    }
+    let ours = middle("fabricmark", &mut ours.figures, most);
     let plain = middle("std", &mut plain, most);
     agree("the pace", ours, 5e7);
     agree("std", ours, plain);
@@ -391,17 +424,18 @@ fn pin_to(cpu: usize) {
 /// millisecond to wake up. Plain sockets do not pay that with both ends on one CPU, and do with the ends on two: the
 /// median of fabricmark lies between those.
 fn exchanges_agree(
+    test: &str,
     bench: &Bench,
     words: &[&str],
     plain: impl Fn(usize) -> f64 + Sync,
     floor_ms: f64,
 ) {
     let words = [&["exchange"], words, &["--duration", "500ms"]].concat();
-    let (mut ours, mut near, mut far) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut near, mut far) = (Ours::default(), Vec::new(), Vec::new());
     let tolerance = |ms: f64| (LATENCY.0 * ms).max(LATENCY.1);
     for _ in 0..ROUNDS {
-        let Some(record) = record(bench, &words) else { continue };
-        ours.push(figure(&record, "rtt_p50_ns") / 1e6);
+        let Some(record) = ours.counted(record(bench, &words)) else { continue };
+        ours.figures.push(figure(&record, "rtt_p50_ns") / 1e6);
         let ends = number(&record, "/nodes/0/side/cpu") as usize;
         // On a machine with one processor it has none of its own.
         let emulator = record.pointer("/emulation/cpu").and_then(Value::as_u64);
@@ -413,21 +447,22 @@ fn exchanges_agree(
             };
             times.push(thread::scope(|scope| scope.spawn(asked).join().unwrap()));
         }
-        let best = shortest("fabricmark", &ours, floor_ms);
+        let best = shortest("fabricmark", &ours.figures, floor_ms);
         let theirs = [&near, &far].map(|times| shortest("std", times, floor_ms));
         let (least, most) = (theirs[0].min(theirs[1]), theirs[0].max(theirs[1]));
         if (least - tolerance(least)..=most + tolerance(most)).contains(&best) {
             return;
         }
     }
-    panic!("ms of fabricmark {ours:?}, of std on one CPU {near:?}, on two {far:?}");
+    ours.skip_or_fail(test, &format!("{near:?} of std on one CPU, {far:?} on two"));
 }
 
 #[test]
 fn exchanges_over_tcp_take_as_long_as_by_plain_sockets() {
-    let Some(lab) = Lab::up("outside: TCP exchange, 10 ms", "rtt=10ms") else { return };
+    let test = "outside: TCP exchange, 10 ms";
+    let Some(lab) = Lab::up(test, "rtt=10ms") else { return };
     let words = ["lab:veth", "--rtt", "10ms", "--payload", "64"];
-    exchanges_agree(&lab.0, &words, |cpu| tcp_rr_ms(&lab.0, cpu), 10.0);
+    exchanges_agree(test, &lab.0, &words, |cpu| tcp_rr_ms(&lab.0, cpu), 10.0);
 }
 
 /// A datagram of 1000 bytes is 1066 on the wire, of which the last 12 are not waited for: 0.843 ms each way.
@@ -436,5 +471,5 @@ fn exchanges_over_udp_take_as_long_as_by_plain_sockets() {
     let test = "outside: UDP exchange, 10M x 20 ms";
     let Some(lab) = Lab::up(test, "link=ethernet:10M rtt=20ms") else { return };
     let link = ["lab:ethernet:10M", "--rtt", "20ms", "--transport", "udp", "--payload", "1000"];
-    exchanges_agree(&lab.0, &link, |cpu| udp_rr_ms(&lab.0, 1000, cpu), 20.0 + 2.0 * 0.843);
+    exchanges_agree(test, &lab.0, &link, |cpu| udp_rr_ms(&lab.0, 1000, cpu), 20.0 + 2.0 * 0.843);
 }
