@@ -15,8 +15,9 @@ use super::laws::{Breach, breaches, is_counted};
 use super::point::Point;
 use super::record::Record;
 
-/// How long a run may take beyond ten times its duration before it counts as hung.
-const GRACE: Duration = Duration::from_secs(60);
+/// How long a point may take beyond ten times its duration before it counts as hung: three runs, each of which waits for
+/// send buffers for up to 20 s, for a long round trip, and for its link to become empty (79 s were seen).
+const GRACE: Duration = Duration::from_secs(120);
 
 /// How often a run is asked whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
