@@ -95,11 +95,19 @@ impl<'a> Pacer<'a> {
     /// latency in an open loop counts from here. The payload is to be sent at once. `None` when told
     /// to stop, and when the schedule has ended.
     pub fn wait(&mut self) -> Option<u64> {
+        let due_ns = self.due_ns;
+        let now_ns = self.wait_until_due()?;
+        self.depart(now_ns);
+        due_ns
+    }
+
+    /// Waits for the next intended departure, and gives the time at which it is to depart. For who calls
+    /// [`Self::depart`] once it has. `None` as in [`Self::wait`].
+    pub fn wait_until_due(&mut self) -> Option<u64> {
         while let Some(due_ns) = self.next_ns() {
             let now_ns = now_ns();
             if now_ns >= due_ns {
-                self.depart(now_ns);
-                return Some(due_ns);
+                return Some(now_ns);
             }
             match self.sleep_until(now_ns) {
                 Some(wake_ns) => sleep_until(wake_ns),
@@ -124,7 +132,7 @@ impl<'a> Pacer<'a> {
         self.waiting.sleep_until(now_ns, self.due_ns?)
     }
 
-    /// Takes note that the next departure happens now.
+    /// Takes note that the next departure happened at `now_ns`.
     pub fn depart(&mut self, now_ns: u64) {
         if let Some(due_ns) = self.due_ns {
             self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns);

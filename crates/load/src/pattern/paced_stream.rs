@@ -27,25 +27,28 @@ pub fn send(
     let mut of_each = vec![0; flows.len()];
     let mut turn = 0;
     let began = now_ns();
-    while pacer.wait().is_some() {
-        send_whole(&mut flows[turn], payload, polls, &mut counts, control)?;
-        of_each[turn] += 1;
-        turn = if turn + 1 < flows.len() { turn + 1 } else { 0 };
+    while let Some(now_ns) = pacer.wait_until_due() {
+        if send_whole(&mut flows[turn], payload, polls, &mut counts, control)? {
+            pacer.depart(now_ns);
+            of_each[turn] += 1;
+            turn = if turn + 1 < flows.len() { turn + 1 } else { 0 };
+        }
     }
     counts.elapsed_ns = now_ns() - began;
     Ok((counts, of_each, pacer.finish()))
 }
 
-/// Sends one payload, in several calls where a stream of bytes takes it in parts. What has departed is
-/// sent; a stop ends only the wait for room.
+/// Sends one payload, in several calls where a stream of bytes takes it in parts; false where nothing of it was sent. A
+/// stop ends only the wait for room.
 fn send_whole(
     flow: &mut impl Flow,
     payload: &mut [u8],
     polls: bool,
     counts: &mut Counts,
     control: &Control,
-) -> io::Result<()> {
-    let mut left = payload.len() as u64;
+) -> io::Result<bool> {
+    let whole = payload.len() as u64;
+    let mut left = whole;
     while left > 0 {
         match flow.send(payload) {
             Ok(moved) => {
@@ -63,7 +66,7 @@ fn send_whole(
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(left < whole)
 }
 
 fn wait_for_room(flow: &impl Flow) -> io::Result<()> {
@@ -72,5 +75,76 @@ fn wait_for_room(flow: &impl Flow) -> io::Result<()> {
     match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::slice::from_mut;
+
+    use fabricmark_plan::Pace;
+    use fabricmark_units::{Bytes, Stream};
+
+    use super::*;
+    use crate::pacer::Waiting;
+    use crate::transport::{Message, Moved};
+
+    /// A flow that takes three payloads, and has no room for another until the run is over.
+    struct Full<'a> {
+        taken: u64,
+        control: &'a Control,
+    }
+
+    impl Flow for Full<'_> {
+        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+            if self.taken == 3 {
+                self.control.stop.store(true, Relaxed);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.taken += 1;
+            Ok(Moved::one(payload.len()))
+        }
+
+        fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+            Ok(Moved::default())
+        }
+
+        fn waiting_bytes(&mut self) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
+            Ok(Message::End)
+        }
+
+        fn has_end(&self) -> bool {
+            true
+        }
+
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_payload_that_finds_no_room_before_the_end_has_not_departed() {
+        let control = Control::default();
+        let mut flow = Full { taken: 0, control: &control };
+        let pace: Pace = "fixed:100000/s".parse().unwrap();
+        let schedule = pace.schedule(Bytes(64), Stream::new(1, "pace"), None).unwrap().unwrap();
+        let pacer = Pacer::start(schedule, Waiting::Spin, &control.stop).unwrap();
+        let (counts, of_each, pacing) =
+            send(from_mut(&mut flow), &mut [0; 64], pacer, false, &control).unwrap();
+        assert_eq!((counts.calls, counts.bytes, of_each), (3, 192, vec![3]));
+        assert_eq!((pacing.departures, pacing.slip_ns.len()), (3, 3));
     }
 }
