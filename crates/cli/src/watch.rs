@@ -177,22 +177,13 @@ fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_plan::{Factor, resolve};
-
     use super::*;
 
     #[test]
     fn an_interval_above_line_rate_says_why() {
-        let levels = [
-            (Factor::Pattern, "stream"),
-            (Factor::Transport, "tcp"),
-            (Factor::Family, "4"),
-            (Factor::Payload, "1000"),
-            (Factor::Congestion, "cubic"),
-            (Factor::Link, "ethernet:100M,mtu=1500"),
-        ];
-        let levels = levels.map(|(factor, text)| (factor, factor.level(text).unwrap()));
-        let mut load = Load::of(&resolve(&levels.into_iter().collect()).unwrap(), false);
+        let levels = "pattern=stream,transport=tcp,family=4,payload=1000,congestion=cubic";
+        let link = "link=ethernet:100M,mtu=1500";
+        let mut load = Load::of(&fabricmark_testkit::point(&format!("{levels},{link}")), false);
         let mut line =
             |bytes: u64| load.line(&Interval { end_ns: 250_000_000, bytes, ..Interval::default() });
         // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246.

@@ -95,35 +95,28 @@ pub(crate) fn bucket_bytes(point: &Point) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_plan::{Factor, resolve};
-
     use super::*;
 
     fn of(levels: &str) -> Limits {
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        limits(&resolve(&levels.collect()).unwrap())
+        limits(&fabricmark_testkit::point(levels))
     }
 
     #[test]
     fn a_delay_that_varies_is_no_part_of_the_floor() {
         let floor_ns = |levels: &str| {
-            let base = "pattern=ping-pong;transport=udp;family=4;payload=64;link=ethernet:1G;";
+            let base = "pattern=ping-pong,transport=udp,family=4,payload=64,link=ethernet:1G,";
             of(&format!("{base}{levels}")).rtt_floor.unwrap().time_ns.as_f64()
         };
         let without = floor_ns("rtt=0ms");
         assert_eq!(floor_ns("rtt=20ms"), without + 20e6);
-        assert_eq!(floor_ns("rtt=20ms;emulate=jitter=1ms"), without);
+        assert_eq!(floor_ns("rtt=20ms,emulate=jitter=1ms"), without);
     }
 
     #[test]
     fn each_direction_of_a_stream_both_ways_has_a_window_of_its_own() {
         let bound_bps = |direction: &str| {
-            let base = "pattern=stream;transport=tcp;family=4;payload=65536;congestion=cubic;link=ethernet:100G;rtt=10s";
-            of(&format!("{base};direction={direction}")).ceilings[0].goodput_bps.as_f64()
+            let base = "pattern=stream,transport=tcp,family=4,payload=65536,congestion=cubic,link=ethernet:100G,rtt=10s";
+            of(&format!("{base},direction={direction}")).ceilings[0].goodput_bps.as_f64()
         };
         // 1 GiB less a scale unit each 10 s.
         assert!((0.85e9..0.86e9).contains(&bound_bps("forward")));

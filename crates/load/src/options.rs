@@ -181,44 +181,14 @@ impl ByteStream for QuickAck {
 pub(crate) mod tests {
     use std::net::UdpSocket;
 
-    use fabricmark_units::Nanos;
     use socket2::{Domain, Type};
 
     use super::*;
 
-    /// The point of these levels and of those that every point needs.
-    fn point(levels: &str) -> Point {
-        let levels = format!("pattern=stream link=loopback payload=1 congestion=cubic {levels}");
-        let levels = levels.split(' ').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            (fabricmark_plan::Factor::named(name).unwrap(), text.to_owned())
-        });
-        fabricmark_plan::resolve(&levels.collect()).unwrap()
-    }
-
     /// A starting end of these levels.
     pub(crate) fn prepare(levels: &str) -> Prepare {
-        Prepare {
-            run: 1,
-            role: Role::Start,
-            point: point(levels),
-            duration_ns: Nanos::from_millis(1),
-            omit_ns: Nanos(0),
-            amount: None,
-            token: [0; 16],
-            address: std::net::Ipv4Addr::LOCALHOST.into(),
-            scope_id: 0,
-            port: 0,
-            ports: None,
-            from: Vec::new(),
-            patience_ns: Nanos(0),
-            hold_ns: Nanos(0),
-            device: "lo".to_owned(),
-            cpu: None,
-            interval_ns: None,
-            seed: 1,
-            trace: None,
-        }
+        let levels = format!("pattern=stream,link=loopback,payload=1,congestion=cubic,{levels}");
+        fabricmark_testkit::prepare(Role::Start, &levels)
     }
 
     /// A socket with the options of these levels.
@@ -233,7 +203,7 @@ pub(crate) mod tests {
         for (option, expected) in
             [("cork=true", true), ("cork=false", false), ("label=none", false)]
         {
-            let levels = format!("transport=tcp family=4 {option}");
+            let levels = format!("transport=tcp,family=4,{option}");
             let socket = with_options(Domain::IPV4, Type::STREAM, &levels);
             assert_eq!(socket.tcp_cork().unwrap(), expected, "{option}");
         }
@@ -260,7 +230,7 @@ pub(crate) mod tests {
             ] {
                 for (is_set, expected) in [true, false].into_iter().zip(values) {
                     let levels =
-                        format!("transport={transport} family={family} dont_fragment={is_set}");
+                        format!("transport={transport},family={family},dont_fragment={is_set}");
                     let socket = with_options(domain, kind, &levels);
                     let held: libc::c_int = sys::get(socket.as_fd(), level, option, -1).unwrap().0;
                     assert_eq!(held, expected, "{levels}");
@@ -272,7 +242,7 @@ pub(crate) mod tests {
     #[test]
     fn a_flow_label_stands_in_the_address_as_on_the_wire() {
         let at: SocketAddr = "[::1]:9".parse().unwrap();
-        let point = point("transport=udp family=6 flow_label=74565");
+        let point = prepare("transport=udp,family=6,flow_label=74565").point;
         let socket = UdpSocket::bind("[::1]:0").unwrap();
         sys::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1).unwrap();
         socket.connect(labelled(at, &point)).unwrap();
@@ -283,7 +253,7 @@ pub(crate) mod tests {
     #[test]
     fn an_address_of_a_link_is_bound_and_reached_with_its_scope() {
         for (address, scope) in [("fe80::1", "%7"), ("2001:db8::1", "")] {
-            let mut prepare = prepare("transport=tcp family=6 label=none");
+            let mut prepare = prepare("transport=tcp,family=6,label=none");
             prepare.address = address.parse().unwrap();
             prepare.scope_id = 7;
             for role in [Role::Start, Role::Answer] {

@@ -7,10 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::{Factor, Where, resolve};
 use fabricmark_proto::{EndReport, Failure, Prepare, Role};
-use fabricmark_units::Nanos;
-use fabricmark_wire::Family;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -18,37 +15,8 @@ use seccompiler::{
 
 /// An end of a run of these levels over loopback.
 fn prepare(role: Role, levels: &str) -> Prepare {
-    let defaults = "pattern=stream payload=512 family=4 link=loopback congestion=cubic";
-    let level = |level: &str| {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        (factor, factor.level(text).unwrap())
-    };
-    let point =
-        resolve(&defaults.split(' ').chain(levels.split(' ')).map(level).collect::<Where>());
-    let point = point.unwrap();
-    let address = if point.family == Family::V4 { "127.0.0.1" } else { "::1" };
-    Prepare {
-        run: 1,
-        role,
-        point,
-        duration_ns: Nanos::from_millis(10),
-        omit_ns: Nanos(0),
-        amount: None,
-        token: [7; 16],
-        address: address.parse().unwrap(),
-        scope_id: 0,
-        port: 0,
-        ports: None,
-        from: Vec::new(),
-        patience_ns: Nanos(0),
-        hold_ns: Nanos(0),
-        device: "lo".to_owned(),
-        cpu: None,
-        interval_ns: None,
-        seed: 1,
-        trace: None,
-    }
+    let defaults = "pattern=stream,payload=512,family=4,link=loopback,congestion=cubic";
+    fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"))
 }
 
 /// Runs something in a thread whose calls of this number fail with this error; with conditions, only
@@ -94,7 +62,7 @@ fn a_host_without_io_uring_is_named_with_the_remedy() {
         (libc::EINVAL, ["too old", "Linux 6.1", "path copy"]),
     ] {
         for path in ["io-uring", "io-uring-zc"] {
-            let levels = format!("transport=tcp path={path}");
+            let levels = format!("transport=tcp,path={path}");
             let failure =
                 refusing(libc::SYS_io_uring_setup, Vec::new(), error, || refused(&levels));
             assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
@@ -127,7 +95,7 @@ fn start(levels: &str, peer: SocketAddr) -> Result<EndReport, Failure> {
 fn an_unknown_congestion_control_names_those_of_the_kernel() {
     let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let known = std::fs::read_to_string(known).unwrap();
-    let failure = refused("transport=tcp congestion=nonesuch");
+    let failure = refused("transport=tcp,congestion=nonesuch");
     assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
     says(&failure, &["nonesuch", "use one of these", "modprobe tcp_nonesuch"]);
     says(&failure, &known.split_whitespace().collect::<Vec<_>>());
@@ -162,11 +130,11 @@ fn what_needs_a_privilege_says_which() {
     for (option, levels, words) in [
         (
             libc::SO_BUSY_POLL,
-            "transport=tcp wait=busy-poll",
+            "transport=tcp,wait=busy-poll",
             ["busy polling", "net.core.busy_read"],
         ),
-        (libc::SO_MARK, "transport=udp mark=7", ["mark 7", "CAP_NET_ADMIN"]),
-        (libc::SO_BINDTODEVICE, "transport=tcp device=lo", ["device lo", "CAP_NET_RAW"]),
+        (libc::SO_MARK, "transport=udp,mark=7", ["mark 7", "CAP_NET_ADMIN"]),
+        (libc::SO_BINDTODEVICE, "transport=tcp,device=lo", ["device lo", "CAP_NET_RAW"]),
     ] {
         let failure = without_privilege(option, levels);
         assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
@@ -177,7 +145,7 @@ fn what_needs_a_privilege_says_which() {
 #[test]
 fn a_congestion_control_that_ordinary_users_may_not_use_says_who_may() {
     let option = arguments(&[(1, libc::IPPROTO_TCP), (2, libc::TCP_CONGESTION)]);
-    let refused = || refused("transport=tcp congestion=cubic");
+    let refused = || refused("transport=tcp,congestion=cubic");
     let failure = refusing(libc::SYS_setsockopt, option, libc::EPERM, refused);
     assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
     says(&failure, &["cubic", "ordinary users may use", "run as root"]);
@@ -185,7 +153,7 @@ fn a_congestion_control_that_ordinary_users_may_not_use_says_who_may() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let failure = refused("transport=udp device=nonesuch0");
+    let failure = refused("transport=udp,device=nonesuch0");
     assert!(matches!(failure, Failure::Missing(_)), "{failure:?}");
     says(&failure, &["no device nonesuch0", "ip link"]);
 }
@@ -193,13 +161,13 @@ fn a_device_that_is_not_there_is_named() {
 #[test]
 fn an_address_of_another_host_is_named_with_the_command_that_shows_ours() {
     // TEST-NET-1 (RFC 5737).
-    says(&refused("transport=udp source=192.0.2.1"), &["192.0.2.1", "ip address"]);
+    says(&refused("transport=udp,source=192.0.2.1"), &["192.0.2.1", "ip address"]);
 }
 
 #[test]
 fn a_buffer_above_the_limit_is_granted_in_part_and_the_grant_is_reported() {
     let forced = arguments(&[(1, libc::SOL_SOCKET), (2, libc::SO_RCVBUFFORCE)]);
-    let levels = "pattern=ping-pong transport=udp receive_buffer=1GiB";
+    let levels = "pattern=ping-pong,transport=udp,receive_buffer=1GiB";
     let (start, answer) = refusing(libc::SYS_setsockopt, forced, libc::EPERM, || {
         let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
         let peer = SocketAddr::new("127.0.0.1".parse().unwrap(), answering.port());
@@ -244,7 +212,7 @@ fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
     listener.listen(0).unwrap();
     let at = listener.local_addr().unwrap().as_socket().unwrap();
     let _first = std::net::TcpStream::connect(at).unwrap();
-    let failure = start("transport=tcp connect_timeout=30ms", at).unwrap_err();
+    let failure = start("transport=tcp,connect_timeout=30ms", at).unwrap_err();
     says(&failure, &[&at.to_string(), "30ms", "connect_timeout"]);
 }
 
@@ -252,7 +220,7 @@ fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
 fn a_datagram_too_large_for_the_path_names_its_mtu() {
     for path in ["copy", "io-uring"] {
         // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
-        let levels = format!("transport=udp family=6 payload=65527 dont_fragment=true path={path}");
+        let levels = format!("transport=udp,family=6,payload=65527,dont_fragment=true,path={path}");
         let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
         let peer = SocketAddr::new("::1".parse().unwrap(), answering.port());
         let control = Control::default();

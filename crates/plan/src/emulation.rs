@@ -133,27 +133,22 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{overlay, resolve};
 
     fn point(levels: &str) -> Result<Point, Contradiction> {
-        let base = "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;";
-        let levels = format!("{base}{levels}");
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        crate::resolve(&levels.collect())
+        let base = "pattern=stream,transport=tcp,family=6,payload=65536,congestion=cubic,";
+        resolve(&overlay(&format!("{base}{levels}")).unwrap())
     }
 
     #[test]
     fn a_round_trip_makes_a_link_an_emulated_one() {
-        let long = point("link=ethernet:10G,mtu=9000;rtt=400ms;emulate=queue=50ms").unwrap();
+        let long = point("link=ethernet:10G,mtu=9000,rtt=400ms,emulate=queue=50ms").unwrap();
         let words = long.words().unwrap().to_string();
         assert_eq!(words, "rtt=400ms link=ethernet:10G,mtu=9000 queue=50ms");
         assert_eq!(long.offload, Some(Offload::On));
         assert_eq!(long.bdp(), Some(Bytes(500_000_000)));
         assert_eq!(point("link=ethernet:10G").unwrap().words(), None);
-        let veth = point("link=veth,mtu=9000;rtt=0ms").unwrap();
+        let veth = point("link=veth,mtu=9000,rtt=0ms").unwrap();
         assert_eq!(veth.words().unwrap().to_string(), "rtt=0ns mtu=9000");
     }
 
@@ -184,55 +179,55 @@ mod tests {
 
     #[test]
     fn words_of_single_packets_switch_the_offload_off() {
-        let lossy = point("link=ethernet:1G;emulate=loss=1e-3").unwrap();
+        let lossy = point("link=ethernet:1G,emulate=loss=1e-3").unwrap();
         assert_eq!(lossy.offload, Some(Offload::Off));
-        let refusal = point("link=ethernet:1G;emulate=loss=1e-3;offload=on").unwrap_err();
+        let refusal = point("link=ethernet:1G,emulate=loss=1e-3,offload=on").unwrap_err();
         assert_eq!(refusal.factor, Factor::Offload);
-        assert_eq!(point("link=veth;offload=on").unwrap_err().factor, Factor::Offload);
+        assert_eq!(point("link=veth,offload=on").unwrap_err().factor, Factor::Offload);
     }
 
     #[test]
     fn a_window_of_products_needs_a_rate_and_a_round_trip() {
-        let wide = point("link=ethernet:10G;rtt=400ms;window=2bdp").unwrap();
+        let wide = point("link=ethernet:10G,rtt=400ms,window=2bdp").unwrap();
         assert_eq!(wide.window_bytes(), Some(Bytes(1_000_000_000)));
-        for levels in ["link=veth;rtt=1ms;window=1bdp", "link=ethernet:1G;window=1bdp"] {
+        for levels in ["link=veth,rtt=1ms,window=1bdp", "link=ethernet:1G,window=1bdp"] {
             assert_eq!(point(levels).unwrap_err().factor, Factor::Window, "{levels}");
         }
-        assert!(point("link=veth;window=1MiB").is_ok());
+        assert!(point("link=veth,window=1MiB").is_ok());
     }
 
     #[test]
     fn the_ramp_grows_with_the_round_trip_and_the_product() {
         let ramp = |levels: &str| point(levels).unwrap().ramp();
         assert_eq!(ramp("link=ethernet:10G"), Nanos(0));
-        assert_eq!(ramp("link=ethernet:10G;rtt=0ms"), Nanos(0));
+        assert_eq!(ramp("link=ethernet:10G,rtt=0ms"), Nanos(0));
         // log2(500 MB / 14.6 kB) is 15.06.
-        assert_eq!(ramp("link=ethernet:10G;rtt=400ms"), Nanos::from_millis(400 * 24));
+        assert_eq!(ramp("link=ethernet:10G,rtt=400ms"), Nanos::from_millis(400 * 24));
     }
 
     #[test]
     fn a_bus_of_the_starting_host_is_emulated_with_its_link() {
-        let behind = point("link=ethernet:10G;bus=pci-x:133").unwrap();
+        let behind = point("link=ethernet:10G,bus=pci-x:133").unwrap();
         assert_eq!(behind.words().unwrap().to_string(), "link=ethernet:10G");
         assert_eq!(behind.host_bus().unwrap().to_string(), "pci-x:133");
         assert!(Factor::Bus.level("isa").is_err());
-        assert!(point("link=loopback;bus=8G").is_err());
+        assert!(point("link=loopback,bus=8G").is_err());
     }
 
     #[test]
     fn a_wire_has_one_rate_and_one_framing_those_of_its_link() {
         for (levels, words) in [
             (
-                "link=ethernet:100M;emulate=rate=1G",
+                "link=ethernet:100M,emulate=rate=1G",
                 ["`rate=1G`", "ethernet:100M", "out of emulate"],
             ),
-            ("link=ethernet:100M;rtt=1ms;emulate=rate=none", ["`rate=none`", "100M", "veth"]),
-            ("link=ipoib:4X-SDR;emulate=queue=9p rate=1G", ["`rate=1G`", "ipoib:4X-SDR", "veth"]),
+            ("link=ethernet:100M,rtt=1ms,emulate=rate=none", ["`rate=none`", "100M", "veth"]),
+            ("link=ipoib:4X-SDR,emulate=queue=9p rate=1G", ["`rate=1G`", "ipoib:4X-SDR", "veth"]),
             (
-                "link=ethernet:1G;emulate=schedule=1500B/1ms",
+                "link=ethernet:1G,emulate=schedule=1500B/1ms",
                 ["`schedule=1500B/1ms`", "ethernet:1G", "link = \"veth\""],
             ),
-            ("link=ethernet:1G;emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
+            ("link=ethernet:1G,emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
         ] {
             let refused = point(levels).unwrap_err();
             assert_eq!(refused.factor, Factor::Emulate, "{levels}");
@@ -241,10 +236,10 @@ mod tests {
             }
         }
         for levels in [
-            "link=veth;emulate=rate=1G",
-            "link=veth;emulate=rate=1G framing=ethernet:1G",
-            "link=veth;rtt=1ms;emulate=schedule=1500B/1ms",
-            "link=ethernet:1G;emulate=queue=50ms loss=0.1%",
+            "link=veth,emulate=rate=1G",
+            "link=veth,emulate=rate=1G framing=ethernet:1G",
+            "link=veth,rtt=1ms,emulate=schedule=1500B/1ms",
+            "link=ethernet:1G,emulate=queue=50ms loss=0.1%",
         ] {
             assert!(point(levels).is_ok(), "{levels}: {:?}", point(levels));
         }

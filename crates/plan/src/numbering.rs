@@ -60,24 +60,18 @@ fn reorders(point: &Point) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::resolve;
+    use crate::{overlay, resolve};
 
     fn point(levels: &str) -> Result<Point, Contradiction> {
-        let base = "pattern=exchange;transport=udp;family=4;payload=64;link=ethernet:10M;";
-        let levels = format!("{base}{levels}");
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        resolve(&levels.collect())
+        let base = "pattern=exchange,transport=udp,family=4,payload=64,link=ethernet:10M,";
+        resolve(&overlay(&format!("{base}{levels}")).unwrap())
     }
 
     #[test]
     fn requests_that_short_numbers_do_not_tell_apart_are_refused_with_the_remedy() {
         for (levels, factor, words) in [
             (
-                "response=1;pace=fixed:1500/s",
+                "response=1,pace=fixed:1500/s",
                 Factor::Response,
                 [
                     "65536 requests",
@@ -86,22 +80,22 @@ mod tests {
                 ],
             ),
             (
-                "payload=2;pace=fixed:9/s",
+                "payload=2,pace=fixed:9/s",
                 Factor::Payload,
                 ["16 bits", "at least 4 bytes", "32768 at most"],
             ),
             (
-                "payload=1;outstanding=129",
+                "payload=1,outstanding=129",
                 Factor::Payload,
                 ["129 requests", "8 bits", "128 at most"],
             ),
             (
-                "payload=3;outstanding=2;rtt=1ms;emulate=reorder=0.1:5ms",
+                "payload=3,outstanding=2,rtt=1ms,emulate=reorder=0.1:5ms",
                 Factor::Payload,
                 ["a link that reorders", "2 requests", "outstanding = 1 at most"],
             ),
             (
-                "payload=3;response=2;outstanding=2;rtt=1ms;emulate=jitter=1ms order=free",
+                "payload=3,response=2,outstanding=2,rtt=1ms,emulate=jitter=1ms order=free",
                 Factor::Response,
                 ["a link that reorders", "16 bits", "at least 4 bytes"],
             ),
@@ -118,15 +112,15 @@ mod tests {
     fn short_requests_are_asked_where_their_numbers_tell_them_apart() {
         for levels in [
             "payload=1",
-            "payload=1;rtt=1ms;emulate=reorder=0.1:5ms",
-            "payload=1;outstanding=128",
-            "payload=2;outstanding=32768",
-            "payload=3;pace=fixed:9/s",
-            "payload=4;pace=fixed:9/s",
-            "payload=1;outstanding=2;rtt=1ms;emulate=jitter=1ms",
-            "pattern=ping-pong;payload=1",
-            "pattern=stream;payload=1;pace=fixed:9/s",
-            "payload=1;pace=fixed:9/s;transport=tcp;congestion=cubic",
+            "payload=1,rtt=1ms,emulate=reorder=0.1:5ms",
+            "payload=1,outstanding=128",
+            "payload=2,outstanding=32768",
+            "payload=3,pace=fixed:9/s",
+            "payload=4,pace=fixed:9/s",
+            "payload=1,outstanding=2,rtt=1ms,emulate=jitter=1ms",
+            "pattern=ping-pong,payload=1",
+            "pattern=stream,payload=1,pace=fixed:9/s",
+            "payload=1,pace=fixed:9/s,transport=tcp,congestion=cubic",
         ] {
             assert!(point(levels).is_ok(), "{levels}: {:?}", point(levels));
         }

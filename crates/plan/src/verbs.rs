@@ -165,29 +165,24 @@ fn check(point: &Point) -> Result<(), Contradiction> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::resolve;
+    use crate::{overlay, resolve};
 
     fn point(levels: &str) -> Result<Point, Contradiction> {
-        let levels = format!("family=4;link=veth;{levels}");
+        let levels = format!("family=4,link=veth,{levels}");
         let levels =
-            if levels.contains("transport=") { levels } else { format!("transport=rc;{levels}") };
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        resolve(&levels.collect())
+            if levels.contains("transport=") { levels } else { format!("transport=rc,{levels}") };
+        resolve(&overlay(&levels).unwrap())
     }
 
     #[test]
     fn what_is_under_way_is_128_requests_or_what_fits_into_64_mib() {
         for (levels, slots) in [
-            ("pattern=stream;payload=64", (64, 128)),
-            ("pattern=stream;payload=1MiB", (1 << 20, 64)),
-            ("pattern=stream;payload=64MiB", (64 << 20, 2)),
-            ("pattern=stream;payload=1GiB", (1 << 30, 2)),
-            ("pattern=exchange;payload=64;response=2MiB", (2 << 20, 32)),
-            ("pattern=stream;payload=1MiB;depth=300", (1 << 20, 300)),
+            ("pattern=stream,payload=64", (64, 128)),
+            ("pattern=stream,payload=1MiB", (1 << 20, 64)),
+            ("pattern=stream,payload=64MiB", (64 << 20, 2)),
+            ("pattern=stream,payload=1GiB", (1 << 30, 2)),
+            ("pattern=exchange,payload=64,response=2MiB", (2 << 20, 32)),
+            ("pattern=stream,payload=1MiB,depth=300", (1 << 20, 300)),
         ] {
             assert_eq!(point(levels).unwrap().verbs_slots(), slots, "{levels}");
         }
@@ -195,39 +190,39 @@ mod tests {
 
     #[test]
     fn an_operation_is_carried_by_the_patterns_that_it_can_be() {
-        let send = point("pattern=burst;payload=64").unwrap();
+        let send = point("pattern=burst,payload=64").unwrap();
         assert_eq!(send.operation, Some(Operation::Send));
         for carried in [
-            "pattern=burst;payload=64;operation=write-imm",
-            "pattern=stream;payload=64;operation=write",
-            "pattern=ping-pong;payload=64;operation=write;wait=spin",
-            "pattern=exchange;payload=64;operation=read;outstanding=16",
-            "pattern=exchange;payload=8;operation=fetch-add",
-            "pattern=stream;payload=1MiB;operation=write-imm;transport=uc",
-            "pattern=exchange;payload=4096;transport=ud",
-            "pattern=ping-ping;payload=1MiB;operation=write-imm;meet=rdma-cm;verify=true",
-            "pattern=stream;payload=1GiB;operation=write",
+            "pattern=burst,payload=64,operation=write-imm",
+            "pattern=stream,payload=64,operation=write",
+            "pattern=ping-pong,payload=64,operation=write,wait=spin",
+            "pattern=exchange,payload=64,operation=read,outstanding=16",
+            "pattern=exchange,payload=8,operation=fetch-add",
+            "pattern=stream,payload=1MiB,operation=write-imm,transport=uc",
+            "pattern=exchange,payload=4096,transport=ud",
+            "pattern=ping-ping,payload=1MiB,operation=write-imm,meet=rdma-cm,verify=true",
+            "pattern=stream,payload=1GiB,operation=write",
         ] {
             assert!(point(carried).is_ok(), "{carried}");
         }
         for (refused, factor) in [
-            ("pattern=ping-pong;payload=64;operation=read", Factor::Operation),
-            ("pattern=stream;payload=64;operation=read", Factor::Operation),
-            ("pattern=exchange;payload=64;operation=read;response=1", Factor::Response),
-            ("pattern=exchange;payload=64;operation=compare-swap", Factor::Payload),
-            ("pattern=burst;payload=64;operation=write", Factor::Operation),
-            ("pattern=exchange;payload=64;operation=write;wait=block", Factor::Wait),
-            ("pattern=stream;payload=64;wait=busy-poll", Factor::Wait),
-            ("pattern=stream;payload=64;depth=8;signal_every=9", Factor::SignalEvery),
-            ("pattern=stream;payload=64MiB;depth=65", Factor::Depth),
-            ("pattern=exchange;payload=64;operation=read;transport=uc", Factor::Operation),
-            ("pattern=stream;payload=64;operation=write-imm;transport=ud", Factor::Operation),
-            ("pattern=stream;payload=4097;transport=ud", Factor::Payload),
-            ("pattern=stream;payload=64;transport=uc;meet=rdma-cm", Factor::Meet),
-            ("pattern=ping-ping;payload=64;transport=ud", Factor::Transport),
-            ("pattern=ping-ping;payload=64;flows=2;wait=epoll", Factor::Wait),
-            ("pattern=ping-ping;payload=1MiB;transport=tcp;congestion=cubic", Factor::Wait),
-            ("pattern=stream;payload=65MiB;transport=tcp;congestion=cubic", Factor::Payload),
+            ("pattern=ping-pong,payload=64,operation=read", Factor::Operation),
+            ("pattern=stream,payload=64,operation=read", Factor::Operation),
+            ("pattern=exchange,payload=64,operation=read,response=1", Factor::Response),
+            ("pattern=exchange,payload=64,operation=compare-swap", Factor::Payload),
+            ("pattern=burst,payload=64,operation=write", Factor::Operation),
+            ("pattern=exchange,payload=64,operation=write,wait=block", Factor::Wait),
+            ("pattern=stream,payload=64,wait=busy-poll", Factor::Wait),
+            ("pattern=stream,payload=64,depth=8,signal_every=9", Factor::SignalEvery),
+            ("pattern=stream,payload=64MiB,depth=65", Factor::Depth),
+            ("pattern=exchange,payload=64,operation=read,transport=uc", Factor::Operation),
+            ("pattern=stream,payload=64,operation=write-imm,transport=ud", Factor::Operation),
+            ("pattern=stream,payload=4097,transport=ud", Factor::Payload),
+            ("pattern=stream,payload=64,transport=uc,meet=rdma-cm", Factor::Meet),
+            ("pattern=ping-ping,payload=64,transport=ud", Factor::Transport),
+            ("pattern=ping-ping,payload=64,flows=2,wait=epoll", Factor::Wait),
+            ("pattern=ping-ping,payload=1MiB,transport=tcp,congestion=cubic", Factor::Wait),
+            ("pattern=stream,payload=65MiB,transport=tcp,congestion=cubic", Factor::Payload),
         ] {
             assert_eq!(point(refused).unwrap_err().factor, factor, "{refused}");
         }
@@ -236,29 +231,24 @@ mod tests {
     #[test]
     fn memory_is_that_of_what_arrives_and_of_what_may_not_be_touched() {
         for (levels, bytes) in [
-            ("pattern=stream;payload=64", 128 * (64 + 40) + 64),
-            ("pattern=stream;payload=64;operation=write", 2 * 128 * 64),
-            ("pattern=exchange;payload=1MiB;operation=read", 2 * (64 << 20)),
-            ("pattern=stream;payload=960;transport=ud", 4096 * 1000 + 960),
-            ("pattern=stream;payload=64;operation=write;flows=3", 3 * 2 * 128 * 64),
-            ("pattern=stream;payload=64;verify=true", 128 * (64 + 40) + 128 * 64),
+            ("pattern=stream,payload=64", 128 * (64 + 40) + 64),
+            ("pattern=stream,payload=64,operation=write", 2 * 128 * 64),
+            ("pattern=exchange,payload=1MiB,operation=read", 2 * (64 << 20)),
+            ("pattern=stream,payload=960,transport=ud", 4096 * 1000 + 960),
+            ("pattern=stream,payload=64,operation=write,flows=3", 3 * 2 * 128 * 64),
+            ("pattern=stream,payload=64,verify=true", 128 * (64 + 40) + 128 * 64),
         ] {
             assert_eq!(point(levels).unwrap().registered_bytes(), Bytes(bytes), "{levels}");
         }
-        let tcp = "pattern=stream;payload=64;transport=tcp;congestion=cubic";
+        let tcp = "pattern=stream,payload=64,transport=tcp,congestion=cubic";
         assert_eq!(point(tcp).unwrap().registered_bytes(), Bytes(0));
     }
 
     #[test]
     fn what_is_said_of_requests_is_left_out_of_other_transports() {
-        let levels = "pattern=stream;transport=tcp;congestion=cubic;family=4;link=veth;payload=64;operation=write;\
-                      depth=9;inline=0";
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        let point = resolve(&levels.collect()).unwrap();
+        let levels = "pattern=stream,transport=tcp,congestion=cubic,family=4,link=veth,payload=64,operation=write,\
+                      depth=9,inline=0";
+        let point = resolve(&overlay(levels).unwrap()).unwrap();
         assert_eq!((point.operation, point.depth, point.inline), (None, None, None));
     }
 }

@@ -1,19 +1,12 @@
 //! Bursts as points.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Contradiction, Factor, Figure, Pattern, Point, Where, resolve};
+use fabricmark_plan::{Contradiction, Factor, Figure, Pattern, Point};
 use fabricmark_units::Bytes;
 
 fn point(levels: &str) -> Result<Point, Contradiction> {
     let defaults =
-        "pattern=burst transport=tcp family=4 payload=512 link=loopback congestion=cubic";
-    let mut all = Where::new();
-    for level in defaults.split(' ').chain(levels.split_whitespace()) {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        all.insert(factor, factor.level(text).unwrap());
-    }
-    resolve(&all)
+        "pattern=burst,transport=tcp,family=4,payload=512,link=loopback,congestion=cubic";
+    fabricmark_testkit::try_point(&format!("{defaults},{levels}"))
 }
 
 #[test]
@@ -22,13 +15,13 @@ fn a_burst_is_a_window_of_osu_bw_unless_told_otherwise() {
     assert_eq!((default.outstanding, default.response), (Some(64), Some(Bytes(4))));
     assert_eq!(default.payloads_per_request(), 64);
     assert_eq!(default.nodelay, Some(true));
-    let other = point("outstanding=3 response=512").unwrap();
+    let other = point("outstanding=3,response=512").unwrap();
     assert_eq!((other.payloads_per_request(), other.response), (3, Some(Bytes(512))));
 }
 
 #[test]
 fn only_a_burst_asks_with_several_payloads() {
-    let exchange = point("pattern=exchange outstanding=8").unwrap();
+    let exchange = point("pattern=exchange,outstanding=8").unwrap();
     assert_eq!(exchange.payloads_per_request(), 1);
     assert_eq!(point("pattern=stream").unwrap().payloads_per_request(), 1);
 }
@@ -54,13 +47,13 @@ fn what_no_burst_could_be_is_refused_with_what_could() {
     for (levels, factor, words) in [
         ("pace=poisson:10/s", Factor::Pace, ["not by poisson:10/s", "burst:BYTES/PERIOD"]),
         (
-            "outstanding=65 payload=4MiB",
+            "outstanding=65,payload=4MiB",
             Factor::Outstanding,
             ["65 payloads of 4194304 bytes has 272629760", "at most 256MiB"],
         ),
-        ("transport=udp payload=3", Factor::Payload, ["3 bytes", "payload of at least 4 bytes"]),
-        ("transport=udp response=1", Factor::Response, ["1 bytes", "response of at least 4"]),
-        ("transport=udp path=gso", Factor::Path, ["not burst", "path copy"]),
+        ("transport=udp,payload=3", Factor::Payload, ["3 bytes", "payload of at least 4 bytes"]),
+        ("transport=udp,response=1", Factor::Response, ["1 bytes", "response of at least 4"]),
+        ("transport=udp,path=gso", Factor::Path, ["not burst", "path copy"]),
     ] {
         let refused = point(levels).unwrap_err();
         assert_eq!(refused.factor, factor, "{levels}");
@@ -68,7 +61,7 @@ fn what_no_burst_could_be_is_refused_with_what_could() {
             assert!(refused.to_string().contains(word), "{levels}: no {word:?} in {refused}");
         }
     }
-    for levels in ["outstanding=64 payload=4MiB", "payload=1", "transport=udp payload=4"] {
+    for levels in ["outstanding=64,payload=4MiB", "payload=1", "transport=udp,payload=4"] {
         assert!(point(levels).is_ok(), "{levels}");
     }
 }

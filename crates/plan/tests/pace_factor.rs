@@ -1,23 +1,16 @@
 //! The pace as a factor of points.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Factor, Figure, Pace, PaceWait, Point, Size, Where, parse, resolve};
+use fabricmark_plan::{Factor, Figure, Pace, PaceWait, Point, Size, parse};
 use fabricmark_units::BitRate;
 
 fn point(levels: &str) -> Point {
-    let defaults = "family=4 payload=512 link=loopback congestion=cubic";
-    let mut all = Where::new();
-    for level in defaults.split(' ').chain(levels.split(' ')) {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        all.insert(factor, factor.level(text).unwrap());
-    }
-    resolve(&all).unwrap()
+    let defaults = "family=4,payload=512,link=loopback,congestion=cubic";
+    fabricmark_testkit::point(&format!("{defaults},{levels}"))
 }
 
 #[test]
 fn a_closed_loop_is_the_default_and_waits_for_no_departure() {
-    let point = point("pattern=stream transport=udp pace_wait=spin");
+    let point = point("pattern=stream,transport=udp,pace_wait=spin");
     assert_eq!((&point.pace, point.pace_wait), (&Pace::Closed, None));
     assert_eq!(
         (point.level(Factor::Pace), point.level(Factor::PaceWait)),
@@ -28,25 +21,25 @@ fn a_closed_loop_is_the_default_and_waits_for_no_departure() {
 #[test]
 fn an_open_loop_sleeps_and_spins_unless_told_otherwise() {
     let open =
-        |wait: &str| point(&format!("pattern=stream transport=udp pace=fixed:1Gbit/s{wait}"));
+        |wait: &str| point(&format!("pattern=stream,transport=udp,pace=fixed:1Gbit/s{wait}"));
     assert_eq!(open("").pace_wait, Some(PaceWait::SleepSpin));
-    assert_eq!(open(" pace_wait=sleep").pace_wait, Some(PaceWait::Sleep));
+    assert_eq!(open(",pace_wait=sleep").pace_wait, Some(PaceWait::Sleep));
     assert_eq!(open("").level(Factor::Pace), "fixed:1G");
 }
 
 #[test]
 fn an_open_loop_holds_no_request_back_unless_told_how_many_may_be_under_way() {
-    let outstanding = |levels: &str| point(&format!("transport=tcp {levels}")).outstanding;
+    let outstanding = |levels: &str| point(&format!("transport=tcp,{levels}")).outstanding;
     assert_eq!(outstanding("pattern=exchange"), Some(1));
-    assert_eq!(outstanding("pattern=exchange pace=poisson:1000/s"), Some(65_536));
-    assert_eq!(outstanding("pattern=exchange pace=poisson:1000/s outstanding=4"), Some(4));
-    assert_eq!(outstanding("pattern=ping-pong pace=poisson:1000/s"), None);
+    assert_eq!(outstanding("pattern=exchange,pace=poisson:1000/s"), Some(65_536));
+    assert_eq!(outstanding("pattern=exchange,pace=poisson:1000/s,outstanding=4"), Some(4));
+    assert_eq!(outstanding("pattern=ping-pong,pace=poisson:1000/s"), None);
 }
 
 #[test]
 fn the_kernels_pacing_is_that_of_tcp() {
     let rate = |transport: &str| {
-        let levels = format!("pattern=stream transport={transport} pacing_rate=100M");
+        let levels = format!("pattern=stream,transport={transport},pacing_rate=100M");
         point(&levels).pacing_rate
     };
     assert_eq!(rate("tcp"), Some(BitRate(100_000_000)));
@@ -58,13 +51,13 @@ fn the_kernels_pacing_is_that_of_tcp() {
 #[test]
 fn exchanges_are_judged_by_their_rate_only_where_it_is_not_given() {
     let deciding = |levels: &str| Figure::deciding(&point(levels));
-    assert_eq!(deciding("pattern=exchange transport=tcp"), Figure::ExchangeRate);
-    assert_eq!(deciding("pattern=exchange transport=tcp pace=fixed:10/s"), Figure::Rtt);
+    assert_eq!(deciding("pattern=exchange,transport=tcp"), Figure::ExchangeRate);
+    assert_eq!(deciding("pattern=exchange,transport=tcp,pace=fixed:10/s"), Figure::Rtt);
 }
 
 #[test]
 fn a_point_from_before_there_were_paces_is_a_closed_loop() {
-    let closed = point("pattern=stream transport=tcp");
+    let closed = point("pattern=stream,transport=tcp");
     let mut json = serde_json::to_value(&closed).unwrap();
     for key in ["pace", "pace_wait", "pacing_rate"] {
         assert!(json.as_object_mut().unwrap().remove(key).is_some(), "{key}");

@@ -1,17 +1,10 @@
 //! What a path can carry over which link.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Contradiction, Factor, Point, Where, resolve};
+use fabricmark_plan::{Contradiction, Factor, Point};
 
 fn point(levels: &str) -> Result<Point, Contradiction> {
-    let defaults = "pattern=stream transport=udp path=gso";
-    let mut all = Where::new();
-    for level in defaults.split(' ').chain(levels.split_whitespace()) {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        all.insert(factor, factor.level(text).unwrap());
-    }
-    resolve(&all)
+    let defaults = "pattern=stream,transport=udp,path=gso";
+    fabricmark_testkit::try_point(&format!("{defaults},{levels}"))
 }
 
 #[test]
@@ -23,7 +16,7 @@ fn a_segment_of_gso_fits_the_mtu_of_its_link_with_the_headers_of_udp_and_ip() {
         ("veth,mtu=9000", 6, 8952),
         ("ipoib:4X-FDR", 4, 2016),
     ] {
-        let levels = |payload| format!("link={link} family={family} payload={payload}");
+        let levels = |payload| format!("link={link},family={family},payload={payload}");
         assert!(point(&levels(largest)).is_ok(), "{link} {family}");
         let refused = point(&levels(largest + 1)).unwrap_err();
         assert_eq!(refused.factor, Factor::Payload, "{link} {family}");
@@ -34,6 +27,6 @@ fn a_segment_of_gso_fits_the_mtu_of_its_link_with_the_headers_of_udp_and_ip() {
         }
     }
     // Nobody knows the MTU towards a host that no link describes, and the kernel says it when the run begins.
-    assert!(point("link=loopback family=4 payload=60000").is_ok());
-    assert!(point("link=ethernet:1G family=4 payload=4000 path=copy").is_ok());
+    assert!(point("link=loopback,family=4,payload=60000").is_ok());
+    assert!(point("link=ethernet:1G,family=4,payload=4000,path=copy").is_ok());
 }

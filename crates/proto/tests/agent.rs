@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 
-use fabricmark_plan::{Factor, Where, resolve};
 use fabricmark_proto::{
     Action, Answer, Caller, Conversation, ConversationError, Deed, Desk, EndReport, Ends, Failure,
     News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Role, Seat, Turn, Welcome,
@@ -16,23 +15,10 @@ const RUN: u64 = 7;
 const DURATION: Nanos = Nanos::from_secs(10);
 const SESSION: [u8; 16] = [9; 16];
 
-fn prepare(role: Role, levels: &[(Factor, &str)]) -> Prepare {
-    let mut all = Where::from(
-        [
-            (Factor::Pattern, "stream"),
-            (Factor::Transport, "udp"),
-            (Factor::Family, "4"),
-            (Factor::Payload, "1024"),
-            (Factor::Link, "veth"),
-        ]
-        .map(|(factor, level)| (factor, level.to_owned())),
-    );
-    all.extend(levels.iter().map(|&(factor, level)| (factor, level.to_owned())));
-    let plain = serde_json::json!({
-        "run": RUN, "role": role, "point": resolve(&all).unwrap(), "duration_ns": DURATION,
-        "token": vec![1; 16], "address": "127.0.0.1", "port": 0, "device": "lo", "seed": 1,
-    });
-    serde_json::from_value(plain).unwrap()
+fn prepare(role: Role, levels: &str) -> Prepare {
+    let defaults = "pattern=stream,transport=udp,family=4,payload=1024,link=veth";
+    let prepare = fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"));
+    Prepare { run: RUN, duration_ns: DURATION, token: [1; 16], ..prepare }
 }
 
 /// A TCP connection over a path: bytes arrive in order, and each loss of a segment delays what follows
@@ -113,7 +99,7 @@ impl World {
         let now = Instant(0);
         let rtt = Nanos(path.one_way.0 * 2);
         let caller = Caller::new(now, SESSION, rtt);
-        let prepare = |role| Prepare { patience_ns: caller.patience(), ..prepare(role, &[]) };
+        let prepare = |role| Prepare { patience_ns: caller.patience(), ..prepare(role, "") };
         let (start, answer) = (prepare(Role::Start), prepare(Role::Answer));
         let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
         Self {
@@ -364,7 +350,7 @@ fn failed(failure: Failure) -> Deed {
 #[test]
 fn a_run_waits_for_its_turn_and_is_told_its_place() {
     let mut seat = greeted(Quota::default());
-    let prepare = prepare(Role::Answer, &[]);
+    let prepare = prepare(Role::Answer, "");
     assert_eq!(order(&mut seat, Order::Prepare(Box::new(prepare.clone()))), [Deed::Ask]);
     for place in [2, 1] {
         seat.on_turn(Turn::Waits { place });
@@ -378,7 +364,7 @@ fn a_run_waits_for_its_turn_and_is_told_its_place() {
 #[test]
 fn a_run_that_is_given_up_leaves_the_queue() {
     let mut seat = greeted(Quota::default());
-    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Answer, &[]))));
+    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Answer, ""))));
     seat.on_turn(Turn::Waits { place: 1 });
     deeds(&mut seat);
     let given_up = [Deed::Leave, failed(Failure::Aborted)];
@@ -395,43 +381,38 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         seats_max: 1,
     };
     for (levels, says) in [
-        (vec![(Factor::Flows, "11")], "the agent allows 10 flows, the run has 11: use fewer"),
-        (vec![], "the agent allows 1G and the run states no rate: add --rate 1G or less"),
-        (vec![(Factor::Pace, "fixed:2G")], "the agent allows 1G, the run asks for 2G"),
+        ("flows=11", "the agent allows 10 flows, the run has 11: use fewer"),
+        ("", "the agent allows 1G and the run states no rate: add --rate 1G or less"),
+        ("pace=fixed:2G", "the agent allows 1G, the run asks for 2G"),
         (
-            vec![(Factor::Pace, "fixed:1G"), (Factor::ReceiveBuffer, "16MiB")],
+            "pace=fixed:1G,receive_buffer=16MiB",
             "the agent allows 16MiB of memory, the run takes 32897KiB: use fewer flows, or smaller \
              payloads or buffers",
         ),
         (
             // Both buffers of an end, each doubled by the kernel.
-            vec![
-                (Factor::Pace, "fixed:1G"),
-                (Factor::Transport, "tcp"),
-                (Factor::Congestion, "cubic"),
-                (Factor::Window, "16MiB"),
-            ],
+            "pace=fixed:1G,transport=tcp,congestion=cubic,window=16MiB",
             "the agent allows 16MiB of memory, the run takes 65665KiB: use fewer flows, or smaller \
              payloads or buffers",
         ),
     ] {
         let mut seat = greeted(quota.clone());
-        let prepare = prepare(Role::Answer, &levels);
+        let prepare = prepare(Role::Answer, levels);
         let found = order(&mut seat, Order::Prepare(Box::new(prepare)));
         assert_eq!(found, [failed(Failure::Missing(says.to_owned()))]);
     }
-    let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Answer, &[]) };
+    let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Answer, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
     let says = "the agent allows runs of 60s, this one takes 61s".to_owned();
     assert_eq!(found, [failed(Failure::Missing(says))]);
-    let within = prepare(Role::Answer, &[(Factor::Pace, "fixed:1000/s")]);
+    let within = prepare(Role::Answer, "pace=fixed:1000/s");
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [Deed::Ask]);
 }
 
 /// Demand 7: stopping at any moment leaves nothing undone.
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
-    let prepare = || Order::Prepare(Box::new(prepare(Role::Answer, &[])));
+    let prepare = || Order::Prepare(Box::new(prepare(Role::Answer, "")));
     let left = |seat: &mut Seat| {
         seat.on_timeout(Instant(0));
         let at_once = deeds(seat);

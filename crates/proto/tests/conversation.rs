@@ -7,7 +7,7 @@ use std::iter::from_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use fabricmark_plan::{Direction, Factor, Where, resolve};
+use fabricmark_plan::Direction;
 use fabricmark_proto::{
     Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
     Prepare, Report, Role, Worker,
@@ -21,37 +21,9 @@ const DURATION: Nanos = Nanos::from_millis(400);
 const DELAY: Nanos = Nanos::from_millis(300);
 
 fn prepare(role: Role) -> Prepare {
-    Prepare {
-        run: RUN,
-        role,
-        point: resolve(&Where::from(
-            [
-                (Factor::Pattern, "stream"),
-                (Factor::Transport, "udp"),
-                (Factor::Family, "4"),
-                (Factor::Payload, "64"),
-                (Factor::Link, "veth"),
-            ]
-            .map(|(factor, level)| (factor, level.to_owned())),
-        ))
-        .unwrap(),
-        duration_ns: DURATION,
-        omit_ns: Nanos(0),
-        amount: None,
-        token: [1; 16],
-        address: IpAddr::from([127, 0, 0, 1]),
-        scope_id: 0,
-        port: 0,
-        ports: None,
-        from: Vec::new(),
-        patience_ns: Nanos(0),
-        hold_ns: Nanos(0),
-        device: "lo".to_owned(),
-        cpu: None,
-        interval_ns: None,
-        seed: 1,
-        trace: None,
-    }
+    let levels = "pattern=stream,transport=udp,family=4,payload=64,link=veth";
+    let prepare = fabricmark_testkit::prepare(role, levels);
+    Prepare { run: RUN, duration_ns: DURATION, token: [1; 16], ..prepare }
 }
 
 /// A quarter of the run, from 1.

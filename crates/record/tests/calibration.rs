@@ -1,29 +1,21 @@
 //! What a calibration says of runs: fabricated ones, no figure here was measured.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Factor, Point, Testbed, resolve};
+use fabricmark_plan::Testbed;
 use fabricmark_record::{
     Calibration, CalibrationRow, Carrier, Counts, CpuShares, CpuUsage, Drops, EmulatedWay,
     Emulation, Figure, Figures, Flow, HostFacts, Limits, MachineUsage, Node, Outcome, Place,
     Provenance, Quantity, Record, SCHEMA_VERSION, Side, Usage,
 };
 use fabricmark_stats::Histogram;
+use fabricmark_testkit::point;
 use fabricmark_units::Nanos;
 
 const STREAM: &str =
-    "pattern=stream;transport=tcp;family=6;payload=65536;congestion=cubic;rtt=0ms;";
-const DATAGRAMS: &str = "pattern=stream;transport=udp;family=6;payload=64;link=veth;rtt=0ms;";
+    "pattern=stream,transport=tcp,family=6,payload=65536,congestion=cubic,rtt=0ms,";
+const DATAGRAMS: &str = "pattern=stream,transport=udp,family=6,payload=64,link=veth,rtt=0ms,";
 const REQUESTS: &str =
-    "pattern=exchange;transport=udp;family=6;payload=64;link=veth;pace=fixed:500/s;";
-
-fn point(levels: &str) -> Point {
-    let levels = levels.split(';').filter(|level| !level.is_empty()).map(|level| {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        (factor, factor.level(text).unwrap())
-    });
-    resolve(&levels.collect()).unwrap()
-}
+    "pattern=exchange,transport=udp,family=6,payload=64,link=veth,pace=fixed:500/s,";
 
 /// A run of the point at `place` in a plan, in which nothing was found yet.
 fn run(place: u32, block: u32, levels: &str) -> Record {
@@ -163,8 +155,8 @@ fn the_true_rate_is_the_largest_within_half_a_percent() {
     let mut records = streams(0, "link=ethernet:1G,mtu=9000", share(1e9, 0.9999));
     records.extend(streams(1, "link=ethernet:10G,mtu=9000", share(1e10, 1.003)));
     records.extend(streams(2, "link=ethernet:20G,mtu=9000", share(2e10, 0.8)));
-    records.extend(streams(3, "link=ethernet:1G,mtu=9000;offload=off", share(1e9, 0.996)));
-    records.extend(streams(4, "link=ethernet:5G,mtu=9000;offload=off", share(5e9, 0.99)));
+    records.extend(streams(3, "link=ethernet:1G,mtu=9000,offload=off", share(1e9, 0.996)));
+    records.extend(streams(4, "link=ethernet:5G,mtu=9000,offload=off", share(5e9, 0.99)));
     let calibration = Calibration::of(&records, 0.95).unwrap();
     let found: Vec<_> = rows_of(&calibration, Quantity::Rate)
         .iter()
@@ -211,7 +203,7 @@ fn losses_hold_where_the_share_asked_for_lies_in_the_exact_interval() {
 
 #[test]
 fn jitter_is_the_spread_of_round_trips_over_the_square_root_of_two() {
-    let emulate = "emulate=jitter=1ms dist=normal order=free;rtt=20ms";
+    let emulate = "emulate=jitter=1ms dist=normal order=free,rtt=20ms";
     let one = |block| {
         let mut record = run(0, block, &format!("{REQUESTS}{emulate}"));
         let mut rtt_ns = Histogram::new();
@@ -228,14 +220,14 @@ fn jitter_is_the_spread_of_round_trips_over_the_square_root_of_two() {
 
 #[test]
 fn a_probe_beside_a_stream_and_the_highest_rate_are_told() {
-    let probed = "link=veth,mtu=9000;probe=udp;pacing_rate=5G";
-    let levels = format!("{}{probed};rtt=10ms", STREAM.replace("rtt=0ms;", ""));
+    let probed = "link=veth,mtu=9000,probe=udp,pacing_rate=5G";
+    let levels = format!("{}{probed};rtt=10ms", STREAM.replace("rtt=0ms,", ""));
     let mut record = run(0, 0, &levels);
     record.figures.loaded_rtt_p99_ns = figure(10_250_000.0);
     record.figures.goodput_bps = figure(4.9e9);
     let mut records = vec![record];
     records.extend(streams(1, "link=veth,mtu=9000", [2e10, 2.2e10]));
-    records.extend(streams(2, "link=veth,mtu=9000;offload=off", [4e9, 4e9]));
+    records.extend(streams(2, "link=veth,mtu=9000,offload=off", [4e9, 4e9]));
     let calibration = Calibration::of(&records, 0.95).unwrap();
     assert_eq!(calibration.loaded_delay_error_p99_ns, Some(250_000.0));
     let holds = |what| rows_of(&calibration, what)[0].holds;

@@ -1,10 +1,9 @@
 //! What is kept comes back as it was, whatever happens around it.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::thread;
 
-use fabricmark_plan::{Factor, Testbed, Where, resolve};
+use fabricmark_plan::Testbed;
 use fabricmark_record::{
     Figure, Figures, Instrument, Limits, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
 };
@@ -39,18 +38,9 @@ fn record(block: u32, place: u32) -> Record {
             point: 0,
             warm_up: false,
         },
-        point: resolve(&Where::from(
-            [
-                (Factor::Pattern, "stream"),
-                (Factor::Transport, "udp"),
-                (Factor::Family, "6"),
-                (Factor::Payload, "64"),
-                (Factor::Link, "ethernet:1G"),
-                (Factor::ReceiveBuffer, "4096"),
-            ]
-            .map(|(factor, level)| (factor, level.to_owned())),
-        ))
-        .unwrap(),
+        point: fabricmark_testkit::point(
+            "pattern=stream,transport=udp,family=6,payload=64,link=ethernet:1G,receive_buffer=4096",
+        ),
         testbed: Testbed::Lab,
         duration_ns: Nanos(1),
         omit_ns: Nanos(0),

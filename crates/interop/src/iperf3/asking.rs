@@ -112,37 +112,16 @@ fn rate(point: &Point, is_reverse: bool) -> Result<BitRate, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_plan::{Factor, resolve};
     use fabricmark_proto::Role;
 
     use super::*;
 
     fn asked(levels: &str) -> Result<Parameters, Failure> {
-        let levels = format!("link=loopback family=4 {levels}");
-        let levels = levels.split(' ').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            (Factor::named(name).unwrap(), text.to_owned())
-        });
+        let levels = format!("link=loopback,family=4,{levels}");
         let prepare = Prepare {
-            run: 1,
-            role: Role::Start,
-            point: resolve(&levels.collect()).unwrap(),
             duration_ns: Nanos::from_millis(2_500),
             omit_ns: Nanos::from_secs(1),
-            amount: None,
-            token: [0; 16],
-            address: std::net::Ipv4Addr::LOCALHOST.into(),
-            port: 0,
-            device: "lo".to_owned(),
-            cpu: None,
-            interval_ns: None,
-            seed: 1,
-            scope_id: 0,
-            ports: None,
-            from: Vec::new(),
-            patience_ns: Nanos(0),
-            hold_ns: Nanos(0),
-            trace: None,
+            ..fabricmark_testkit::prepare(Role::Start, &levels)
         };
         parameters(&prepare)
     }
@@ -150,8 +129,8 @@ mod tests {
     #[test]
     fn a_run_is_said_in_iperf3s_words() {
         let asked = asked(
-            "pattern=stream transport=tcp payload=1000 direction=reverse flows=3 pace=fixed:10M \
-             congestion=cubic nodelay=true mss=1400 dscp=10 send_buffer=65536",
+            "pattern=stream,transport=tcp,payload=1000,direction=reverse,flows=3,pace=fixed:10M,\
+             congestion=cubic,nodelay=true,mss=1400,dscp=10,send_buffer=65536",
         );
         let expected = Parameters {
             omit_s: 1,
@@ -173,15 +152,15 @@ mod tests {
     #[test]
     fn what_iperf3_cannot_do_is_named_with_what_it_can() {
         for (levels, expected) in [
-            ("pattern=ping-pong transport=udp payload=64", "the pattern ping-pong: use stream"),
+            ("pattern=ping-pong,transport=udp,payload=64", "the pattern ping-pong: use stream"),
             (
-                "pattern=stream transport=tls payload=64 congestion=cubic",
+                "pattern=stream,transport=tls,payload=64,congestion=cubic",
                 "the transport tls: use tcp or udp",
             ),
-            ("pattern=stream transport=udp payload=15", "a payload of 15 bytes: use 16 to 65507"),
-            ("pattern=stream transport=udp payload=64 flows=129", "129 flows: use 1 to 128"),
+            ("pattern=stream,transport=udp,payload=15", "a payload of 15 bytes: use 16 to 65507"),
+            ("pattern=stream,transport=udp,payload=64,flows=129", "129 flows: use 1 to 128"),
             (
-                "pattern=stream transport=udp payload=64 direction=reverse pace=poisson:1M",
+                "pattern=stream,transport=udp,payload=64,direction=reverse,pace=poisson:1M",
                 "the pace poisson:1M in reverse: use fixed",
             ),
         ] {

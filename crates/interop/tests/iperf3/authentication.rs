@@ -50,7 +50,7 @@ fn credentials(keys: &Keys, password: &str, padding: Padding) -> Credentials {
     }
 }
 
-const RUN: &str = "transport=tcp payload=10000 congestion=cubic pace=fixed:10M";
+const RUN: &str = "transport=tcp,payload=10000,congestion=cubic,pace=fixed:10M";
 
 #[test]
 fn their_client_is_admitted_with_the_right_password_alone() {

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use fabricmark_interop::Guard;
 use fabricmark_interop::iperf3::{Measured, measure};
 use fabricmark_load::Control;
-use fabricmark_plan::{Factor, resolve};
 use fabricmark_proto::{Failure, Prepare, Role};
 use fabricmark_units::{Bytes, Nanos};
 
@@ -14,44 +13,21 @@ use super::support::{Ours, Theirs, V4, V6, has, listener};
 /// A run of 0.3 s at the address, with these levels.
 pub fn prepare(address: IpAddr, levels: &str) -> Prepare {
     let family = if address.is_ipv6() { 6 } else { 4 };
-    let levels = format!("pattern=stream link=loopback family={family} {levels}");
-    let levels = levels.split_whitespace().map(|level| {
-        let (name, text) = level.split_once('=').unwrap();
-        (Factor::named(name).unwrap(), text.to_owned())
-    });
-    Prepare {
-        run: 1,
-        role: Role::Start,
-        point: resolve(&levels.collect()).unwrap(),
-        duration_ns: Nanos::from_millis(300),
-        omit_ns: Nanos(0),
-        amount: None,
-        token: [0; 16],
-        address,
-        port: 0,
-        device: "lo".to_owned(),
-        cpu: None,
-        interval_ns: None,
-        seed: 1,
-        scope_id: 0,
-        ports: None,
-        from: Vec::new(),
-        patience_ns: Nanos(0),
-        hold_ns: Nanos(0),
-        trace: None,
-    }
+    let levels = format!("pattern=stream,link=loopback,family={family},{levels}");
+    let duration_ns = Nanos::from_millis(300);
+    Prepare { duration_ns, address, ..fabricmark_testkit::prepare(Role::Start, &levels) }
 }
 
 /// Runs of every kind.
 const RUNS: &[&str] = &[
-    "transport=tcp payload=10000 congestion=cubic",
-    "transport=tcp payload=10000 congestion=cubic direction=reverse",
-    "transport=tcp payload=10000 congestion=cubic flows=8 pace=fixed:80M",
-    "transport=tcp payload=10000 congestion=cubic flows=8 pace=fixed:80M direction=reverse",
-    "transport=udp payload=1000 pace=fixed:10M",
-    "transport=udp payload=1000 pace=fixed:10M direction=reverse",
-    "transport=udp payload=1000 pace=fixed:10M flows=8",
-    "transport=udp payload=1000 pace=fixed:10M flows=8 direction=reverse",
+    "transport=tcp,payload=10000,congestion=cubic",
+    "transport=tcp,payload=10000,congestion=cubic,direction=reverse",
+    "transport=tcp,payload=10000,congestion=cubic,flows=8,pace=fixed:80M",
+    "transport=tcp,payload=10000,congestion=cubic,flows=8,pace=fixed:80M,direction=reverse",
+    "transport=udp,payload=1000,pace=fixed:10M",
+    "transport=udp,payload=1000,pace=fixed:10M,direction=reverse",
+    "transport=udp,payload=1000,pace=fixed:10M,flows=8",
+    "transport=udp,payload=1000,pace=fixed:10M,flows=8,direction=reverse",
 ];
 
 fn measured(prepare: &Prepare, server: SocketAddr) -> Result<Measured, Failure> {
@@ -118,7 +94,7 @@ fn the_omitted_part_counts_at_neither_end() {
     let prepare = Prepare {
         omit_ns: Nanos::from_secs(1),
         duration_ns: Nanos::from_millis(1_300),
-        ..prepare(V4, "transport=udp payload=1000 pace=fixed:8M")
+        ..prepare(V4, "transport=udp,payload=1000,pace=fixed:8M")
     };
     let measured = measured(&prepare, ours.at).unwrap();
     // 1300 datagrams in all, 300 of them in the part that counts.

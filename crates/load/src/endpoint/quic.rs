@@ -202,7 +202,7 @@ mod tests {
 
     /// An end of four flows.
     fn end(role: Role) -> Endpoint {
-        let prepare = prepare("transport=quic family=4 flows=4");
+        let prepare = prepare("transport=quic,family=4,flows=4");
         Endpoint::prepare(Prepare { role, token: [7; 16], ..prepare }).unwrap()
     }
 

@@ -22,8 +22,8 @@ fn each_burst_is_answered_once_and_recorded_once() {
                 continue;
             }
             let levels = format!(
-                "pattern=burst transport={transport} payload={payload} response={response} \
-                 outstanding={outstanding} wait={wait}"
+                "pattern=burst,transport={transport},payload={payload},response={response},\
+                 outstanding={outstanding},wait={wait}"
             );
             let (start, answer) = run(&levels);
             let (rtt, bursts) = (start.rtt_ns.unwrap(), start.counts.calls);
@@ -47,7 +47,7 @@ fn a_burst_that_fills_every_buffer_is_answered_whole() {
                 continue;
             }
             let levels = format!(
-                "pattern=burst transport={transport} payload=300000 outstanding=20 wait={wait} \
+                "pattern=burst,transport={transport},payload=300000,outstanding=20,wait={wait},\
                  send_buffer=65536"
             );
             let (start, answer) = run(&levels);
@@ -63,7 +63,7 @@ fn bursts_pass_through_a_ring() {
         // More payloads than a chain of sends.
         for (wait, outstanding) in [("block", 64), ("spin", 150)] {
             let levels = format!(
-                "pattern=burst transport={transport} path=io-uring wait={wait} \
+                "pattern=burst,transport={transport},path=io-uring,wait={wait},\
                  outstanding={outstanding}"
             );
             let (start, answer) = run(&levels);
@@ -75,7 +75,7 @@ fn bursts_pass_through_a_ring() {
 
 #[test]
 fn many_flows_of_datagrams_answer_bursts_or_count_them_as_lost() {
-    let (start, answer) = run("pattern=burst transport=udp payload=100 outstanding=8 flows=20");
+    let (start, answer) = run("pattern=burst,transport=udp,payload=100,outstanding=8,flows=20");
     assert!(start.counts.calls > 0);
     // An answer may be lost, too.
     let asked = start.counts.calls + start.lost_round_trips;
@@ -84,7 +84,7 @@ fn many_flows_of_datagrams_answer_bursts_or_count_them_as_lost() {
 
 #[test]
 fn tcp_counts_each_payload_of_a_burst_as_a_write() {
-    let (start, _) = run("pattern=burst transport=tcp payload=100 outstanding=16");
+    let (start, _) = run("pattern=burst,transport=tcp,payload=100,outstanding=16");
     let tcp = start.tcp.unwrap();
     let writes = tcp.writes_per_segment * tcp.data_segments as f64;
     assert!(writes >= (16 * start.counts.calls) as f64, "{writes} {}", start.counts.calls);
@@ -97,7 +97,7 @@ fn datagram(number: u64) -> [u8; 16] {
     datagram
 }
 
-const LEVELS: &str = "pattern=burst transport=udp payload=16 response=16 outstanding=3";
+const LEVELS: &str = "pattern=burst,transport=udp,payload=16,response=16,outstanding=3";
 
 #[test]
 fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_not_complete_the_next()

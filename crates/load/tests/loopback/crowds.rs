@@ -25,7 +25,7 @@ fn active_first(levels: &str) -> (EndReport, EndReport) {
 /// Runs a stream in both directions; every byte of it arrives.
 fn every_byte_arrives(levels: &str) {
     for direction in ["forward", "reverse"] {
-        let levels = format!("pattern=stream {levels} direction={direction}");
+        let levels = format!("pattern=stream,{levels},direction={direction}");
         let (active, passive) = active_first(&levels);
         assert!(active.fairness.is_some() && active.counts.bytes > 0, "{levels}");
         assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
@@ -52,13 +52,13 @@ fn many_streams_pass_through_rings_in_both_directions() {
         ("unix", 20, 1000),
     ] {
         every_byte_arrives(&format!(
-            "transport={transport} path=io-uring flows={flows} payload={payload} wait=epoll \
+            "transport={transport},path=io-uring,flows={flows},payload={payload},wait=epoll,\
              send_buffer=65536"
         ));
     }
     for (flows, payload) in [(1, 1000), (10, 1), (10, 100_000)] {
         every_byte_arrives(&format!(
-            "transport=tcp path=io-uring-zc flows={flows} payload={payload} wait=epoll"
+            "transport=tcp,path=io-uring-zc,flows={flows},payload={payload},wait=epoll"
         ));
     }
 }
@@ -68,7 +68,7 @@ fn datagrams_of_many_flows_pass_through_rings_or_are_counted_as_dropped() {
     for path in ["io-uring", "io-uring-zc"] {
         for (flows, payload) in [(1, 512), (20, 16), (10, 8000)] {
             let levels = format!(
-                "pattern=stream transport=udp path={path} flows={flows} payload={payload} wait=epoll"
+                "pattern=stream,transport=udp,path={path},flows={flows},payload={payload},wait=epoll"
             );
             let (start, answer) = run(&levels);
             let sequence = answer.sequence.unwrap();
@@ -91,21 +91,21 @@ fn round_trips_of_many_flows_pass_through_rings() {
             [(1, 64, 64, 1), (50, 1, 1, 1), (10, 1000, 30_000, 1), (10, 300, 7, 40)]
         {
             every_request_is_answered(&format!(
-                "pattern=exchange transport={transport} path=io-uring flows={flows} wait=epoll \
-                 payload={payload} response={response} outstanding={outstanding}"
+                "pattern=exchange,transport={transport},path=io-uring,flows={flows},wait=epoll,\
+                 payload={payload},response={response},outstanding={outstanding}"
             ));
         }
     }
     for payload in [1, 200_000] {
         every_request_is_answered(&format!(
-            "pattern=ping-pong transport=tcp path=io-uring flows=10 payload={payload}"
+            "pattern=ping-pong,transport=tcp,path=io-uring,flows=10,payload={payload}"
         ));
     }
 }
 
 #[test]
 fn hundreds_of_rings_share_a_thread() {
-    every_request_is_answered("pattern=ping-pong transport=tcp path=io-uring flows=300 payload=64");
+    every_request_is_answered("pattern=ping-pong,transport=tcp,path=io-uring,flows=300,payload=64");
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn many_connections_of_quic_deliver_every_byte_in_both_directions() {
         [(2, 512, "cubic"), (10, 1, "cubic"), (10, 100_000, "bbr"), (30, 1000, "reno")]
     {
         every_byte_arrives(&format!(
-            "transport=quic flows={flows} payload={payload} congestion={congestion}"
+            "transport=quic,flows={flows},payload={payload},congestion={congestion}"
         ));
     }
-    every_byte_arrives("transport=quic flows=5 family=6");
+    every_byte_arrives("transport=quic,flows=5,family=6");
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn round_trips_of_many_connections_of_quic_are_answered() {
         [(20, 1, 1, 1), (10, 64, 30_000, 1), (5, 300_000, 7, 4), (10, 300, 7, 40)]
     {
         every_request_is_answered(&format!(
-            "pattern=exchange transport=quic flows={flows} payload={payload} \
-             response={response} outstanding={outstanding}"
+            "pattern=exchange,transport=quic,flows={flows},payload={payload},\
+             response={response},outstanding={outstanding}"
         ));
     }
-    every_request_is_answered("pattern=ping-pong transport=quic flows=100 payload=64");
+    every_request_is_answered("pattern=ping-pong,transport=quic,flows=100,payload=64");
 }

@@ -11,7 +11,7 @@ use crate::support::{accept_datagrams, prepare, run, token};
 
 #[test]
 fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_next() {
-    let levels = "pattern=exchange transport=udp payload=1 response=1";
+    let levels = "pattern=exchange,transport=udp,payload=1,response=1";
     let minute = Nanos::from_secs(60);
     let interval_ns = Some(minute);
     let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Start, levels) };
@@ -48,13 +48,13 @@ fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_
 fn short_messages_find_their_requests_after_their_numbers_repeat() {
     for levels in [
         "payload=1",
-        "payload=1 response=1000 outstanding=128",
-        "payload=1000 response=2 outstanding=300 wait=spin",
-        "payload=3 response=1 path=io-uring outstanding=16",
-        "payload=2 pace=fixed:20000/s outstanding=512",
-        "payload=1 flows=5 outstanding=64",
+        "payload=1,response=1000,outstanding=128",
+        "payload=1000,response=2,outstanding=300,wait=spin",
+        "payload=3,response=1,path=io-uring,outstanding=16",
+        "payload=2,pace=fixed:20000/s,outstanding=512",
+        "payload=1,flows=5,outstanding=64",
     ] {
-        let levels = format!("pattern=exchange transport=udp {levels}");
+        let levels = format!("pattern=exchange,transport=udp,{levels}");
         let (start, answer) = run(&levels);
         let asked = start.counts.calls + start.lost_round_trips;
         assert!(start.counts.calls > 300, "{levels}: {}", start.counts.calls);

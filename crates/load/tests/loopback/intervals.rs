@@ -19,20 +19,20 @@ fn run_in_intervals(levels: &str) -> (EndReport, EndReport) {
 #[test]
 fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
     for levels in [
-        "pattern=stream transport=tcp label=series",
-        "pattern=stream transport=tcp label=series direction=reverse wait=spin",
-        "pattern=stream transport=tcp label=series path=splice payload=100000",
-        "pattern=stream transport=tcp label=series flows=5",
-        "pattern=stream transport=udp label=series",
-        "pattern=stream transport=udp label=series path=gso",
-        "pattern=ping-pong transport=tcp label=series",
-        "pattern=exchange transport=unix label=series outstanding=4 response=9",
-        "pattern=exchange transport=tcp label=series flows=5",
-        "pattern=stream transport=tcp label=series flows=5 path=io-uring",
-        "pattern=exchange transport=unix label=series flows=5 path=io-uring",
-        "pattern=stream transport=quic label=series flows=5",
-        "pattern=connect-exchange transport=tcp label=series response=9",
-        "pattern=burst transport=tcp label=series outstanding=4 response=9",
+        "pattern=stream,transport=tcp,label=series",
+        "pattern=stream,transport=tcp,label=series,direction=reverse,wait=spin",
+        "pattern=stream,transport=tcp,label=series,path=splice,payload=100000",
+        "pattern=stream,transport=tcp,label=series,flows=5",
+        "pattern=stream,transport=udp,label=series",
+        "pattern=stream,transport=udp,label=series,path=gso",
+        "pattern=ping-pong,transport=tcp,label=series",
+        "pattern=exchange,transport=unix,label=series,outstanding=4,response=9",
+        "pattern=exchange,transport=tcp,label=series,flows=5",
+        "pattern=stream,transport=tcp,label=series,flows=5,path=io-uring",
+        "pattern=exchange,transport=unix,label=series,flows=5,path=io-uring",
+        "pattern=stream,transport=quic,label=series,flows=5",
+        "pattern=connect-exchange,transport=tcp,label=series,response=9",
+        "pattern=burst,transport=tcp,label=series,outstanding=4,response=9",
     ] {
         let (start, answer) = run_in_intervals(levels);
         for end in [start, answer] {
@@ -50,7 +50,7 @@ fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
 
 #[test]
 fn a_run_without_intervals_has_no_series() {
-    for levels in ["pattern=stream transport=tcp label=none", "pattern=ping-pong transport=null"] {
+    for levels in ["pattern=stream,transport=tcp,label=none", "pattern=ping-pong,transport=null"] {
         let (start, answer) = run(levels);
         assert_eq!((start.series, answer.series), (None, None), "{levels}");
     }
@@ -58,7 +58,7 @@ fn a_run_without_intervals_has_no_series() {
 
 #[test]
 fn each_interval_is_told_of_while_the_run_is_under_way() {
-    let mut start = prepare(Role::Start, "pattern=stream transport=null");
+    let mut start = prepare(Role::Start, "pattern=stream,transport=null");
     start.interval_ns = Some(Nanos::from_millis(2));
     let (told, heard) = std::sync::mpsc::channel();
     let control = Control::telling(move |event| {
@@ -75,7 +75,7 @@ fn each_interval_is_told_of_while_the_run_is_under_way() {
 
 #[test]
 fn an_interval_below_a_millisecond_is_refused() {
-    let mut start = prepare(Role::Start, "pattern=stream transport=null");
+    let mut start = prepare(Role::Start, "pattern=stream,transport=null");
     start.interval_ns = Some(Nanos(999_999));
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Protocol(_)), "{error}");
@@ -83,7 +83,7 @@ fn an_interval_below_a_millisecond_is_refused() {
 
 #[test]
 fn each_end_says_what_the_kernel_counted_beside_its_sockets() {
-    let (start, answer) = run("pattern=ping-pong transport=tcp label=kernel");
+    let (start, answer) = run("pattern=ping-pong,transport=tcp,label=kernel");
     for kernel in [start.kernel.unwrap(), answer.kernel.unwrap()] {
         assert!(kernel.tcp_retransmitted_segments.is_some(), "{kernel:?}");
         assert!(kernel.softnet_dropped.is_some(), "{kernel:?}");

@@ -28,7 +28,7 @@ fn every_reliable_stream_delivers_every_byte_that_was_sent() {
         for wait in WAITS {
             for direction in ["forward", "reverse"] {
                 let levels = format!(
-                    "pattern=stream transport={transport} wait={wait} direction={direction}"
+                    "pattern=stream,transport={transport},wait={wait},direction={direction}"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.bytes > 0, "{levels}");
@@ -52,8 +52,8 @@ fn a_quic_stream_delivers_every_byte_under_each_of_its_congestion_controls() {
         for wait in QUIC_WAITS {
             for (direction, family) in [("forward", 4), ("reverse", 6)] {
                 let levels = format!(
-                    "pattern=stream transport=quic congestion={congestion} wait={wait} \
-                     direction={direction} family={family}"
+                    "pattern=stream,transport=quic,congestion={congestion},wait={wait},\
+                     direction={direction},family={family}"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.bytes > 0, "{levels}");
@@ -78,7 +78,7 @@ fn a_quic_stream_delivers_every_byte_under_each_of_its_congestion_controls() {
 #[test]
 fn tcp_counts_its_segments_under_the_congestion_control_that_was_asked_for() {
     for family in [4, 6] {
-        let (start, _) = run(&format!("pattern=stream transport=tcp family={family}"));
+        let (start, _) = run(&format!("pattern=stream,transport=tcp,family={family}"));
         let tcp = start.tcp.unwrap();
         assert_eq!(tcp.congestion, "cubic");
         assert!(tcp.data_segments > 0 && tcp.writes_per_segment > 0.0);
@@ -91,7 +91,7 @@ fn every_path_of_tcp_delivers_every_byte_that_was_sent() {
         for payload in [1, 1000, 100_000] {
             for wait in ["block", "spin"] {
                 let levels = format!(
-                    "pattern=stream transport=tcp path={path} payload={payload} wait={wait}"
+                    "pattern=stream,transport=tcp,path={path},payload={payload},wait={wait}"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.bytes > 0, "{levels}");
@@ -108,8 +108,8 @@ fn every_reliable_stream_passes_through_a_ring_in_both_directions() {
             // The send buffer is smaller than what is sent at once.
             for payload in [1, 1000, 300_000] {
                 let levels = format!(
-                    "pattern=stream transport={transport} path=io-uring payload={payload} \
-                     direction={direction} send_buffer=65536"
+                    "pattern=stream,transport={transport},path=io-uring,payload={payload},\
+                     direction={direction},send_buffer=65536"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.bytes > 0, "{levels}");
@@ -123,19 +123,19 @@ fn every_reliable_stream_passes_through_a_ring_in_both_directions() {
 fn socket_options_let_every_byte_pass() {
     for (transport, family, options) in [
         ("tcp", 4, "cork=true"),
-        ("mptcp", 4, "cork=true nodelay=false"),
+        ("mptcp", 4, "cork=true,nodelay=false"),
         ("tcp", 4, "quickack=true"),
-        ("tcp", 4, "quickack=false wait=epoll flows=3"),
-        ("tcp", 6, "dont_fragment=true flow_label=74565"),
-        ("udp", 6, "dont_fragment=false flow_label=1"),
-        ("tcp", 4, "source=127.0.0.2 connect_timeout=1s"),
-        ("udp", 4, "source=127.0.0.3 dont_fragment=true"),
+        ("tcp", 4, "quickack=false,wait=epoll,flows=3"),
+        ("tcp", 6, "dont_fragment=true,flow_label=74565"),
+        ("udp", 6, "dont_fragment=false,flow_label=1"),
+        ("tcp", 4, "source=127.0.0.2,connect_timeout=1s"),
+        ("udp", 4, "source=127.0.0.3,dont_fragment=true"),
         ("tcp", 4, "device=lo"),
         ("udp", 6, "device=lo"),
     ] {
         for pattern in ["stream", "exchange"] {
             let levels =
-                format!("pattern={pattern} transport={transport} family={family} {options}");
+                format!("pattern={pattern},transport={transport},family={family},{options}");
             let (start, answer) = run(&levels);
             assert!(start.counts.calls > 0, "{levels}");
             if pattern == "stream" && transport != "udp" {
@@ -149,11 +149,11 @@ fn socket_options_let_every_byte_pass() {
 fn a_flow_is_opened_from_the_port_that_was_asked_for() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let start = prepare(Role::Start, &format!("pattern=stream transport=udp source_port={port}"));
+    let start = prepare(Role::Start, &format!("pattern=stream,transport=udp,source_port={port}"));
     let error = Endpoint::prepare(start).unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
     drop(taken);
-    run(&format!("pattern=ping-pong transport=udp source_port={port}"));
+    run(&format!("pattern=ping-pong,transport=udp,source_port={port}"));
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn round_trips_pass_through_a_ring() {
         for wait in ["block", "spin"] {
             for (payload, response, outstanding) in [(1, 1, 1), (1000, 30_000, 1), (300, 7, 100)] {
                 let levels = format!(
-                    "pattern=exchange transport={transport} path=io-uring wait={wait} \
-                     payload={payload} response={response} outstanding={outstanding}"
+                    "pattern=exchange,transport={transport},path=io-uring,wait={wait},\
+                     payload={payload},response={response},outstanding={outstanding}"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.calls > 0, "{levels}");
@@ -174,7 +174,7 @@ fn round_trips_pass_through_a_ring() {
         }
         let payload = if transport == "udp" { 20_000 } else { 200_000 };
         let (start, answer) = run(&format!(
-            "pattern=ping-pong transport={transport} path=io-uring payload={payload}"
+            "pattern=ping-pong,transport={transport},path=io-uring,payload={payload}"
         ));
         assert!(start.counts.calls > 0, "{transport}");
         assert_eq!(answer.counts.calls, start.counts.calls, "{transport}");
@@ -187,7 +187,7 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
         for (family, payload) in [(4, 16), (6, 512), (4, 8000)] {
             for wait in ["block", "spin"] {
                 let levels = format!(
-                    "pattern=stream transport=udp path={path} family={family} payload={payload} \
+                    "pattern=stream,transport=udp,path={path},family={family},payload={payload},\
                      wait={wait}"
                 );
                 let (start, answer) = run(&levels);
@@ -215,7 +215,7 @@ fn each_round_trip_is_recorded_once() {
                     continue;
                 }
                 let levels = format!(
-                    "pattern={pattern} transport={transport} payload={payload} wait={wait}"
+                    "pattern={pattern},transport={transport},payload={payload},wait={wait}"
                 );
                 let (start, answer) = run(&levels);
                 let rtt = start.rtt_ns.unwrap();
@@ -239,8 +239,8 @@ fn several_requests_may_be_under_way_and_differ_from_their_responses() {
             }
             for (payload, response) in [(1, 1000), (1000, 1), (5, 5)] {
                 let levels = format!(
-                    "pattern=exchange transport={transport} wait={wait} payload={payload} \
-                     response={response} outstanding=8"
+                    "pattern=exchange,transport={transport},wait={wait},payload={payload},\
+                     response={response},outstanding=8"
                 );
                 let (start, answer) = run(&levels);
                 assert!(start.counts.calls > 0, "{levels}");
@@ -268,7 +268,7 @@ fn many_flows_share_a_thread() {
     ] {
         for direction in ["forward", "reverse"] {
             let levels = format!(
-                "pattern={pattern} transport={transport} flows={flows} direction={direction}"
+                "pattern={pattern},transport={transport},flows={flows},direction={direction}"
             );
             let (start, answer) = run(&levels);
             let is_reverse = pattern == "stream" && direction == "reverse";
@@ -286,7 +286,7 @@ fn many_flows_share_a_thread() {
 #[test]
 fn each_connect_exchange_has_a_connection_of_its_own() {
     for transport in ["tcp", "mptcp", "tls", "quic", "unix"] {
-        let levels = format!("pattern=connect-exchange transport={transport} payload=1 response=9");
+        let levels = format!("pattern=connect-exchange,transport={transport},payload=1,response=9");
         let (start, answer) = run(&levels);
         assert!(start.counts.calls > 0, "{levels}");
         assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
@@ -296,10 +296,10 @@ fn each_connect_exchange_has_a_connection_of_its_own() {
 
 #[test]
 fn the_null_transport_carries_streams_and_exchanges() {
-    let (start, _) = run("pattern=stream transport=null");
+    let (start, _) = run("pattern=stream,transport=null");
     assert!(start.counts.calls > 0);
     for pattern in ["ping-pong", "burst"] {
-        let (start, _) = run(&format!("pattern={pattern} transport=null"));
+        let (start, _) = run(&format!("pattern={pattern},transport=null"));
         assert!(!start.rtt_ns.unwrap().is_empty(), "{pattern}");
     }
 }
@@ -315,9 +315,9 @@ proptest! {
         for transport in RELIABLE.into_iter().chain(["quic"]) {
             let wait = if transport == "quic" && wait == "busy-poll" { "block" } else { wait };
             for pattern in ["stream", "exchange", "ping-pong", "burst"] {
-                let burst = if pattern == "burst" { " outstanding=5" } else { "" };
+                let burst = if pattern == "burst" { ",outstanding=5" } else { "" };
                 let levels = format!(
-                    "pattern={pattern} transport={transport} wait={wait} payload={payload}{burst}"
+                    "pattern={pattern},transport={transport},wait={wait},payload={payload}{burst}"
                 );
                 let (start, answer) = run(&levels);
                 prop_assert!(start.counts.bytes > 0, "{}", levels);

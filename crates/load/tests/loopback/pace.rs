@@ -9,7 +9,7 @@ use crate::support::{both, prepare, run};
 
 /// Both ends of a run whose departures are these; it ends with the last of them.
 fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
-    let levels = format!("{levels} pace=trace:file");
+    let levels = format!("{levels},pace=trace:file");
     let [start, answer] = [Role::Start, Role::Answer].map(|role| Prepare {
         duration_ns: Nanos::from_secs(60),
         omit_ns: Nanos(0),
@@ -33,7 +33,7 @@ fn a_stream_sends_one_payload_at_each_departure_of_its_schedule() {
         for (wait, flows) in [("block", 1), ("spin", 1), ("epoll", 1), ("epoll", 5)] {
             for direction in ["forward", "reverse"] {
                 let levels = format!(
-                    "pattern=stream transport={transport} wait={wait} flows={flows} \
+                    "pattern=stream,transport={transport},wait={wait},flows={flows},\
                      direction={direction}"
                 );
                 let (start, answer) = run_trace(&levels, &departures());
@@ -56,14 +56,14 @@ fn a_stream_sends_one_payload_at_each_departure_of_its_schedule() {
 fn every_path_of_tcp_and_the_null_transport_keep_a_pace() {
     let count = departures().len() as u64;
     for levels in [
-        "transport=tcp path=trunc",
-        "transport=tcp path=zerocopy",
-        "transport=tcp path=sendfile",
-        "transport=tcp path=splice",
-        "transport=udp path=trunc",
+        "transport=tcp,path=trunc",
+        "transport=tcp,path=zerocopy",
+        "transport=tcp,path=sendfile",
+        "transport=tcp,path=splice",
+        "transport=udp,path=trunc",
         "transport=null",
     ] {
-        let (start, _) = run_trace(&format!("pattern=stream {levels}"), &departures());
+        let (start, _) = run_trace(&format!("pattern=stream,{levels}"), &departures());
         assert_eq!(start.pacing.unwrap().departures, count, "{levels}");
         assert_eq!(start.counts.bytes, 512 * count, "{levels}");
     }
@@ -73,7 +73,7 @@ fn every_path_of_tcp_and_the_null_transport_keep_a_pace() {
 fn no_payload_departs_before_the_pace_allows_it() {
     for pace_wait in ["sleep", "sleep-spin", "spin"] {
         let levels =
-            format!("pattern=stream transport=udp pace=fixed:1000/s pace_wait={pace_wait}");
+            format!("pattern=stream,transport=udp,pace=fixed:1000/s,pace_wait={pace_wait}");
         let (start, answer) = run(&levels);
         let pacing = start.pacing.unwrap();
         assert!(pacing.departures > 0, "{levels}");
@@ -91,7 +91,7 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
             for (wait, flows) in [("block", 1), ("spin", 1), ("epoll", 5)] {
                 for pace_wait in ["sleep", "sleep-spin", "spin"] {
                     let levels = format!(
-                        "pattern={pattern} transport={transport} wait={wait} flows={flows} \
+                        "pattern={pattern},transport={transport},wait={wait},flows={flows},\
                          pace_wait={pace_wait}"
                     );
                     let (start, answer) = run_trace(&levels, &departures());
@@ -104,13 +104,13 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
         }
     }
     for transport in ["tcp", "unix"] {
-        let levels = format!("pattern=connect-exchange transport={transport}");
+        let levels = format!("pattern=connect-exchange,transport={transport}");
         let (start, answer) = run_trace(&levels, &departures());
         assert_eq!(start.pacing.unwrap().departures, count, "{levels}");
         assert_eq!(start.rtt_ns.unwrap().len(), count, "{levels}");
         assert_eq!(answer.counts.calls, count, "{levels}");
     }
-    let (start, _) = run_trace("pattern=exchange transport=null", &departures());
+    let (start, _) = run_trace("pattern=exchange,transport=null", &departures());
     assert_eq!(start.rtt_ns.unwrap().len(), count);
 }
 
@@ -118,9 +118,9 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
 fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
     // All are due at once and one may be under way, so the last one waits for all the others.
     for levels in [
-        "pattern=exchange outstanding=1 transport=tcp",
-        "pattern=ping-pong transport=udp",
-        "pattern=connect-exchange transport=tcp",
+        "pattern=exchange,outstanding=1,transport=tcp",
+        "pattern=ping-pong,transport=udp",
+        "pattern=connect-exchange,transport=tcp",
     ] {
         let (start, _) = run_trace(levels, &[0; 50]);
         let (rtt, pacing) = (start.rtt_ns.unwrap(), start.pacing.unwrap());
@@ -132,9 +132,9 @@ fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
 
 #[test]
 fn large_requests_that_fill_the_socket_buffers_are_all_answered() {
-    let levels = "pattern=exchange transport=tcp payload=1000000 response=1000000";
+    let levels = "pattern=exchange,transport=tcp,payload=1000000,response=1000000";
     for flows in [1, 3] {
-        let (start, answer) = run_trace(&format!("{levels} flows={flows}"), &[0; 20]);
+        let (start, answer) = run_trace(&format!("{levels},flows={flows}"), &[0; 20]);
         assert_eq!(start.rtt_ns.unwrap().len(), 20);
         assert_eq!(answer.counts.calls, 20);
     }
@@ -142,17 +142,17 @@ fn large_requests_that_fill_the_socket_buffers_are_all_answered() {
 
 #[test]
 fn the_kernels_pacing_is_granted_as_asked_for() {
-    let (start, answer) = run("pattern=stream transport=tcp pacing_rate=80M");
+    let (start, answer) = run("pattern=stream,transport=tcp,pacing_rate=80M");
     assert_eq!(start.side.pacing_rate_bps, Some(80_000_000));
     assert_eq!(answer.side.pacing_rate_bps, Some(80_000_000));
-    for levels in ["pattern=stream transport=tcp", "pattern=stream transport=udp"] {
+    for levels in ["pattern=stream,transport=tcp", "pattern=stream,transport=udp"] {
         assert_eq!(run(levels).0.side.pacing_rate_bps, None, "{levels}");
     }
 }
 
 #[test]
 fn both_ends_say_which_clock_they_read_and_what_that_costs() {
-    let (start, answer) = run("pattern=ping-pong transport=udp");
+    let (start, answer) = run("pattern=ping-pong,transport=udp");
     for end in [start, answer] {
         let clock = end.side.clock.unwrap();
         assert_eq!((clock.name.as_str(), clock.uncertainty_ppm), ("CLOCK_MONOTONIC", None));
@@ -162,7 +162,7 @@ fn both_ends_say_which_clock_they_read_and_what_that_costs() {
 
 #[test]
 fn a_trace_pace_without_its_departures_is_refused() {
-    let levels = "pattern=stream transport=null pace=trace:file";
+    let levels = "pattern=stream,transport=null,pace=trace:file";
     let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
     let error = start.run(None, &Control::default()).unwrap_err();
     assert!(error.to_string().contains("departures of the trace are missing"), "{error}");

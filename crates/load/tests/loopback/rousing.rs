@@ -22,9 +22,9 @@ fn opening(of: &Prepare) -> Opening {
 
 #[test]
 fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
-    for levels in ["pattern=stream", "pattern=stream direction=reverse", "pattern=ping-pong"] {
+    for levels in ["pattern=stream", "pattern=stream,direction=reverse", "pattern=ping-pong"] {
         for wait in ["block", "busy-poll"] {
-            let start = endless(Role::Start, &format!("{levels} transport=tcp wait={wait}"));
+            let start = endless(Role::Start, &format!("{levels},transport=tcp,wait={wait}"));
             let opening = opening(&start);
             let peer = TcpListener::bind("127.0.0.1:0").unwrap();
             let at = peer.local_addr().unwrap();
@@ -46,7 +46,7 @@ fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
 #[test]
 fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
     for pattern in ["stream", "ping-pong"] {
-        let answer = endless(Role::Answer, &format!("pattern={pattern} transport=tcp"));
+        let answer = endless(Role::Answer, &format!("pattern={pattern},transport=tcp"));
         let (opening, address) = (opening(&answer), answer.address);
         let control = Control::default();
         let answer = Endpoint::prepare(answer).unwrap();
@@ -65,7 +65,7 @@ fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
 
 #[test]
 fn a_request_that_comes_long_after_its_connection_is_answered() {
-    let answer = endless(Role::Answer, "pattern=connect-exchange transport=tcp response=9");
+    let answer = endless(Role::Answer, "pattern=connect-exchange,transport=tcp,response=9");
     let (opening, address) = (opening(&answer), answer.address);
     let control = Control::default();
     let answer = Endpoint::prepare(answer).unwrap();
@@ -91,7 +91,7 @@ fn a_request_that_comes_long_after_its_connection_is_answered() {
 #[test]
 fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
     for path in ["copy", "trunc", "mmsg", "gso"] {
-        let levels = format!("pattern=stream transport=udp path={path}");
+        let levels = format!("pattern=stream,transport=udp,path={path}");
         let answer = endless(Role::Answer, &levels);
         let (opening, address) = (opening(&answer), answer.address);
         let control = Control::default();
@@ -113,7 +113,7 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
 
 #[test]
 fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
-    let start = endless(Role::Start, "pattern=ping-pong transport=udp");
+    let start = endless(Role::Start, "pattern=ping-pong,transport=udp");
     let opening = opening(&start);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = peer.local_addr().unwrap();
@@ -136,8 +136,8 @@ fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
 fn large_requests_and_answers_under_way_at_once_do_not_block_each_other() {
     for transport in ["tcp", "tls", "unix"] {
         let levels = format!(
-            "pattern=exchange transport={transport} payload=1000000 outstanding=4 \
-             send_buffer=65536 receive_buffer=65536"
+            "pattern=exchange,transport={transport},payload=1000000,outstanding=4,\
+             send_buffer=65536,receive_buffer=65536"
         );
         let (start, answer) = crate::support::run(&levels);
         assert!(start.counts.calls > 0, "{levels}");

@@ -29,19 +29,19 @@ fn stamping() -> UdpSocket {
 fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_the_whole() {
     let _stamping = stamping();
     for levels in [
-        "pattern=ping-pong transport=udp",
-        "pattern=ping-pong transport=udp family=6 wait=spin",
+        "pattern=ping-pong,transport=udp",
+        "pattern=ping-pong,transport=udp,family=6,wait=spin",
         // Numbers of 8 bits, which repeat.
-        "pattern=ping-pong transport=udp payload=1",
-        "pattern=exchange transport=udp response=20000 wait=epoll flows=5",
-        "pattern=exchange transport=udp pace=fixed:1000/s outstanding=1",
-        "pattern=ping-pong transport=tcp",
-        "pattern=ping-pong transport=tcp wait=spin family=6",
+        "pattern=ping-pong,transport=udp,payload=1",
+        "pattern=exchange,transport=udp,response=20000,wait=epoll,flows=5",
+        "pattern=exchange,transport=udp,pace=fixed:1000/s,outstanding=1",
+        "pattern=ping-pong,transport=tcp",
+        "pattern=ping-pong,transport=tcp,wait=spin,family=6",
         // The response comes in many segments.
-        "pattern=exchange transport=tcp payload=1 response=1000000",
-        "pattern=exchange transport=tcp payload=1000000 response=1 wait=epoll flows=2",
+        "pattern=exchange,transport=tcp,payload=1,response=1000000",
+        "pattern=exchange,transport=tcp,payload=1000000,response=1,wait=epoll,flows=2",
     ] {
-        let (start, answer) = run(&format!("{levels} timestamps=software"));
+        let (start, answer) = run(&format!("{levels},timestamps=software"));
         assert_eq!(answer.kernel_times, None, "{levels}");
         let times = start.kernel_times.unwrap();
         let stamped = times.rtt_ns.len();
@@ -57,7 +57,7 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
 #[test]
 fn intervals_and_stamps_go_together() {
     let _stamping = stamping();
-    let levels = "pattern=ping-pong transport=udp timestamps=software label=intervals";
+    let levels = "pattern=ping-pong,transport=udp,timestamps=software,label=intervals";
     let mut start = prepare(Role::Start, levels);
     start.interval_ns = Some(fabricmark_units::Nanos::from_millis(10));
     let (start, _) = crate::support::both(start, prepare(Role::Answer, levels));
@@ -68,14 +68,14 @@ fn intervals_and_stamps_go_together() {
 #[test]
 fn who_asks_for_no_stamps_has_none() {
     for transport in ["udp", "tcp"] {
-        let (start, _) = run(&format!("pattern=ping-pong transport={transport} label=plain"));
+        let (start, _) = run(&format!("pattern=ping-pong,transport={transport},label=plain"));
         assert_eq!(start.kernel_times, None);
     }
 }
 
 #[test]
 fn a_device_without_hardware_stamps_is_refused_before_the_run() {
-    let levels = "pattern=ping-pong transport=udp timestamps=hardware";
+    let levels = "pattern=ping-pong,transport=udp,timestamps=hardware";
     let refused = Endpoint::prepare(prepare(Role::Start, levels)).unwrap_err();
     let Failure::Missing(said) = refused else { panic!("{refused:?}") };
     assert!(said.starts_with("lo has no hardware timestamps: "), "{said}");

@@ -78,7 +78,7 @@ fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
                 // the silent may come behind the opening, where strangers are known by their address alone.
                 continue;
             }
-            let levels = format!("pattern={pattern} transport={transport}");
+            let levels = format!("pattern={pattern},transport={transport}");
             run_among(&levels, &[], |at| {
                 let silent: Vec<TcpStream> = (0..20).map(|_| connection(STRANGER, at)).collect();
                 let mut wrong = connection(STRANGER, at);
@@ -99,7 +99,7 @@ fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
 fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
     for transport in ["tcp", "mptcp", "tls"] {
         for pattern in ["exchange", "connect-exchange"] {
-            let levels = format!("pattern={pattern} transport={transport}");
+            let levels = format!("pattern={pattern},transport={transport}");
             run_among(&levels, &["::ffff:127.0.0.1".parse().unwrap()], |at| {
                 assert!(is_closed(&connection(STRANGER, at)), "{levels}");
             });
@@ -110,7 +110,7 @@ fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
 #[test]
 fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
     for pattern in ["exchange flows=2", "connect-exchange"] {
-        let levels = format!("pattern={pattern} transport=quic");
+        let levels = format!("pattern={pattern},transport=quic");
         run_among(&levels, &[], |at| {
             datagrams(STRANGER, at).send(&[0xc0; 1200]).unwrap();
         });
@@ -119,7 +119,7 @@ fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
 
 #[test]
 fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
-    let levels = "pattern=exchange transport=quic";
+    let levels = "pattern=exchange,transport=quic";
     let silent = Prepare { token: [1; 16], ..prepare(Role::Start, levels) };
     let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -138,7 +138,7 @@ fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
 
 #[test]
 fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
-    let levels = "pattern=exchange transport=quic";
+    let levels = "pattern=exchange,transport=quic";
     let answer = Prepare { from: vec![IpAddr::from(STRANGER)], ..prepare(Role::Answer, levels) };
     let answering = Endpoint::prepare(answer).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -147,7 +147,7 @@ fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
         let answering = scope.spawn(|| answering.run(None, &control));
         let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
         let starting = scope.spawn(|| start.run(Some(at), &start_control));
-        let source = format!("{levels} source=127.0.0.2");
+        let source = format!("{levels},source=127.0.0.2");
         let right =
             Prepare { token: prepare(Role::Start, levels).token, ..prepare(Role::Start, &source) };
         let right = Endpoint::prepare(right).unwrap().run(Some(at), &Control::default()).unwrap();
@@ -161,7 +161,7 @@ fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
 
 #[test]
 fn a_flow_of_datagrams_opens_to_nobody_who_does_not_return_the_cookie() {
-    let answer = prepare(Role::Answer, "pattern=stream transport=udp direction=reverse");
+    let answer = prepare(Role::Answer, "pattern=stream,transport=udp,direction=reverse");
     let opening = Opening::new(answer.run, 0, answer.token);
     let answering = Endpoint::prepare(answer).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -194,7 +194,7 @@ fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
     for path in ["copy", "trunc", "mmsg", "gso", "io-uring"] {
         // As long as a message of the opening, shorter, and longer.
         for payload in [48, 16, 512] {
-            let levels = format!("pattern=stream transport=udp path={path} payload={payload}");
+            let levels = format!("pattern=stream,transport=udp,path={path},payload={payload}");
             let answer = prepare(Role::Answer, &levels);
             let opening = Opening::new(answer.run, 0, answer.token);
             let answering = Endpoint::prepare(answer).unwrap();
@@ -228,7 +228,7 @@ fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
 
 #[test]
 fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
-    let answer = prepare(Role::Answer, "pattern=stream transport=udp");
+    let answer = prepare(Role::Answer, "pattern=stream,transport=udp");
     let opening = Opening::new(answer.run, 0, answer.token);
     let answer = Prepare { from: vec![PEER.into()], ..answer };
     let answering = Endpoint::prepare(answer).unwrap();
@@ -250,7 +250,7 @@ fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
 
 #[test]
 fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
-    let start = prepare(Role::Start, "pattern=connect-exchange transport=tcp");
+    let start = prepare(Role::Start, "pattern=connect-exchange,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { duration_ns: Nanos::from_secs(600), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -271,7 +271,7 @@ fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
 
 #[test]
 fn an_abort_ends_an_asking_end_in_mid_exchange() {
-    let start = prepare(Role::Start, "pattern=connect-exchange transport=tcp");
+    let start = prepare(Role::Start, "pattern=connect-exchange,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -293,7 +293,7 @@ fn an_abort_ends_an_asking_end_in_mid_exchange() {
 #[test]
 fn an_abort_ends_a_starting_end_whose_patient_opening_nobody_answers() {
     for transport in ["tcp", "tls", "udp", "quic"] {
-        let start = prepare(Role::Start, &format!("pattern=stream transport={transport}"));
+        let start = prepare(Role::Start, &format!("pattern=stream,transport={transport}"));
         let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
@@ -323,7 +323,7 @@ fn an_answering_end_takes_the_first_free_port_of_its_range() {
         let first = taken.local_addr().unwrap().as_socket().unwrap().port();
         let within = |last| Prepare {
             ports: Some((first, last)),
-            ..prepare(Role::Answer, &format!("pattern=stream transport={transport}"))
+            ..prepare(Role::Answer, &format!("pattern=stream,transport={transport}"))
         };
         let Err(Failure::Missing(said)) = Endpoint::prepare(within(first)).map(drop) else {
             panic!("{transport}: port {first} was free")
@@ -340,7 +340,7 @@ fn an_answering_end_takes_the_first_free_port_of_its_range() {
 #[test]
 fn what_is_no_range_of_ports_is_refused() {
     for ports in [(0, 5), (6, 5)] {
-        let answer = prepare(Role::Answer, "pattern=stream transport=tcp");
+        let answer = prepare(Role::Answer, "pattern=stream,transport=tcp");
         let refused = Endpoint::prepare(Prepare { ports: Some(ports), ..answer }).unwrap_err();
         assert!(matches!(refused, Failure::Protocol(_)), "{refused:?}");
     }
@@ -348,7 +348,7 @@ fn what_is_no_range_of_ports_is_refused() {
 
 #[test]
 fn a_patient_end_waits_longer_than_a_peer_is_late() {
-    let levels = "pattern=exchange transport=udp";
+    let levels = "pattern=exchange,transport=udp";
     let start = Prepare { patience_ns: Nanos::from_secs(60), ..prepare(Role::Start, levels) };
     let opening = Opening::new(start.run, 0, start.token);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,49 +1,16 @@
 //! Both ends of a run in one process.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::{Factor, Where, resolve};
 use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
-use fabricmark_units::Nanos;
-use fabricmark_wire::Family;
 
 /// An end of a run of these levels over loopback; what is not named has its default.
 pub fn prepare(role: Role, levels: &str) -> Prepare {
-    let mut all = Where::new();
-    let defaults = "payload=512 family=4 link=loopback congestion=cubic";
-    for level in defaults.split(' ').chain(levels.split(' ')) {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        all.insert(factor, factor.level(text).unwrap());
-    }
-    let point = resolve(&all).unwrap();
-    let address: IpAddr = match point.family {
-        Family::V4 => "127.0.0.1".parse().unwrap(),
-        Family::V6 => "::1".parse().unwrap(),
-    };
-    Prepare {
-        run: 1,
-        role,
-        point,
-        duration_ns: Nanos::from_millis(50),
-        omit_ns: Nanos(0),
-        amount: None,
-        token: token(levels),
-        address,
-        scope_id: 0,
-        port: 0,
-        ports: None,
-        from: Vec::new(),
-        patience_ns: Nanos(0),
-        hold_ns: Nanos(0),
-        device: "lo".to_owned(),
-        cpu: None,
-        interval_ns: None,
-        seed: 1,
-        trace: None,
-    }
+    let defaults = "payload=512,family=4,link=loopback,congestion=cubic";
+    let prepare = fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"));
+    Prepare { token: token(levels), ..prepare }
 }
 
 /// Each run has a token of its own, since it names the run's unix socket.

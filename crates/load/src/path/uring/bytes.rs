@@ -144,19 +144,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
-    use fabricmark_plan::{Factor, Where, resolve};
-
     use super::*;
     use crate::transport::is_timeout;
 
     fn point() -> Point {
         let levels =
-            "pattern=stream transport=unix family=4 link=loopback path=io-uring payload=4000";
-        let level = |level: &str| {
-            let (name, text) = level.split_once('=').unwrap();
-            (Factor::named(name).unwrap(), text.to_owned())
-        };
-        resolve(&levels.split(' ').map(level).collect::<Where>()).unwrap()
+            "pattern=stream,transport=unix,family=4,link=loopback,path=io-uring,payload=4000";
+        fabricmark_testkit::point(levels)
     }
 
     #[test]

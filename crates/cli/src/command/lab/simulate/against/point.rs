@@ -103,28 +103,21 @@ pub fn names(points: &[Point]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_plan::resolve;
-
     use super::*;
 
     fn reason(levels: &str) -> Option<String> {
         let levels =
-            format!("pattern=stream;transport=tcp;family=4;payload=1;congestion=cubic;{levels}");
-        let levels = levels.split(';').map(|level| {
-            let (name, text) = level.split_once('=').unwrap();
-            let factor = Factor::named(name).unwrap();
-            (factor, factor.level(text).unwrap())
-        });
-        why_not(&resolve(&levels.collect()).unwrap())
+            format!("pattern=stream,transport=tcp,family=4,payload=1,congestion=cubic,{levels}");
+        why_not(&fabricmark_testkit::point(&levels))
     }
 
     #[test]
     fn a_point_that_only_the_hosts_limit_has_no_model() {
-        assert_eq!(reason("link=ethernet:1G;rtt=0ms"), None);
-        assert_eq!(reason("link=veth;rtt=400ms;window=1073725440"), None);
-        let hosts = reason("link=veth;rtt=0ms;window=1073725440").unwrap();
+        assert_eq!(reason("link=ethernet:1G,rtt=0ms"), None);
+        assert_eq!(reason("link=veth,rtt=400ms,window=1073725440"), None);
+        let hosts = reason("link=veth,rtt=0ms,window=1073725440").unwrap();
         assert_eq!(hosts, "nothing but the hosts limits it");
-        let bus = reason("link=ethernet:1G;rtt=10ms;bus=pci-x:133").unwrap();
+        let bus = reason("link=ethernet:1G,rtt=10ms,bus=pci-x:133").unwrap();
         assert_eq!(bus, "the bus pci-x:133 is not modelled");
     }
 }

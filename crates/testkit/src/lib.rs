@@ -1,0 +1,50 @@
+//! Points and orders for the tests of other crates. Levels are written as those of `--vs`, and a later one replaces an
+//! earlier one.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use fabricmark_plan::{Contradiction, Point, overlay, resolve};
+use fabricmark_proto::{Prepare, Role};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Family;
+
+/// The point of these levels, or why they do not go together.
+pub fn try_point(levels: &str) -> Result<Point, Contradiction> {
+    resolve(&overlay(levels.trim_matches(',')).unwrap())
+}
+
+/// The point of these levels.
+pub fn point(levels: &str) -> Point {
+    try_point(levels).unwrap()
+}
+
+/// An end of a run of 50 ms of this point, over loopback, at a port of the kernel's choice.
+pub fn prepare(role: Role, levels: &str) -> Prepare {
+    let point = point(levels);
+    let address = match point.family {
+        Family::V4 => IpAddr::from(Ipv4Addr::LOCALHOST),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    };
+    Prepare {
+        run: 1,
+        role,
+        point,
+        duration_ns: Nanos::from_millis(50),
+        omit_ns: Nanos(0),
+        amount: None,
+        token: [0; 16],
+        address,
+        scope_id: 0,
+        port: 0,
+        ports: None,
+        from: Vec::new(),
+        patience_ns: Nanos(0),
+        hold_ns: Nanos(0),
+        device: "lo".to_owned(),
+        cpu: None,
+        interval_ns: None,
+        seed: 1,
+        trace: None,
+    }
+}
