@@ -78,7 +78,13 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
         exceeds(goodput_bps, bound_bps, bucket_bytes, seconds).then(|| {
             let beyond = 100.0 * (goodput_bps / bound_bps - 1.0);
             let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
-            format!("{goodput:.2} Mbit/s arrived, {beyond:.2} % above the {bound:.2} of the wire")
+            let remedy = match bucket_bytes {
+                0 => String::new(),
+                bytes => format!(": a token bucket passes {bytes} bytes at once; use a longer run"),
+            };
+            format!(
+                "{goodput:.2} Mbit/s arrived, {beyond:.2} % above the {bound:.2} of the wire{remedy}"
+            )
         })
     })
 }
@@ -409,12 +415,13 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         _ if slots > 1.0 => slots * rtt_ns.max()? as f64 / elapsed_ns,
         _ => 0.0,
     };
-    let remedy = if edge > edge_max { "; use a longer duration" } else { "" };
-    // One that is never idle: where an answer is, the next request departs. Connections take time of their own.
-    let is_busy =
-        slots == 1.0 && !point.transport.is_lossy() && point.pattern != Pattern::ConnectExchange;
+    // Slots are never idle: where an answer is, the next request departs, until the time is over and one that was
+    // retransmitted is waited for. Connections take time of their own.
+    let is_busy = !point.transport.is_lossy() && point.pattern != Pattern::ConnectExchange;
     let idle = 0.02 + (IDLE_MAX_NS + 2.0 * mean_ns) / elapsed_ns;
-    let least = if is_busy { 1.0 - idle } else { 0.0 };
+    let least = if is_busy { slots * (1.0 - idle) } else { 0.0 };
+    let is_short = edge > edge_max || slots > 1.0 && under_way < least;
+    let remedy = if is_short { "; use a longer duration" } else { "" };
     (under_way > slots * (1.0 + BUCKETS) + edge.min(edge_max) || under_way < least).then(|| {
         format!(
             "Little's law: {rate_per_s:.3} exchanges/s x a mean RTT of {:.3} ms = {under_way:.3} outstanding, and there \

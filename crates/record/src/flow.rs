@@ -135,7 +135,7 @@ pub struct Drops {
 pub struct TcpCounters {
     /// The congestion control in use.
     pub congestion: String,
-    /// Largest segment that the connection sends, in bytes.
+    /// Largest segment that the connections send, in bytes: the mean over the segments sent.
     pub mss: u64,
     /// Data segments sent, retransmissions included.
     pub data_segments: u64,

@@ -1,26 +1,18 @@
 //! What must be true of every record: each rule on a fabricated record that keeps it and one that breaks it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Factor, Pattern, Point, Testbed, resolve};
+use fabricmark_plan::{Pattern, Point, Testbed};
 use fabricmark_record::{
     Carrier, Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, HostFacts,
     Interval, KernelCounters, Limits, MachineUsage, Node, Outcome, Pacing, Place, ProcessUsage,
     Provenance, Record, SCHEMA_VERSION, Series, Side, Usage, violations,
 };
 use fabricmark_stats::Histogram;
+use fabricmark_testkit::point;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Path, Stack, goodput, rtt_floor, stream_goodput};
 
 const MS: u64 = 1_000_000;
-
-fn point(levels: &str) -> Point {
-    let levels = levels.split(';').map(|level| {
-        let (name, text) = level.split_once('=').unwrap();
-        let factor = Factor::named(name).unwrap();
-        (factor, factor.level(text).unwrap())
-    });
-    resolve(&levels.collect()).unwrap()
-}
 
 fn figure(value: f64) -> Option<Figure> {
     Some(Figure { value, provenance: Provenance::Emulated })
@@ -108,7 +100,7 @@ fn flow(sent: Counts, received: Counts) -> Flow {
 /// A second of TCP at 940 Mbit/s, of 949.28 that a wire of 1 Gbit/s carries.
 fn tcp_stream() -> Record {
     let point = point(
-        "pattern=stream;transport=tcp;family=4;payload=65536;congestion=cubic;link=ethernet:1G;rtt=10ms",
+        "pattern=stream,transport=tcp,family=4,payload=65536,congestion=cubic,link=ethernet:1G,rtt=10ms",
     );
     let sent =
         Counts { calls: 2_000, bytes: 126_000_000, elapsed_ns: 1_060 * MS, ..Counts::default() };
@@ -131,7 +123,7 @@ fn tcp_stream() -> Record {
 /// 400 datagrams of 1,000 bytes a second of an open loop, one of which the path copied.
 fn paced_datagrams() -> Record {
     let point = point(
-        "pattern=stream;transport=udp;family=4;payload=1000;link=ethernet:10M;rtt=10ms;pace=fixed:400/s",
+        "pattern=stream,transport=udp,family=4,payload=1000,link=ethernet:10M,rtt=10ms,pace=fixed:400/s",
     );
     let sent = Counts { calls: 400, bytes: 400_000, elapsed_ns: 1_000 * MS, ..Counts::default() };
     let received = Counts { calls: 401, bytes: 401_000, elapsed_ns: 998 * MS, ..Counts::default() };
@@ -152,7 +144,7 @@ fn paced_datagrams() -> Record {
 /// 95 round trips of 10.5 ms in 997.5 ms.
 fn ping_pong() -> Record {
     let point =
-        point("pattern=ping-pong;transport=udp;family=4;payload=64;link=ethernet:1G;rtt=10ms");
+        point("pattern=ping-pong,transport=udp,family=4,payload=64,link=ethernet:1G,rtt=10ms");
     let mut rtt_ns = Histogram::new();
     (0..95).for_each(|_| rtt_ns.record(10_500_000));
     let mean_ns = rtt_ns.mean_ns().unwrap();
@@ -195,7 +187,7 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
     // Due in 18 ms: one of 27,302 bytes, which a wire of 6.64 Mbit/s carries in 34.9 ms; the next is due at 31.3 ms.
     let mut record = paced_datagrams();
     record.point = point(
-        "pattern=stream;transport=udp;family=6;payload=27302;link=ethernet:6640K;rtt=0us;pace=fixed:6980K",
+        "pattern=stream,transport=udp,family=6,payload=27302,link=ethernet:6640K,rtt=0us,pace=fixed:6980K",
     );
     let stack = Stack::Udp { family: record.point.family };
     record.limits.ceilings = goodput(record.point.link, stack, 27_302).into_iter().collect();
@@ -263,6 +255,22 @@ fn of_several_slots_a_twentieth_may_have_been_under_way_when_counting_began() {
     };
     assert_eq!(found(11.5), [""; 0]);
     assert!(found(11.7)[0].contains("and there were 11; use a longer duration"));
+}
+
+#[test]
+fn several_slots_that_wait_for_the_last_answer_of_one_have_no_rate() {
+    let found = |outstanding: f64| {
+        let mut record = ping_pong();
+        record.point = point(
+            "pattern=ping-pong,transport=quic,family=4,payload=64,link=ethernet:1G,rtt=10ms,flows=15,\
+             congestion=cubic",
+        );
+        record.figures.exchanges_per_s = figure(outstanding / 0.0105);
+        violations(&record, 0)
+    };
+    // 2 %, and 50 ms and two round trips of 997.5 ms.
+    assert_eq!(found(13.7), [""; 0]);
+    assert!(found(13.5)[0].contains("and there were 15; use a longer duration"));
 }
 
 /// A change to a record, and what is then said.
@@ -429,6 +437,14 @@ fn a_token_bucket_may_pass_at_once() {
     let mut record = tcp_stream();
     record.figures.goodput_bps = figure(949.7e6);
     assert_eq!(violations(&record, 65_536), [""; 0]);
+    // 65,536 bytes in 10 ms are 52 Mbit/s, 5.5 % of the wire.
+    record.flows[0].received.elapsed_ns = 10 * MS;
+    record.figures.goodput_bps = figure(990e6);
+    let found = violations(&record, 65_536).join("; ");
+    assert!(
+        found.contains("a token bucket passes 65536 bytes at once; use a longer run"),
+        "{found}"
+    );
 }
 
 #[test]

@@ -43,7 +43,11 @@ fn goodput_within_wire(record: &Record) -> Vec<String> {
     let Some(wire) = record.wire() else { return Vec::new() };
     let bound = wire.goodput_bps(record.transport(), record.payload());
     let of_one = |(name, bps, seconds): (&str, f64, f64)| {
-        let bucket = if seconds > 0.0 { bucket_bits(record) / seconds } else { 0.0 };
+        // In a shorter time it would be the bucket that is measured.
+        let bucket = match bucket_bits(record) {
+            0.0 => 0.0,
+            bits => (bits / seconds).min(0.02 * bound),
+        };
         unless(bps <= bound * (1.0 + CLOCKS) + bucket, || {
             format!(
                 "{name} {bps:.0} bit/s is {:.2} % of the wire's {bound:.0} over {:.1} ms (late {:.1} ms, warns \
