@@ -143,7 +143,9 @@ pub(crate) fn counters<'a>(
     let count = flows.len().max(1) as u64;
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
-    let mss = sum(|info| info.snd_mss) / count;
+    // A flow that is silent keeps the small segments that it began with.
+    let weighted = flows.iter().map(|info| u64::from(info.snd_mss) * u64::from(info.data_segs_out));
+    let mss = weighted.sum::<u64>() / data_segments.max(1);
     let unsent_bytes = sum(|info| info.notsent_bytes);
     let writes = writes.saturating_sub(unsent_bytes / payload_bytes.max(1));
     let alone = writes * payload_bytes.div_ceil(mss.max(1));
@@ -176,8 +178,6 @@ fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<TcpInfo>, Failu
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-
-    use fabricmark_plan::{Factor, resolve};
 
     use super::*;
 
@@ -245,14 +245,9 @@ mod tests {
             ("rsocket", false),
         ] {
             let levels = format!(
-                "pattern=stream family=4 link=loopback payload=1 congestion=cubic transport={transport}"
+                "pattern=stream,family=4,link=loopback,payload=1,congestion=cubic,transport={transport}"
             );
-            let levels = levels.split(' ').map(|level| {
-                let (name, text) = level.split_once('=').unwrap();
-                let factor = Factor::named(name).unwrap();
-                (factor, factor.level(text).unwrap())
-            });
-            let point = resolve(&levels.collect()).unwrap();
+            let point = fabricmark_testkit::point(&levels);
             assert_eq!(sockets(&flows, &point, Some).len(), usize::from(is_tcp), "{transport}");
         }
     }
