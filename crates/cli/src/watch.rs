@@ -38,6 +38,8 @@ struct Run {
 struct Load {
     pattern: Pattern,
     direction: Option<Direction>,
+    /// Bytes of a payload.
+    payload_bytes: f64,
     /// Whether another load runs beside it, so that its lines are marked.
     is_one_of_two: bool,
     /// The end whose intervals count: who receives a stream, or asks.
@@ -117,6 +119,7 @@ impl Load {
         Self {
             pattern: point.pattern,
             direction: point.direction,
+            payload_bytes: point.payload.0 as f64,
             is_one_of_two,
             counting,
             sending,
@@ -137,8 +140,8 @@ impl Load {
         }
         match (self.pattern, interval.rate_bps()) {
             (Pattern::Stream, Some(rate_bps)) => {
-                let mbps = rate_bps / 1e6;
-                text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} payloads/s");
+                let (mbps, payloads) = (rate_bps / 1e6, rate_bps / 8.0 / self.payload_bytes);
+                text += &format!("  {mbps:10.1} Mbit/s  {payloads:9.0} payloads/s");
             }
             (Pattern::Burst, Some(rate_bps)) => {
                 let mbps = rate_bps / 1e6;
@@ -187,7 +190,8 @@ mod tests {
         let mut line =
             |bytes: u64| load.line(&Interval { end_ns: 250_000_000, bytes, ..Interval::default() });
         // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246.
-        assert!(line(2_962_500).ends_with("payloads/s"));
+        // In payloads of 1,000 bytes.
+        assert!(line(2_962_500).ends_with("94.8 Mbit/s      11850 payloads/s"));
         assert!(
             line(7_690_000)
                 .ends_with("  above line rate: queued behind a lost segment or at the receiver")

@@ -140,6 +140,18 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
 }
 
 #[test]
+fn payloads_of_a_stream_are_counted_by_their_bytes() {
+    for transport in ["tcp", "tls", "udp", "quic"] {
+        let answer =
+            json(&format!("stream loopback --transport {transport} --payload 64 -t 200ms"));
+        let figure = |name: &str| answer["records"][0]["figures"][name]["value"].as_f64().unwrap();
+        let goodput_bps = 8.0 * 64.0 * figure("payloads_per_s");
+        let beside = goodput_bps / figure("goodput_bps");
+        assert!((beside - 1.0).abs() < 1e-9, "{transport}: {goodput_bps} bit/s in payloads");
+    }
+}
+
+#[test]
 fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
     for (line, transport) in [("stream", "tcp"), ("exchange", "udp"), ("stream --bidir", "udp")] {
         let (pattern, rest) = line.split_once(' ').unwrap_or((line, ""));

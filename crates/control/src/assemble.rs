@@ -190,6 +190,7 @@ fn figures(
     // Over `null` nothing arrives, and the sender's figure stands.
     let received = Some(counted(&passive.counts)).filter(|_| point.transport != Transport::Null);
     let received_bps = received.and_then(|counts| counts.received_bps());
+    let payload_bits = 8.0 * point.payload.0 as f64;
     let asked = counted(&active.counts);
     let figures = match point.pattern {
         Pattern::Stream => Figures {
@@ -197,7 +198,7 @@ fn figures(
             land_speed_bit_m_per_s: received_bps.and_then(|bps| land_speed(point, bps)).map(figure),
             retransmitted_segments: active.tcp.as_ref().map(|tcp| figure(tcp.retransmitted as f64)),
             sent_bps: sent.sent_bps().map(figure),
-            payloads_per_s: received.and_then(|counts| counts.received_per_s()).map(figure),
+            payloads_per_s: received_bps.map(|bps| figure(bps / payload_bits)),
             sender_demand_us_per_kib: us_per_kib(active),
             receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()

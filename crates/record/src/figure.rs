@@ -39,8 +39,8 @@ pub struct Figures {
     pub goodput_bps: Option<Figure>,
     /// Application bits per second that the sender handed to the kernel.
     pub sent_bps: Option<Figure>,
-    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes; of bursts the
-    /// payloads of those that were answered.
+    /// Payloads that arrived each second, by their bytes: a read of a stream of bytes may be less than one or more; of
+    /// bursts the payloads of those that were answered.
     pub payloads_per_s: Option<Figure>,
     /// Exchanges each second, or answered bursts.
     pub exchanges_per_s: Option<Figure>,

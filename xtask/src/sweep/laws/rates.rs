@@ -163,8 +163,11 @@ fn rate_is_count_over_time(record: &Record) -> Vec<String> {
     let mut expected = vec![];
     if is_stream || record.pattern() == "burst" {
         expected.push(("goodput_bps", rate("bytes").map(|bytes| 8.0 * bytes)));
-        let payloads = record.payloads_per_request();
-        expected.push(("payloads_per_s", rate("calls").map(|calls| calls * payloads)));
+        let payloads = match is_stream {
+            true => rate("bytes").map(|bytes| bytes / record.payload()),
+            false => rate("calls").map(|calls| calls * record.payloads_per_request()),
+        };
+        expected.push(("payloads_per_s", payloads));
     }
     if !is_stream {
         expected.push(("exchanges_per_s", rate("calls")));
