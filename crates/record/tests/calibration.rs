@@ -51,7 +51,7 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
         schema: SCHEMA_VERSION,
         program: "0.1.0".to_owned(),
         place: Place {
-            plan_digest: levels.split(';').next().unwrap().to_owned(),
+            plan_digest: levels.split(',').next().unwrap().to_owned(),
             seed: 1,
             block,
             place,
