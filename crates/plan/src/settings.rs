@@ -45,7 +45,8 @@ fn known() -> String {
 /// is as good as an underscore.
 pub fn overlay(text: &str) -> Result<Where, SettingError> {
     let mut levels = Where::new();
-    // A link has commas of its own: what has no `=`, or names no factor, continues the level before.
+    // Some levels have commas of their own: what has no `=` continues the level before, and that of a link, too, what
+    // names no factor.
     let mut parts: Vec<String> = Vec::new();
     for part in text.split(',') {
         let name = part.split_once('=').map(|(name, _)| name.replace('-', "_"));
@@ -54,7 +55,7 @@ pub fn overlay(text: &str) -> Result<Where, SettingError> {
             (Some(name), Some(last)) if is_link && Factor::named(name).is_none() => {
                 last.push_str(&format!(",{part}"));
             }
-            (None, Some(last)) if is_link => last.push_str(&format!(",{part}")),
+            (None, Some(last)) => last.push_str(&format!(",{part}")),
             _ => parts.push(part.to_owned()),
         }
     }
@@ -135,9 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_keeps_its_commas() {
-        let levels = overlay("link=ethernet:10G,mtu=9000,payload=64").unwrap();
+    fn levels_keep_their_commas() {
+        let levels = "link=ethernet:10G,mtu=9000,emulate=loss=ge:1e-3,0.099,payload=64";
+        let levels = overlay(levels).unwrap();
         assert_eq!(levels[&Factor::Link], "ethernet:10G,mtu=9000");
+        assert_eq!(levels[&Factor::Emulate], "loss=ge:0.001,0.099,0,1");
         assert_eq!(levels[&Factor::Payload], "64");
     }
 
