@@ -117,13 +117,15 @@ fn rtt_within_queues(record: &Record) -> Vec<String> {
     }
     let longest = record.payload().max(record.response());
     let message_ns = wire.message_ns("udp", longest);
+    let rtt = record.rtt_ns().unwrap_or(0.0);
     let burst_ns = match pace(record) {
         // Requests for more than the wire carries wait at the server's socket.
         Some(pace) if pace.per_s * message_ns > 1e9 => return Vec::new(),
         Some(pace) => pace.at_once * message_ns,
+        // Without a delay senders wait at their device, where all that is outstanding may stand.
+        None if rtt == 0.0 => 2.0 * record.outstanding() * record.flow_count() * message_ns,
         None => 0.0,
     };
-    let rtt = record.rtt_ns().unwrap_or(0.0);
     let packet_ns = 8e9 * wire.frame(wire.mtu) / wire.rate_bps;
     let queue = record.word("queue").unwrap_or_default();
     let queue_ns = match queue.strip_suffix('p') {
