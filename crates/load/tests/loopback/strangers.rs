@@ -72,7 +72,7 @@ fn run_among<T>(levels: &str, admits: &[IpAddr], strangers: impl Fn(SocketAddr) 
 #[test]
 fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
     for transport in ["tcp", "mptcp", "tls"] {
-        for pattern in ["exchange flows=3", "connect-exchange"] {
+        for pattern in ["exchange,flows=3", "connect-exchange"] {
             if (transport, pattern) == ("mptcp", "connect-exchange") {
                 // MPTCP hands connections over in another order than that of their arrival, so that one of
                 // the silent may come behind the opening, where strangers are known by their address alone.
@@ -109,7 +109,7 @@ fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
 
 #[test]
 fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
-    for pattern in ["exchange flows=2", "connect-exchange"] {
+    for pattern in ["exchange,flows=2", "connect-exchange"] {
         let levels = format!("pattern={pattern},transport=quic");
         run_among(&levels, &[], |at| {
             datagrams(STRANGER, at).send(&[0xc0; 1200]).unwrap();
@@ -315,7 +315,7 @@ fn an_abort_ends_a_starting_end_whose_patient_opening_nobody_answers() {
 
 #[test]
 fn an_answering_end_takes_the_first_free_port_of_its_range() {
-    for (transport, kind) in [("tcp", Type::STREAM), ("udp flows=2", Type::DGRAM)] {
+    for (transport, kind) in [("tcp", Type::STREAM), ("udp,flows=2", Type::DGRAM)] {
         let taken = from(PEER, kind);
         if kind == Type::STREAM {
             taken.listen(1).unwrap();
