@@ -221,7 +221,7 @@ fn jitter_is_the_spread_of_round_trips_over_the_square_root_of_two() {
 #[test]
 fn a_probe_beside_a_stream_and_the_highest_rate_are_told() {
     let probed = "link=veth,mtu=9000,probe=udp,pacing_rate=5G";
-    let levels = format!("{}{probed};rtt=10ms", STREAM.replace("rtt=0ms,", ""));
+    let levels = format!("{}{probed},rtt=10ms", STREAM.replace("rtt=0ms,", ""));
     let mut record = run(0, 0, &levels);
     record.figures.loaded_rtt_p99_ns = figure(10_250_000.0);
     record.figures.goodput_bps = figure(4.9e9);
