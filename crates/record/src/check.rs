@@ -415,9 +415,13 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         _ if slots > 1.0 => slots * rtt_ns.max()? as f64 / elapsed_ns,
         _ => 0.0,
     };
-    // Slots are never idle: where an answer is, the next request departs, until the time is over and one that was
-    // retransmitted is waited for. Connections take time of their own.
-    let is_busy = !point.transport.is_lossy() && point.pattern != Pattern::ConnectExchange;
+    // One that is never idle: where an answer is, the next request departs. Connections take time of their own. Several
+    // slots may share a connection that holds less; when the time is over, they wait for the last answer of one.
+    let asked_ns = record.duration_ns.0.saturating_sub(record.omit_ns.0) as f64;
+    let is_waiting = elapsed_ns - asked_ns > EDGE_MAX * elapsed_ns;
+    let is_busy = !point.transport.is_lossy()
+        && point.pattern != Pattern::ConnectExchange
+        && (slots == 1.0 || is_waiting);
     let idle = 0.02 + (IDLE_MAX_NS + 2.0 * mean_ns) / elapsed_ns;
     let least = if is_busy { slots * (1.0 - idle) } else { 0.0 };
     let is_short = edge > edge_max || slots > 1.0 && under_way < least;

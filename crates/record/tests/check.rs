@@ -259,18 +259,21 @@ fn of_several_slots_a_twentieth_may_have_been_under_way_when_counting_began() {
 
 #[test]
 fn several_slots_that_wait_for_the_last_answer_of_one_have_no_rate() {
-    let found = |outstanding: f64| {
+    let found = |duration_ms: u64, outstanding: f64| {
         let mut record = ping_pong();
         record.point = point(
             "pattern=ping-pong,transport=quic,family=4,payload=64,link=ethernet:1G,rtt=10ms,flows=15,\
              congestion=cubic",
         );
+        record.duration_ns = Nanos(duration_ms * MS);
         record.figures.exchanges_per_s = figure(outstanding / 0.0105);
         violations(&record, 0)
     };
     // 2 %, and 50 ms and two round trips of 997.5 ms.
-    assert_eq!(found(13.7), [""; 0]);
-    assert!(found(13.5)[0].contains("and there were 15; use a longer duration"));
+    assert_eq!(found(900, 13.7), [""; 0]);
+    assert!(found(900, 13.5)[0].contains("and there were 15; use a longer duration"));
+    // No more than a twentieth of the time is spent waiting.
+    assert_eq!(found(950, 4.0), [""; 0]);
 }
 
 /// A change to a record, and what is then said.
