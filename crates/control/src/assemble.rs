@@ -179,19 +179,22 @@ fn figures(
         Some(figure(slip_ns as f64))
     };
     // An open loop's rates are over its schedule.
-    let counted = |counts: &Counts| match &active.pacing {
-        Some(pacing) => counts.over_schedule(pacing.window_ns(), omit_ns),
-        None => *counts,
+    let (received, asked) = match active.pacing.as_ref().map(Pacing::window_ns) {
+        Some(window_ns) => {
+            let request_bytes = u64::from(point.payloads_per_request()) * point.payload.0;
+            let asked = active.counts.answers_over_schedule(window_ns, omit_ns, request_bytes);
+            (passive.counts.over_schedule(window_ns, omit_ns), asked)
+        }
+        None => (passive.counts, active.counts),
     };
     let sent = active
         .pacing
         .as_ref()
         .map_or(active.counts, |pacing| Counts { elapsed_ns: pacing.window_ns(), ..active.counts });
     // Over `null` nothing arrives, and the sender's figure stands.
-    let received = Some(counted(&passive.counts)).filter(|_| point.transport != Transport::Null);
+    let received = Some(received).filter(|_| point.transport != Transport::Null);
     let received_bps = received.and_then(|counts| counts.received_bps());
     let payload_bits = 8.0 * point.payload.0 as f64;
-    let asked = counted(&active.counts);
     let figures = match point.pattern {
         Pattern::Stream => Figures {
             goodput_bps: received_bps.map(figure),

@@ -240,6 +240,19 @@ impl Counts {
         Self { elapsed_ns: window_ns, ramp_bytes, ramp_calls, ..*self }
     }
 
+    /// The same of requests of so many bytes each. Answers that are spread over a longer time than the schedule are counted
+    /// from the first one on, which is not in that time.
+    #[must_use]
+    pub fn answers_over_schedule(&self, window_ns: u64, omit_ns: u64, request_bytes: u64) -> Self {
+        let window_ns = window_ns.saturating_sub(omit_ns);
+        if self.elapsed_ns <= window_ns {
+            return Self { elapsed_ns: window_ns, ..*self };
+        }
+        let (ramp_bytes, ramp_calls) =
+            (self.ramp_bytes.saturating_add(request_bytes), self.ramp_calls.saturating_add(1));
+        Self { ramp_bytes, ramp_calls, ..*self }
+    }
+
     /// Bytes that arrived in `elapsed_ns`.
     pub fn counted_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.ramp_bytes).saturating_sub(self.tail_bytes)
@@ -289,6 +302,17 @@ mod tests {
         let one =
             Counts { calls: 1, bytes: 64, ramp_bytes: 64, ramp_calls: 1, ..Counts::default() };
         assert_eq!(one.over_schedule(1_000_000_000, 0).received_per_s(), Some(1.0));
+    }
+
+    #[test]
+    fn answers_beyond_a_schedule_are_counted_from_the_first() {
+        // Four requests due within 30 ms, and answers 50 ms apart: three in 150 ms.
+        let counts = Counts { calls: 4, bytes: 256, elapsed_ns: 150_000_000, ..Counts::default() };
+        let late = counts.answers_over_schedule(40_000_000, 0, 64);
+        assert_eq!((late.received_per_s(), late.counted_bytes()), (Some(20.0), 192));
+        let prompt = Counts { elapsed_ns: 30_000_000, ..counts };
+        let prompt = prompt.answers_over_schedule(40_000_000, 0, 64);
+        assert_eq!((prompt.received_per_s(), prompt.counted_bytes()), (Some(100.0), 256));
     }
 
     #[test]
