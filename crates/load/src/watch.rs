@@ -88,10 +88,10 @@ impl<F: Flow> Flow for Gauged<'_, F> {
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        // The other payload of ping-ping may be there before this one has left.
+        self.payload_bytes = message.len() as u64;
         self.flow.send_message(message, number)?;
-        if self.does_ask {
-            self.payload_bytes = message.len() as u64;
-        } else {
+        if !self.does_ask {
             self.gauge.add(message.len() as u64, 1);
         }
         Ok(())

@@ -33,6 +33,7 @@ fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
         "pattern=stream,transport=quic,label=series,flows=5",
         "pattern=connect-exchange,transport=tcp,label=series,response=9",
         "pattern=burst,transport=tcp,label=series,outstanding=4,response=9",
+        "pattern=ping-ping,transport=tcp,label=series,payload=8000000,wait=spin",
     ] {
         let (start, answer) = run_in_intervals(levels);
         for end in [start, answer] {
