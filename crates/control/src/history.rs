@@ -20,7 +20,7 @@ pub(crate) struct History {
     failed: HashMap<usize, u32>,
     /// Why the warm-up of a point says that it cannot be run.
     refused: HashMap<usize, String>,
-    /// Whether any run measured something, be it that it does not count.
+    /// Whether any run measured something, whether it counts or not.
     has_measured: bool,
     /// Why the last run that does not count does not.
     reason: Option<String>,

@@ -202,7 +202,7 @@ fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> F
         PlanError::Interrupted => "run the same command to go on",
         // Its points are not run any more.
         PlanError::Nothing { .. } => "fix the cause and run the same command with --fresh",
-        _ => "mend the cause and run the same command to go on",
+        _ => "fix the cause and run the same command to go on",
     };
     Failure::from(error).and(&format!("{runs} runs of {} are kept; {remedy}", experiment.name))
 }

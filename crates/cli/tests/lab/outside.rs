@@ -90,11 +90,11 @@ fn record(bench: &Bench, words: &[&str]) -> Result<Value, String> {
     Ok(records.iter().find(|record| record["place"]["warm_up"] == false).unwrap().clone())
 }
 
-/// What the rounds of fabricmark gave.
+/// Results of the rounds of fabricmark.
 #[derive(Default)]
 struct Ours {
     figures: Vec<f64>,
-    /// Why there was none in the others.
+    /// Why the other rounds do not count.
     reasons: Vec<String>,
 }
 

@@ -265,7 +265,7 @@ impl Arrivals {
     }
 }
 
-/// What of all flows was not read yet.
+/// Bytes that have arrived over all flows and were not read yet.
 fn unread_of_all(flows: &[impl Flow], subflows: &mut Subflows) -> io::Result<Unread> {
     let mut sum = Unread::default();
     for fd in flows.iter().filter_map(Flow::fd) {
@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// What counts of arrivals of 100 bytes at these times.
+    /// The counts of arrivals of 100 bytes at these times.
     fn counted(window: Window, times_ns: impl IntoIterator<Item = u64>) -> Counts {
         let mut arrivals = Arrivals::new(window);
         let mut flow = Backlog { arrivals: 0, waiting: 0 };

@@ -24,7 +24,7 @@ pub fn text(calibration: &Calibration) -> String {
     )
 }
 
-/// What follows from a calibration, in lines.
+/// The conclusions of a calibration, one a line.
 pub fn in_short(calibration: &Calibration) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(
