@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
-use fabricmark_plan::{Pattern, Plan, Point, Step, block};
+use fabricmark_plan::{Plan, Point, Step, block};
 use fabricmark_proto::{ConversationError, Role};
 use fabricmark_record::{
-    Calibration, Drops, Figures, HostFacts, Interval, Limits, Outcome, Place, Record,
-    SCHEMA_VERSION, Warning, violations,
+    Calibration, Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION,
+    Warning, violations,
 };
 use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
@@ -261,9 +261,9 @@ impl Context<'_> {
                 record.warnings = parts.warnings;
                 record.warnings.extend(record.emulation.as_ref().and_then(missed));
                 let broken = violations(&record, bucket_bytes(point));
-                if record.deciding_value().is_none() {
-                    record.outcome = Outcome::Invalid(why_nothing_counts(&record));
-                } else if !step.warm_up && !broken.is_empty() {
+                // What a warm-up measured enters nothing.
+                let has_figure = record.deciding_value().is_some();
+                if !has_figure || (!step.warm_up && !broken.is_empty()) {
                     record.outcome = Outcome::Invalid(broken.join("; "));
                 } else if !step.warm_up {
                     record.warnings.extend(correlated(step, history, &record));
@@ -273,34 +273,6 @@ impl Context<'_> {
         history.give_up(step, &mut record);
         Ok(record)
     }
-}
-
-/// Why a run that both ends finished gave no figure.
-fn why_nothing_counts(record: &Record) -> String {
-    let bytes: u64 = record.load().map(|flow| flow.received.bytes).sum();
-    if bytes == 0 {
-        let what = match record.point.pattern {
-            Pattern::Stream => "nothing arrived",
-            _ => "no response arrived",
-        };
-        let total = |count: fn(&Drops) -> u64| -> u64 {
-            record.load().map(|flow| count(&flow.drops)).sum()
-        };
-        let places = [
-            (total(|drops| drops.link), "packets dropped by the link"),
-            (total(|drops| drops.socket), "datagrams dropped by the receiving socket"),
-            (total(|drops| drops.reassembly), "datagrams whose reassembly failed"),
-            (total(|drops| drops.unexplained), "datagrams lost, and no drop counter says where"),
-        ];
-        let places = places.iter().filter(|(count, _)| *count > 0);
-        let places: Vec<_> = places.map(|(count, place)| format!("{count} {place}")).collect();
-        let colon = if places.is_empty() { "" } else { ": " };
-        return format!("{what}{colon}{}", places.join(", "));
-    }
-    format!(
-        "the {bytes} bytes that arrived came in too short a time for a rate: take a longer run, or a \
-         larger amount"
-    )
 }
 
 /// Whether this point's runs, this one included, follow one another.

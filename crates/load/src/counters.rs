@@ -40,7 +40,7 @@ fn device_drops(device: &str) -> u64 {
     device_column(&text, device, 3).unwrap_or(0)
 }
 
-/// Datagrams that could not be put together again, IPv4 and IPv6.
+/// Failures of reassembly, IPv4 and IPv6 (RFC 4293, ipSystemStatsReasmFails: not a count of datagrams).
 fn reassembly_failures() -> u64 {
     let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();

@@ -1,12 +1,14 @@
 //! What must be true of every record: physics and bookkeeping. A run of which something is not true does not count.
 
+use std::iter;
+
 use fabricmark_plan::{Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Kind, exceeds};
 
 use crate::figure::Figure;
-use crate::flow::{Counts, Flow};
+use crate::flow::{Counts, Drops, Flow};
 use crate::node::Carrier;
 use crate::pacing::Pacing;
 use crate::record::Record;
@@ -32,6 +34,9 @@ pub(crate) const THE_EMULATOR: &str = "the emulator";
 /// Everything that is not true of a record, a sentence each; nothing of one that may count. `bucket_bytes` may pass the
 /// wire at once, where a token bucket stands for it.
 pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
+    if record.measured_value().is_none() {
+        return iter::once(no_figure(record)).chain(emulator(record)).collect();
+    }
     let mut found = Vec::new();
     found.extend(wire(record, bucket_bytes));
     found.extend(round_trips(record));
@@ -54,6 +59,31 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
 
 fn value(figure: Option<Figure>) -> Option<f64> {
     figure.map(|figure| figure.value)
+}
+
+/// Why a run that both ends finished has no figure, and where what was sent went.
+fn no_figure(record: &Record) -> String {
+    let bytes: u64 = record.load().map(|flow| flow.received.bytes).sum();
+    let (what, remedy) = match record.point.pattern {
+        _ if bytes > 0 => (
+            format!("the {bytes} bytes that arrived came in too short a time for a rate"),
+            "; take a longer run, or a larger amount",
+        ),
+        Pattern::Stream => ("nothing arrived".to_owned(), ""),
+        _ => ("no response arrived".to_owned(), ""),
+    };
+    let total =
+        |count: fn(&Drops) -> u64| -> u64 { record.load().map(|flow| count(&flow.drops)).sum() };
+    let places = [
+        (total(|drops| drops.link), "packets dropped by the link"),
+        (total(|drops| drops.socket), "datagrams dropped by the receiving socket"),
+        (total(|drops| drops.reassembly), "failures of reassembly"),
+        (total(|drops| drops.unexplained), "datagrams lost, and no drop counter says where"),
+    ];
+    let places = places.iter().filter(|(count, _)| *count > 0);
+    let places: Vec<_> = places.map(|(count, place)| format!("{count} {place}")).collect();
+    let colon = if places.is_empty() { "" } else { ": " };
+    format!("{what}{colon}{}{remedy}", places.join(", "))
 }
 
 /// No more than the wire carries, in each direction.
@@ -159,7 +189,7 @@ fn emulator(record: &Record) -> Vec<String> {
         // What departs by a schedule is counted over that.
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
         let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
-        if late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
+        if elapsed_ns > 0.0 && late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
             found.push(format!(
                 "{THE_EMULATOR} was {:.1} ms late (99th percentile), and {:.1} ms were counted",
                 late_p99_ns / 1e6,

@@ -124,7 +124,8 @@ pub struct Drops {
     /// Dropped by a queue of the link: queueing disciplines and the receiving backlog, in packets;
     /// a fragmented datagram that loses several packets is counted several times.
     pub link: u64,
-    /// Datagrams given up because fragments of them were missing (ReasmFails).
+    /// Failures of reassembly (ReasmFails): a datagram some of whose fragments did not come, or a fragment that was refused
+    /// for lack of memory; a datagram may be counted several times.
     pub reassembly: u64,
     /// Lost without a counter that says where; 0 in a healthy run.
     pub unexplained: u64,

@@ -204,6 +204,30 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
 }
 
 #[test]
+fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emulator_was_at_fault()
+{
+    let mut record = tcp_stream();
+    record.figures = Figures::default();
+    let flow = &mut record.flows[0];
+    flow.received = Counts { calls: 19, bytes: 622_592, ..Counts::default() };
+    flow.drops = Drops { lost: 1_981, reassembly: 1_981, ..Drops::default() };
+    record.emulation.as_mut().unwrap().there.missed = 20_000;
+    assert_eq!(
+        violations(&record, 0),
+        [
+            "the 622592 bytes that arrived came in too short a time for a rate: 1981 failures of reassembly; \
+             take a longer run, or a larger amount",
+            "the emulator dropped 20000 of 220000 packets for lack of time: this machine is too slow for the link; \
+             use a lower rate",
+        ]
+    );
+    record.flows[0].received = Counts::default();
+    record.flows[0].drops = Drops { lost: 3, link: 3, ..Drops::default() };
+    record.emulation = None;
+    assert_eq!(violations(&record, 0), ["nothing arrived: 3 packets dropped by the link"]);
+}
+
+#[test]
 fn a_part_of_a_random_schedule_may_have_more_departures_than_its_mean() {
     // Over 0.5 s 200 departures are the mean, 14 the standard deviation.
     let counted = |pace: &str, departures: u64| {

@@ -290,7 +290,7 @@ pub struct EndReport {
     pub socket_drops: u64,
     /// Packets that the device's receiving side dropped.
     pub device_drops: u64,
-    /// Datagrams given up for missing fragments.
+    /// Failures of reassembly, each of which may be a datagram or one fragment of it.
     pub reassembly_failures: u64,
     /// Why the load thread could not be bound to its processor, where it could not.
     pub not_pinned: Option<String>,
