@@ -181,8 +181,7 @@ fn figures(
     // An open loop's rates are over its schedule.
     let (received, asked) = match active.pacing.as_ref().map(Pacing::window_ns) {
         Some(window_ns) => {
-            let request_bytes = u64::from(point.payloads_per_request()) * point.payload.0;
-            let asked = active.counts.answers_over_schedule(window_ns, omit_ns, request_bytes);
+            let asked = active.counts.answers_over_schedule(window_ns, omit_ns);
             (passive.counts.over_schedule(window_ns, omit_ns), asked)
         }
         None => (passive.counts, active.counts),

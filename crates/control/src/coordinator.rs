@@ -401,6 +401,7 @@ impl Coordinator {
             from,
             patience_ns: self.patience(place) + drain(point),
             hold_ns: if can_hold { HOLD + self.patience(place) + drain(point) } else { Nanos(0) },
+            least_rtt_ns: self.least_rtt(point),
             device: attachment.device,
             cpu,
             interval_ns: plan.interval_ns,
@@ -419,6 +420,13 @@ impl Coordinator {
     fn patience(&self, place: usize) -> Nanos {
         let carrier = self.on_links.get(place).and_then(|pair| pair.server.carrier());
         carrier.map(|carrier| carrier.facts().patience).unwrap_or_default()
+    }
+
+    /// The least round trip of a point's path: that of a lab is what was asked for, and jitter takes from it.
+    fn least_rtt(&self, point: &Point) -> Option<Nanos> {
+        let has_jitter = point.words().is_some_and(|words| words.jitter().is_some());
+        let least = if has_jitter { None } else { point.rtt };
+        matches!(self.ground, Ground::Lab(_)).then(|| least.unwrap_or_default())
     }
 
     /// Processors of both ends. Each part has some of its own as long as there are some; an emulator

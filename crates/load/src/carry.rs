@@ -304,6 +304,7 @@ fn asking(prepare: &Prepare) -> Asking {
         is_reliable: !point.transport.is_lossy(),
         ramp: *omit_ns,
         patience: prepare.patience(),
+        least_rtt: prepare.least_rtt_ns,
     }
 }
 
@@ -338,7 +339,14 @@ pub fn instrument() -> Instrument {
         let (mut request, mut response) = ([0; 64], [0; 64]);
         let (request, response) = (black_box(&mut request), black_box(&mut response));
         let (ramp, patience) = (Nanos(0), Nanos(0));
-        let asking = Asking { outstanding: 1, payloads: 1, is_reliable: true, ramp, patience };
+        let asking = Asking {
+            outstanding: 1,
+            payloads: 1,
+            is_reliable: true,
+            ramp,
+            patience,
+            least_rtt: None,
+        };
         let asked =
             exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
         asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))

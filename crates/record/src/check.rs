@@ -5,7 +5,7 @@ use std::iter;
 use fabricmark_plan::{Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Family, Kind, exceeds};
+use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
 
 use crate::figure::Figure;
 use crate::flow::{Counts, Drops, Flow};
@@ -39,6 +39,7 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     }
     let mut found = Vec::new();
     found.extend(wire(record, bucket_bytes));
+    found.extend(open_exchanges(record, bucket_bytes));
     found.extend(round_trips(record));
     found.extend(emulator(record));
     found.extend(passed_emulator(record));
@@ -114,6 +115,38 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
             };
             format!(
                 "{goodput:.2} Mbit/s arrived, {beyond:.2} % above the {bound:.2} of the wire{remedy}"
+            )
+        })
+    })
+}
+
+/// No more requests and responses of an open loop than the wire carries: a schedule that asks for more may be shorter than
+/// what stands in queues.
+fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
+    let (point, flow) = (&record.point, record.load().next()?);
+    let window_ns = flow.pacing.as_ref()?.window_ns().saturating_sub(record.omit_ns.0);
+    let seconds = flow.sent.elapsed_ns.max(window_ns) as f64 / 1e9;
+    let per_s = value(record.figures.exchanges_per_s)?;
+    let (payload, family) = (point.payload.0, point.family);
+    let request = u64::from(point.payloads_per_request()) * payload;
+    let response = point.response.map_or(payload, |response| response.0);
+    [("requests", request), ("responses", response)].into_iter().find_map(|(name, bytes)| {
+        let bound = match point.transport {
+            Transport::Udp => goodput(point.link, Stack::Udp { family }, bytes),
+            // The others have longer headers.
+            Transport::Tcp | Transport::Mptcp | Transport::Tls | Transport::Quic | Transport::Sctp => {
+                stream_goodput(point.link, Stack::Tcp { family, option_bytes: 0 })
+            }
+            _ => return None,
+        };
+        let bound_bps = bound.ok()?.goodput_bps.as_f64();
+        let moved_bps = 8.0 * bytes as f64 * per_s;
+        exceeds(moved_bps, bound_bps, bucket_bytes, seconds).then(|| {
+            format!(
+                "{per_s:.3} exchanges/s with {name} of {bytes} bytes are {:.2} Mbit/s, above the {:.2} of the wire: more were \
+                 under way than the schedule is long; use a longer duration",
+                moved_bps / 1e6,
+                bound_bps / 1e6
             )
         })
     })

@@ -64,7 +64,8 @@ pub struct Counts {
     pub bytes: u64,
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
     /// the ramp behind which nothing waits, at an asking end from the last answer of the ramp, in an open loop from the
-    /// first answer to a request that was due after it.
+    /// first answer to a request that was due after it. Where the answers of an open loop are spread over more than its
+    /// schedule, and the least round trip of the path is known, it is from one such round trip after the schedule's begin.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
     /// the arrival that started the interval. At an asking end those of requests that were answered
@@ -241,17 +242,10 @@ impl Counts {
         Self { elapsed_ns: window_ns, ramp_bytes, ramp_calls, ..*self }
     }
 
-    /// The same of requests of so many bytes each. Answers that are spread over a longer time than the schedule are counted
-    /// from the first one on, which is not in that time.
+    /// The same of answers, all of which count that are no part of the ramp.
     #[must_use]
-    pub fn answers_over_schedule(&self, window_ns: u64, omit_ns: u64, request_bytes: u64) -> Self {
-        let window_ns = window_ns.saturating_sub(omit_ns);
-        if self.elapsed_ns <= window_ns {
-            return Self { elapsed_ns: window_ns, ..*self };
-        }
-        let (ramp_bytes, ramp_calls) =
-            (self.ramp_bytes.saturating_add(request_bytes), self.ramp_calls.saturating_add(1));
-        Self { ramp_bytes, ramp_calls, ..*self }
+    pub fn answers_over_schedule(&self, window_ns: u64, omit_ns: u64) -> Self {
+        Self { elapsed_ns: self.elapsed_ns.max(window_ns.saturating_sub(omit_ns)), ..*self }
     }
 
     /// Bytes that arrived in `elapsed_ns`.
@@ -306,14 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_beyond_a_schedule_are_counted_from_the_first() {
-        // Four requests due within 30 ms, and answers 50 ms apart: three in 150 ms.
-        let counts = Counts { calls: 4, bytes: 256, elapsed_ns: 150_000_000, ..Counts::default() };
-        let late = counts.answers_over_schedule(40_000_000, 0, 64);
-        assert_eq!((late.received_per_s(), late.counted_bytes()), (Some(20.0), 192));
-        let prompt = Counts { elapsed_ns: 30_000_000, ..counts };
-        let prompt = prompt.answers_over_schedule(40_000_000, 0, 64);
-        assert_eq!((prompt.received_per_s(), prompt.counted_bytes()), (Some(100.0), 256));
+    fn answers_are_counted_over_their_schedule_or_over_their_own_time_where_that_is_longer() {
+        // Four requests due within 40 ms.
+        let counts = Counts { calls: 4, bytes: 256, elapsed_ns: 30_000_000, ..Counts::default() };
+        assert_eq!(counts.answers_over_schedule(40_000_000, 0).received_per_s(), Some(100.0));
+        let late = Counts { elapsed_ns: 200_000_000, ..counts };
+        assert_eq!(late.answers_over_schedule(40_000_000, 0), late);
     }
 
     #[test]

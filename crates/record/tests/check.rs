@@ -204,6 +204,32 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
 }
 
 #[test]
+fn an_open_loop_of_exchanges_is_no_faster_than_the_wire() {
+    let found = |per_s: f64| {
+        let mut record = ping_pong();
+        record.point = point(
+            "pattern=exchange,transport=tcp,family=4,payload=64,response=125511,outstanding=2,flows=4,\
+             link=ethernet:10M,congestion=cubic,pace=fixed:10/s",
+        );
+        record.limits = Limits::default();
+        let flow = &mut record.flows[0];
+        flow.sent = Counts { calls: 10, bytes: 640, elapsed_ns: 900 * MS, ..Counts::default() };
+        flow.received = flow.sent;
+        flow.pacing = Some(Pacing {
+            departures: 10,
+            late: 0,
+            slip_ns: Histogram::new(),
+            elapsed_ns: 900 * MS,
+            covered_ns: 1_000 * MS,
+        });
+        record.figures.exchanges_per_s = figure(per_s);
+        violations(&record, 0)
+    };
+    assert_eq!(found(9.4), [""; 0]);
+    assert!(found(10.0).join("; ").contains("are 10.04 Mbit/s, above the 9.49 of the wire"));
+}
+
+#[test]
 fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emulator_was_at_fault()
 {
     let mut record = tcp_stream();

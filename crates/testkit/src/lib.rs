@@ -41,6 +41,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         from: Vec::new(),
         patience_ns: Nanos(0),
         hold_ns: Nanos(0),
+        least_rtt_ns: None,
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,

@@ -45,6 +45,18 @@ fn an_answer_of_a_few_bytes_finds_its_request_though_others_are_lost() {
 }
 
 #[test]
+fn responses_that_share_a_wire_have_no_rate_above_it() {
+    let Some(bench) = bench("responses that share a wire") else { return };
+    // 1 Gbit/s are asked for of a wire that leaves TCP 9.49 Mbit/s; four responses are on it at once.
+    let answer = bench.measure(
+        "exchange lab:ethernet:10M --flows 4 --outstanding 2 --response 125511 --pace fixed:1000/s -t 1s",
+    );
+    let per_s = answer["records"][0]["figures"]["exchanges_per_s"]["value"].as_f64().unwrap();
+    let mbps = 8e-6 * 125_511.0 * per_s;
+    assert!((5.0..9.494).contains(&mbps), "{per_s} responses a second: {mbps} Mbit/s");
+}
+
+#[test]
 fn an_open_loop_whose_answers_cannot_be_told_apart_is_refused_before_it_runs() {
     let Some(bench) = bench("answers that cannot be told apart") else { return };
     bench.plan(&OPEN.replace("[2, 4]", "[1]"));

@@ -108,9 +108,13 @@ impl Endpoint {
             )
         });
         control.check()?;
-        note_asked(report, asked.map_err(peer("an exchange failed"))?);
+        let mut asked = asked.map_err(peer("an exchange failed"))?;
+        if let Some(pacing) = pacer.map(Pacer::finish) {
+            asked = asked.over_schedule(&pacing, omit, self.prepare.least_rtt_ns);
+            report.pacing = Some(pacing);
+        }
+        note_asked(report, asked);
         report.series = series;
-        report.pacing = pacer.map(Pacer::finish);
         Ok(())
     }
 

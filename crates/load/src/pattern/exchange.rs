@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use fabricmark_record::Counts;
+use fabricmark_record::{Counts, Pacing};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 
@@ -46,6 +46,8 @@ pub struct Asked {
     /// exchange that counts begins: a part of an exchange would make the rate wrong by as much. In an open loop it is
     /// the first answer that counts.
     from_ns: u64,
+    /// The last answer before that; 0 without.
+    before_ns: u64,
     is_open_loop: bool,
 }
 
@@ -77,9 +79,11 @@ impl Asked {
     /// Takes an answer of an open loop; whether it counts.
     fn counts_as_due(&mut self, due_ns: u64, heard_ns: u64) -> bool {
         let counts = due_ns >= self.ramp_ends_ns;
+        let is_first = self.counts.calls == self.counts.ramp_calls;
         if !counts {
             self.counts.ramp_calls += 1;
-        } else if self.counts.calls == self.counts.ramp_calls {
+            self.before_ns = if is_first { heard_ns } else { self.before_ns };
+        } else if is_first {
             self.from_ns = heard_ns;
         }
         self.counts.calls += 1;
@@ -105,6 +109,31 @@ impl Asked {
         self.counts.elapsed_ns = last_ns.saturating_sub(self.from_ns);
         self
     }
+
+    /// What counts of an open loop whose answers are spread over a longer time than what counts of its schedule. Over a
+    /// path of a known round trip they are counted from the earliest time at which a part of one could come, since much of
+    /// the second may come before the first is whole. Else they are counted from the first one on, which is not in that
+    /// time.
+    pub(crate) fn over_schedule(
+        mut self,
+        pacing: &Pacing,
+        ramp: Nanos,
+        least_rtt: Option<Nanos>,
+    ) -> Self {
+        let window_ns = pacing.window_ns().saturating_sub(ramp.0);
+        let counted = self.counts.calls - self.counts.ramp_calls;
+        if !self.is_open_loop || counted == 0 || self.counts.elapsed_ns <= window_ns {
+            return self;
+        }
+        if let Some(Nanos(least_ns)) = least_rtt {
+            let begins_ns = self.before_ns.max(self.ramp_ends_ns.saturating_add(least_ns));
+            self.counts.elapsed_ns += self.from_ns.saturating_sub(begins_ns);
+        } else {
+            self.counts.ramp_bytes += self.counts.bytes / self.counts.calls;
+            self.counts.ramp_calls += 1;
+        }
+        self
+    }
 }
 
 /// How a flow asks.
@@ -120,6 +149,8 @@ pub struct Asking {
     pub ramp: Nanos,
     /// Time beyond the fixed limits that the path's round trips need.
     pub patience: Nanos,
+    /// The least round trip of the path, where it is known.
+    pub least_rtt: Option<Nanos>,
 }
 
 impl Asking {
@@ -401,5 +432,46 @@ mod tests {
             let counts = asked.until(last_ns, 1, &[0; 9]).counts.over_schedule(30_000, 10_000);
             assert_eq!(counts.received_per_s(), Some(2e6));
         }
+    }
+
+    fn schedule(covered_ns: u64) -> Pacing {
+        let slip_ns = Histogram::new();
+        Pacing { departures: 0, late: 0, slip_ns, elapsed_ns: covered_ns, covered_ns }
+    }
+
+    /// What is counted of answers at these times, in microseconds, to requests that are all due at once.
+    fn answers_at(times_us: &[u64], least_rtt: Option<Nanos>) -> Counts {
+        let mut asked = Asked::open_loop(0, Nanos(0));
+        times_us.iter().for_each(|&at| asked.take(1_000 * at, 1_000 * at));
+        let last_ns = 1_000 * times_us.iter().max().unwrap();
+        asked
+            .until(last_ns, 1, &[0; 64])
+            .over_schedule(&schedule(40_000), Nanos(0), least_rtt)
+            .counts
+    }
+
+    #[test]
+    fn answers_beyond_a_schedule_are_counted_from_the_first_part_of_one() {
+        // 50 us of a wire each, one after the other: 20,000 a second.
+        let apart = [50, 100, 150, 200];
+        assert_eq!(answers_at(&apart, None).received_per_s(), Some(20e3));
+        assert_eq!(answers_at(&apart, None).counted_bytes(), 192);
+        assert_eq!(answers_at(&apart, Some(Nanos(0))).received_per_s(), Some(20e3));
+        // The same over a round trip of 1 ms.
+        let far = [1_050, 1_100, 1_150, 1_200];
+        assert_eq!(answers_at(&far, Some(Nanos(1_000_000))).received_per_s(), Some(20e3));
+        // Parts of four by turns: the first is whole when hardly anything of the others is missing.
+        let by_turns = [170, 180, 190, 200, 370, 380, 390, 400];
+        assert_eq!(answers_at(&by_turns, Some(Nanos(0))).received_per_s(), Some(20e3));
+    }
+
+    #[test]
+    fn answers_to_what_was_due_in_the_ramp_keep_the_wire_busy_until_the_last_of_them() {
+        // 50 us of a wire each; the first four are due in the ramp.
+        let mut asked = Asked::open_loop(0, Nanos(40_000));
+        (1..=8).for_each(|k| asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1)));
+        let asked = asked.until(400_000, 1, &[0; 64]);
+        let counts = asked.over_schedule(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
+        assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
     }
 }

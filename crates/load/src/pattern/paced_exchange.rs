@@ -149,7 +149,9 @@ pub fn ask(
     }
     let last_ns = askers.iter().map(|asker| asker.requests.heard_ns()).max().unwrap_or(0);
     let of_each = askers.iter().map(|asker| asker.answered).collect();
-    Ok((asked.until(last_ns, 1, request), of_each, pacer.finish()))
+    let pacing = pacer.finish();
+    let asked = asked.until(last_ns, 1, request);
+    Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
 }
 
 /// The flow whose turn it is, or the next one that has room.

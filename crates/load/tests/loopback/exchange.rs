@@ -5,9 +5,9 @@ use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_proto::{OPENING_BYTES, Opening, Prepare, Role};
-use fabricmark_units::Nanos;
+use fabricmark_units::{Bytes, Nanos};
 
-use crate::support::{accept_datagrams, prepare, run, token};
+use crate::support::{accept_datagrams, both, prepare, token};
 
 #[test]
 fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_next() {
@@ -55,9 +55,15 @@ fn short_messages_find_their_requests_after_their_numbers_repeat() {
         "payload=1,flows=5,outstanding=64",
     ] {
         let levels = format!("pattern=exchange,transport=udp,{levels}");
-        let (start, answer) = run(&levels);
+        let [start, answer] = [Role::Start, Role::Answer].map(|role| {
+            let of_time = prepare(role, &levels);
+            let amount = Some(Bytes(600 * of_time.point.payload.0));
+            Prepare { duration_ns: Nanos::from_secs(20), amount, ..of_time }
+        });
+        let (start, answer) = both(start, answer);
+        let (start, answer) = (start.unwrap(), answer.unwrap());
         let asked = start.counts.calls + start.lost_round_trips;
-        assert!(start.counts.calls > 300, "{levels}: {}", start.counts.calls);
+        assert!(asked >= 600, "{levels}: {asked}");
         assert!((start.counts.calls..=asked).contains(&answer.counts.calls), "{levels}");
         assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
     }

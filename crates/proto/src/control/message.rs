@@ -100,6 +100,9 @@ pub struct Prepare {
     /// goes on; 0 where the sender cannot be told to.
     #[serde(default)]
     pub hold_ns: Nanos,
+    /// The least round trip of the path, where it is known.
+    #[serde(default)]
+    pub least_rtt_ns: Option<Nanos>,
     /// Network device of that address, whose drops are counted.
     pub device: String,
     /// Processor to bind the load thread to.
