@@ -112,8 +112,7 @@ impl Asked {
 
     /// What counts of an open loop whose answers are spread over a longer time than what counts of its schedule. Over a
     /// path of a known round trip they are counted from the earliest time at which a part of one could come, since much of
-    /// the second may come before the first is whole. Else they are counted from the first one on, which is not in that
-    /// time.
+    /// the second may come before the first is whole. Else the first one is given the mean time between two of them.
     pub(crate) fn over_schedule(
         mut self,
         pacing: &Pacing,
@@ -129,8 +128,7 @@ impl Asked {
             let begins_ns = self.before_ns.max(self.ramp_ends_ns.saturating_add(least_ns));
             self.counts.elapsed_ns += self.from_ns.saturating_sub(begins_ns);
         } else {
-            self.counts.ramp_bytes += self.counts.bytes / self.counts.calls;
-            self.counts.ramp_calls += 1;
+            self.counts.elapsed_ns += self.counts.elapsed_ns / (counted - 1).max(1);
         }
         self
     }
@@ -444,10 +442,11 @@ mod tests {
         let mut asked = Asked::open_loop(0, Nanos(0));
         times_us.iter().for_each(|&at| asked.take(1_000 * at, 1_000 * at));
         let last_ns = 1_000 * times_us.iter().max().unwrap();
-        asked
-            .until(last_ns, 1, &[0; 64])
-            .over_schedule(&schedule(40_000), Nanos(0), least_rtt)
-            .counts
+        let asked = asked.until(last_ns, 1, &[0; 64]);
+        let Asked { counts, rtt_ns, .. } =
+            asked.over_schedule(&schedule(40_000), Nanos(0), least_rtt);
+        assert_eq!(rtt_ns.len(), counts.counted_calls());
+        counts
     }
 
     #[test]
@@ -455,7 +454,6 @@ mod tests {
         // 50 us of a wire each, one after the other: 20,000 a second.
         let apart = [50, 100, 150, 200];
         assert_eq!(answers_at(&apart, None).received_per_s(), Some(20e3));
-        assert_eq!(answers_at(&apart, None).counted_bytes(), 192);
         assert_eq!(answers_at(&apart, Some(Nanos(0))).received_per_s(), Some(20e3));
         // The same over a round trip of 1 ms.
         let far = [1_050, 1_100, 1_150, 1_200];
