@@ -149,11 +149,11 @@ impl Contender for Bare {
                 | Work::Departures { .. }
         );
         let server = Server {
-            words: words(ways.answering, cpu(fabricmark_lab::End::Server)),
+            words: words(ways.answering, cpu(fabricmark_lab::Role::Server)),
             ready: if is_udp { Ready::IsBound(port) } else { Ready::Listens(port) },
             ends: if is_counted_there { Ends::Itself } else { Ends::Killed },
         };
-        let client = words(ways.asking, cpu(fabricmark_lab::End::Client));
+        let client = words(ways.asking, cpu(fabricmark_lab::Role::Client));
         let printed = run_pair(job, &place, &server, &client)?;
         read(job.work, if is_counted_there { &printed.server } else { &printed.client })
     }

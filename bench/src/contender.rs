@@ -1,9 +1,8 @@
 //! Who takes part, and how a pair of programs makes one run.
 
+use fabricmark_lab::Role;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-use fabricmark_lab::End;
 
 use crate::place::{Place, Ready, Target, await_server};
 use crate::process::{Output, Running, Unfinished};
@@ -79,7 +78,7 @@ pub enum Ends {
     Killed,
 }
 
-/// The answering end of a pair.
+/// The server of a pair.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Program and arguments.
@@ -93,9 +92,9 @@ pub struct Server {
 /// What both ends printed to standard output.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// The starting end.
+    /// The client.
     pub client: String,
-    /// The answering end.
+    /// The server.
     pub server: String,
 }
 
@@ -113,11 +112,11 @@ pub fn run_pair(
         Running::start(&mut place.command(end, words))
             .map_err(|error| Failure::Failed(format!("cannot start {}: {error}", words[0])))
     };
-    let answering = start(End::Server, &server.words)?;
+    let answering = start(Role::Server, &server.words)?;
     if let Err(failure) = await_server(&answering, server.ready) {
         return Err(with_reason(failure, &finish(answering)?));
     }
-    let asking = start(End::Client, client)?;
+    let asking = start(Role::Client, client)?;
     let within = Duration::from_secs(job.whole_seconds()) + GRACE;
     asking.wait(within, job.stop)?;
     let asked = finish(asking)?;

@@ -1,10 +1,10 @@
 //! fabricmark itself: everything that the benchmark knows of its command line and of its output.
 
+use fabricmark_lab::Role;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use fabricmark_lab::End;
 use serde_json::Value;
 
 use crate::contender::{Contender, Failure, GRACE, Job, with_reason};
@@ -103,8 +103,8 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     let mut line = format!(
         "measure {pattern} {target} --transport {transport} --family 4 --payload {payload} \
          --duration {milliseconds}ms --cpu {},{} --runs 1 --json",
-        cpu(End::Client),
-        cpu(End::Server)
+        cpu(Role::Client),
+        cpu(Role::Server)
     );
     let wait = |wait| match wait {
         Wait::Block => " --wait block",
@@ -152,7 +152,7 @@ fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<S
         (false, _) => "ping-pong",
     };
     let (milliseconds, client, server) =
-        ((job.seconds * 1e3).round(), cpu(End::Client), cpu(End::Server));
+        ((job.seconds * 1e3).round(), cpu(Role::Client), cpu(Role::Server));
     Some(crate::contender::words(&format!(
         "measure {pattern} {from},{to} --transport rc --operation {verb} --family 4 --payload {bytes} --wait spin \
          --duration {milliseconds}ms --cpu {client},{server} --runs 1 --json"
@@ -229,7 +229,7 @@ mod tests {
     fn work_becomes_a_command_line() {
         let exchange =
             Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Spin, flows: 1 };
-        let second = cpu(End::Server);
+        let second = cpu(Role::Server);
         assert_eq!(
             line(exchange, Target::Veth),
             format!(

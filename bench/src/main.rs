@@ -189,10 +189,10 @@ fn read(file: &str) -> String {
 fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
     let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let (client, server) =
-        (place::cpu(fabricmark_lab::End::Client), place::cpu(fabricmark_lab::End::Server));
+        (place::cpu(fabricmark_lab::Role::Client), place::cpu(fabricmark_lab::Role::Server));
     format!(
         "peers: {}; absent: {}\n\
-         {} rounds of {} s, order seeded with {}; the starting end on processor {client}, the \
+         {} rounds of {} s, order seeded with {}; the client on processor {client}, the \
          answering one on {server}\n\
          TCP's congestion control, for all: {} on loopback, {} on veth, {} on emulated links\n\
          Linux {}\n",

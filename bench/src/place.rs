@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_lab::{End, Fabric, Lab};
+use fabricmark_lab::{Fabric, Lab, Role};
 use fabricmark_wire::{Family, Link};
 
 use crate::contender::Failure;
@@ -67,7 +67,7 @@ impl fmt::Display for Target {
 #[derive(Debug)]
 pub struct Place {
     network: Network,
-    /// The processors of the starting end and of the answering one.
+    /// The processors of the client and of the answering one.
     cpus: [usize; 2],
 }
 
@@ -83,7 +83,7 @@ enum Network {
 impl Place {
     /// Makes the network ready.
     pub fn new(target: Target, congestion: &str) -> Result<Self, Failure> {
-        let cpus = [End::Client, End::Server].map(cpu);
+        let cpus = [Role::Client, Role::Server].map(cpu);
         let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
         let network = match target {
             Target::Loopback => return Ok(Self { network: Network::Loopback, cpus }),
@@ -106,14 +106,14 @@ impl Place {
     /// A link of the kernel: like all that is done by no process of its own, it leaves both processors to
     /// the ends.
     pub fn of_kernel(lab: Lab) -> Result<Self, Failure> {
-        Self::emulated(Network::Lab(lab), [End::Client, End::Server].map(cpu))
+        Self::emulated(Network::Lab(lab), [Role::Client, Role::Server].map(cpu))
     }
 
     /// The same with queues of the kernel, for a link called `wire`. A lab lets hosts hand over single packets
     /// to them, lest a loss take 64 KiB and lest headers inside go uncounted. Where there is neither loss
     /// nor rate that only costs, htb 40 times its rate.
     pub fn of_queues(fabric: Fabric, is_shaped: bool) -> Result<Self, Failure> {
-        let cpus = [End::Client, End::Server].map(cpu);
+        let cpus = [Role::Client, Role::Server].map(cpu);
         let place = Self::emulated(Network::Fabric(Box::new(fabric)), cpus)?;
         if !is_shaped {
             let most = SUPER_PACKET_SEGMENTS.to_string();
@@ -125,12 +125,12 @@ impl Place {
 
     /// A link whose emulator has the last processor for itself.
     pub fn beside_emulator(lab: Lab) -> Result<Self, Failure> {
-        Self::emulated(Network::Lab(lab), [cpu(End::Client); 2])
+        Self::emulated(Network::Lab(lab), [cpu(Role::Client); 2])
     }
 
     /// The same with a shell of mahimahi.
     pub fn beside_shell(shell: Shell) -> Result<Self, Failure> {
-        Self::emulated(Network::Shell(shell), [cpu(End::Client); 2])
+        Self::emulated(Network::Shell(shell), [cpu(Role::Client); 2])
     }
 
     fn emulated(network: Network, cpus: [usize; 2]) -> Result<Self, Failure> {
@@ -142,7 +142,7 @@ impl Place {
     /// Runs a command at both ends.
     fn set(&self, line: &[&str]) -> Result<(), String> {
         let words: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
-        for end in [End::Client, End::Server] {
+        for end in [Role::Client, Role::Server] {
             let output = self.command(end, &words).output().map_err(|error| error.to_string())?;
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr);
@@ -152,12 +152,12 @@ impl Place {
         Ok(())
     }
 
-    /// The address of the answering end.
+    /// The address of the server.
     pub fn address(&self) -> String {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
             Network::Adapters(to) => to.to_string(),
-            Network::Lab(lab) => lab.attach(End::Server, 0, Family::V4).address.to_string(),
+            Network::Lab(lab) => lab.attach(Role::Server, 0, Family::V4).address.to_string(),
             // The second node of the only link (docs/lab.md).
             Network::Fabric(_) => "10.71.0.2".to_owned(),
             Network::Shell(shell) => shell.address().to_owned(),
@@ -165,20 +165,20 @@ impl Place {
     }
 
     /// A command at one end of the network, on that end's processor.
-    pub fn command(&self, end: End, words: &[String]) -> Command {
-        let cpu = match end {
-            End::Client => self.cpus[0],
-            End::Server => self.cpus[1],
+    pub fn command(&self, role: Role, words: &[String]) -> Command {
+        let cpu = match role {
+            Role::Client => self.cpus[0],
+            Role::Server => self.cpus[1],
         };
         let line = pinned(cpu, words);
         if let Network::Shell(shell) = &self.network {
-            return shell.command(end, &line);
+            return shell.command(role, &line);
         }
         let mut command = command(&line[0], &line[1..]);
         match &self.network {
-            Network::Lab(lab) => lab.namespace(end).enter(&mut command),
+            Network::Lab(lab) => lab.namespace(role).enter(&mut command),
             Network::Fabric(fabric) => {
-                if let Some(namespace) = fabric.namespace(end.name()) {
+                if let Some(namespace) = fabric.namespace(role.name()) {
                     namespace.enter(&mut command);
                 }
             }
@@ -196,15 +196,15 @@ pub fn pinned(cpu: usize, words: &[String]) -> Vec<String> {
 
 /// The processor of what emulates links, where there are two: the second, beside that of both ends.
 pub fn emulator_cpu() -> Option<u32> {
-    u32::try_from(cpu(End::Server)).ok().filter(|&cpu| cpu > 0)
+    u32::try_from(cpu(Role::Server)).ok().filter(|&cpu| cpu > 0)
 }
 
 /// The processor of an end: 0 starts, 1 answers, where there are two.
-pub fn cpu(end: End) -> usize {
+pub fn cpu(role: Role) -> usize {
     let last = thread::available_parallelism().map_or(0, |count| count.get() - 1);
-    match end {
-        End::Client => 0,
-        End::Server => last.min(1),
+    match role {
+        Role::Client => 0,
+        Role::Server => last.min(1),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use fabricmark_lab::{End, Namespace};
+use fabricmark_lab::{Namespace, Role};
 use tempfile::TempDir;
 
 use crate::contender::{Failure, GRACE, with_reason, words};
@@ -92,10 +92,10 @@ impl Shell {
     }
 
     /// A command at one end.
-    pub fn command(&self, end: End, line: &[String]) -> Command {
-        match end {
-            End::Server => within(&self.around, line),
-            End::Client => {
+    pub fn command(&self, role: Role, line: &[String]) -> Command {
+        match role {
+            Role::Server => within(&self.around, line),
+            Role::Client => {
                 let enter = words(&format!("--target {} --net --", self.inside));
                 command("nsenter", &[&enter, line].concat())
             }

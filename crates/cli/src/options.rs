@@ -424,10 +424,10 @@ pub struct Measure {
     #[arg(long, short = 'b', value_name = "RATE", conflicts_with = "pace",
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
-    /// Processors of the starting and the answering end [default: the first two]
+    /// CPUs of the client and the server [default: the first two]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpu: Option<(u32, u32)>,
-    /// Port of the answering end [default: the kernel chooses]
+    /// Port of the server [default: the kernel chooses]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub port: u16,
     /// Seed of the order of runs

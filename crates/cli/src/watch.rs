@@ -2,8 +2,8 @@
 
 use std::io::{Write, stdout};
 
-use fabricmark_control::{Position, Progress, Role};
-use fabricmark_plan::{Direction, Pattern, Point, Step};
+use fabricmark_control::{Position, Progress};
+use fabricmark_plan::{Direction, Pattern, Point, Role, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
 use fabricmark_wire::{Stack, stream_goodput};
 use serde_json::json;
@@ -110,7 +110,7 @@ impl Progress for Watch {
 impl Load {
     fn of(point: &Point, is_one_of_two: bool) -> Self {
         let is_reverse = point.direction == Some(Direction::Reverse);
-        let sending = if is_reverse { Role::Answer } else { Role::Start };
+        let sending = if is_reverse { Role::Server } else { Role::Client };
         let counting = if point.pattern == Pattern::Stream { sending.other() } else { sending };
         let stack = Stack::Tcp { family: point.family, option_bytes: 0 };
         let wire = stream_goodput(point.link, stack)

@@ -1,10 +1,10 @@
 //! Workers on another host, by its agent.
 
+use fabricmark_plan::Role;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::End;
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_wire::Family;
 use rustls::ClientConfig;
@@ -55,7 +55,7 @@ impl Abroad {
         let AgentAccess { host, tls } = &self.access;
         let (carrier, socket) = Carrier::call(&host.name, &host.control, tls, self.session)?;
         self.welcome = carrier.welcome.clone();
-        Node::behind(End::Server.name(), carrier, socket)
+        Node::behind(Role::Server.name(), carrier, socket)
     }
 
     /// Calls a lost agent until it is back, for a while.
@@ -97,7 +97,7 @@ impl Abroad {
     }
 
     /// Where an end is attached to the network between the hosts.
-    pub(crate) fn attach(&self, end: End, family: Family) -> Result<Attachment, PlanError> {
+    pub(crate) fn attach(&self, role: Role, family: Family) -> Result<Attachment, PlanError> {
         let AgentHost { name, .. } = &self.access.host;
         let fail = |why: String| AgentError { host: name.clone(), why };
         let at =
@@ -107,7 +107,7 @@ impl Abroad {
                     "has no {word} address that is known here: name it, as in --to {name},ADDRESS"
                 ))
             })?;
-        if end == End::Server {
+        if role == Role::Server {
             let device = self.welcome.device.clone();
             return Ok(Attachment { device, address: at.ip(), scope_id: 0 });
         }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_lab::End;
-use fabricmark_plan::{Direction, Group, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Group, Pattern, Point, Role, Transport};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Counts, Drops, Figure, Figures, Flow, HostFacts, KernelTimes, Limits, Node, Pacing, Provenance,
@@ -54,13 +53,13 @@ pub(crate) fn assemble(
             }
         }
     }
-    if let Some(Ends { start, answer }) = parts.first().map(|part| &part.ends) {
-        nodes.push(node(coordinator, host, point, End::Client, start)?);
-        nodes.push(node(coordinator, host, point, End::Server, answer)?);
+    if let Some(Ends { client, server }) = parts.first().map(|part| &part.ends) {
+        nodes.push(node(coordinator, host, point, Role::Client, client)?);
+        nodes.push(node(coordinator, host, point, Role::Server, server)?);
     }
     // Beside the load, so that one that ran earlier does not count.
     let at_once = || parts.iter().filter(|part| part.group != Group::ProbeIdle);
-    let cpus = at_once().flat_map(|part| [part.ends.start.side.cpu, part.ends.answer.side.cpu]);
+    let cpus = at_once().flat_map(|part| [part.ends.client.side.cpu, part.ends.server.side.cpu]);
     let mut cpus: Vec<u32> = cpus.flatten().collect();
     let threads = cpus.len();
     cpus.sort_unstable();
@@ -86,30 +85,30 @@ pub(crate) fn assemble(
 
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
 fn of_part(part: &Part, provenance: Provenance, link_drops: u64) -> (Flow, Figures, Vec<Warning>) {
-    let Part { group, point, omit, ends: Ends { start, answer } } = part;
+    let Part { group, point, omit, ends: Ends { client, server } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
-    let (active, passive) = if is_reverse { (answer, start) } else { (start, answer) };
+    let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
     let figures = figures(point, *omit, active, passive, provenance);
     let drops = drops(point, active, passive, link_drops);
     let mut warnings = Vec::new();
-    for (end, report) in [(End::Client, start), (End::Server, answer)] {
+    for (end, report) in [(Role::Client, client), (Role::Server, server)] {
         if let Some(reason) = report.not_pinned.clone() {
             warnings.push(Warning::NotPinned { node: end.name().to_owned(), reason });
         }
     }
-    warnings.extend(stolen(start, answer));
+    warnings.extend(stolen(client, server));
     warnings.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
         warnings.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
     }
-    if start.lost_round_trips > 0 {
-        warnings.push(Warning::LostRoundTrips { count: start.lost_round_trips });
+    if client.lost_round_trips > 0 {
+        warnings.push(Warning::LostRoundTrips { count: client.lost_round_trips });
     }
     warnings.extend(active.kernel_times.as_ref().and_then(KernelTimes::warning));
     warnings.extend(small_buffer(point, passive));
     warnings.extend(small_send_buffer(point, active));
     let (from, to) =
-        if is_reverse { (End::Server, End::Client) } else { (End::Client, End::Server) };
+        if is_reverse { (Role::Server, Role::Client) } else { (Role::Client, Role::Server) };
     let flow = Flow {
         group: group.word().to_owned(),
         from: from.name().to_owned(),
@@ -291,11 +290,11 @@ fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64
 }
 
 /// Two ends on one machine lose the same time, so that one word about the worse is enough.
-fn stolen(start: &EndReport, answer: &EndReport) -> Option<Warning> {
+fn stolen(client: &EndReport, server: &EndReport) -> Option<Warning> {
     let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
-    let (end, report) = match share(answer) > share(start) {
-        true => (End::Server, answer),
-        false => (End::Client, start),
+    let (end, report) = match share(server) > share(client) {
+        true => (Role::Server, server),
+        false => (Role::Client, client),
     };
     report.usage.as_ref()?.warning(end.name())
 }
@@ -318,13 +317,13 @@ fn node(
     coordinator: &Coordinator,
     host: &HostFacts,
     point: &Point,
-    end: End,
+    role: Role,
     report: &EndReport,
 ) -> Result<Node, PlanError> {
-    let attachment = coordinator.attach(end, point)?;
-    let facts = coordinator.facts(end, point);
+    let attachment = coordinator.attach(role, point)?;
+    let facts = coordinator.facts(role, point);
     Ok(Node {
-        name: end.name().to_owned(),
+        name: role.name().to_owned(),
         carrier: facts.carrier,
         namespace: facts.namespace,
         address: Some(attachment.address),

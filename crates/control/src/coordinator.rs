@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant as Clock};
 
-use fabricmark_lab::{End, Lab, Namespace, Way, Wiring};
-use fabricmark_plan::{Pace, Pattern, Plan, Point};
-use fabricmark_proto::{Prepare, Role};
+use fabricmark_lab::{Lab, Namespace, Way, Wiring};
+use fabricmark_plan::{Pace, Pattern, Plan, Point, Role};
+use fabricmark_proto::Prepare;
 use fabricmark_record::{Calibration, Carrier, ClockOffset, HostFacts, Provenance};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
@@ -63,9 +63,9 @@ enum Ground {
     Home,
     /// In the lab's namespaces, and at home for loopback.
     Lab(Lab),
-    /// The answering end on another host.
+    /// The server on another host.
     Abroad(Box<Abroad>),
-    /// The answering end is a server of iperf3.
+    /// The server is that of iperf3.
     Iperf3(Iperf3Access),
     /// In the network that this process is in, each with its address.
     Ends([Attachment; 2]),
@@ -98,10 +98,10 @@ pub(crate) struct Pair {
 impl Pair {
     fn start<'a>(
         program: &Path,
-        namespace: impl Fn(End) -> Option<&'a Namespace>,
+        namespace: impl Fn(Role) -> Option<&'a Namespace>,
     ) -> Result<Self, PlanError> {
-        let start = |end: End| Node::start(end.name(), program, namespace(end));
-        Ok(Self { client: start(End::Client)?, server: start(End::Server)? })
+        let start = |role: Role| Node::start(role.name(), program, namespace(role));
+        Ok(Self { client: start(Role::Client)?, server: start(Role::Server)? })
     }
 
     /// The sockets to both.
@@ -111,8 +111,8 @@ impl Pair {
 
     pub(crate) fn node(&mut self, role: Role) -> &mut Node {
         match role {
-            Role::Start => &mut self.client,
-            Role::Answer => &mut self.server,
+            Role::Client => &mut self.client,
+            Role::Server => &mut self.server,
         }
     }
 }
@@ -221,10 +221,10 @@ impl Coordinator {
             pairs.push(match &mut self.ground {
                 Ground::Abroad(abroad) => {
                     let server = abroad.worker()?;
-                    Pair { client: Node::start(End::Client.name(), program, None)?, server }
+                    Pair { client: Node::start(Role::Client.name(), program, None)?, server }
                 }
                 Ground::Lab(lab) if link != Link::Loopback => {
-                    Pair::start(program, |end| Some(lab.namespace(end)))?
+                    Pair::start(program, |role| Some(lab.namespace(role)))?
                 }
                 _ => Pair::start(program, |_| None)?,
             });
@@ -242,13 +242,13 @@ impl Coordinator {
     }
 
     /// Where an end is attached to the link of a point.
-    pub(crate) fn attach(&self, end: End, point: &Point) -> Result<Attachment, PlanError> {
+    pub(crate) fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
         match &self.ground {
-            Ground::Abroad(abroad) => abroad.attach(end, point.family),
+            Ground::Abroad(abroad) => abroad.attach(role, point.family),
             Ground::Ends([client, server]) => {
-                Ok(if end == End::Client { client } else { server }.clone())
+                Ok(if role == Role::Client { client } else { server }.clone())
             }
-            Ground::Iperf3(access) if end == End::Server => {
+            Ground::Iperf3(access) if role == Role::Server => {
                 Ok(Attachment { device: String::new(), address: access.server.ip(), scope_id: 0 })
             }
             Ground::Iperf3(access) => Ok(Attachment::towards(access.server)
@@ -256,7 +256,7 @@ impl Coordinator {
             Ground::Lab(lab) if point.link != Link::Loopback => {
                 let link = place(lab, point)?;
                 let fabricmark_lab::Attachment { device, address } =
-                    lab.attach(end, link, point.family);
+                    lab.attach(role, link, point.family);
                 Ok(Attachment { device, address, scope_id: 0 })
             }
             _ => Ok(Attachment {
@@ -271,9 +271,9 @@ impl Coordinator {
     }
 
     /// What is known of an end beside what its worker reports.
-    pub(crate) fn facts(&self, end: End, point: &Point) -> NodeFacts {
-        match (&self.ground, end) {
-            (Ground::Abroad(abroad), End::Server) => {
+    pub(crate) fn facts(&self, role: Role, point: &Point) -> NodeFacts {
+        match (&self.ground, role) {
+            (Ground::Abroad(abroad), Role::Server) => {
                 let carrier = self.on_links.first().and_then(|pair| pair.server.carrier());
                 NodeFacts {
                     carrier: Carrier::Agent,
@@ -282,7 +282,7 @@ impl Coordinator {
                     clock_offset: carrier.and_then(|carrier| carrier.facts().clock),
                 }
             }
-            (Ground::Iperf3(access), End::Server) => NodeFacts {
+            (Ground::Iperf3(access), Role::Server) => NodeFacts {
                 carrier: Carrier::Iperf3,
                 namespace: None,
                 // iperf3 says nothing of its machine.
@@ -293,7 +293,7 @@ impl Coordinator {
                 let is_inside = matches!(ground, Ground::Lab(_)) && point.link != Link::Loopback;
                 NodeFacts {
                     carrier: Carrier::LocalSocket,
-                    namespace: is_inside.then(|| end.name().to_owned()),
+                    namespace: is_inside.then(|| role.name().to_owned()),
                     host: None,
                     clock_offset: None,
                 }
@@ -333,17 +333,17 @@ impl Coordinator {
 
     /// Waits until what an end has sent over the emulated link of a point has left it, so that a receiver
     /// who hears nothing more is not waiting for a busy emulator.
-    pub(crate) fn settle(&self, from: End, point: &Point) -> Result<(), PlanError> {
+    pub(crate) fn settle(&self, from: Role, point: &Point) -> Result<(), PlanError> {
         self.settle_within(from, point, SETTLED_WITHIN)
     }
 
     /// Waits until an emulated link has drained packets of the previous run.
     pub(crate) fn drain_link(&self, point: &Point) -> Result<(), PlanError> {
-        self.settle_within(End::Client, point, EMPTY_WITHIN)?;
-        self.settle_within(End::Server, point, EMPTY_WITHIN)
+        self.settle_within(Role::Client, point, EMPTY_WITHIN)?;
+        self.settle_within(Role::Server, point, EMPTY_WITHIN)
     }
 
-    fn settle_within(&self, from: End, point: &Point, within: Duration) -> Result<(), PlanError> {
+    fn settle_within(&self, from: Role, point: &Point, within: Duration) -> Result<(), PlanError> {
         match &self.ground {
             Ground::Lab(lab) if point.words().is_some() => {
                 let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
@@ -384,7 +384,7 @@ impl Coordinator {
             && point.pace == Pace::Closed
             && point.transport.has_tcp()
             && plan.amount.is_none();
-        let client = self.attach(End::Client, point)?;
+        let client = self.attach(Role::Client, point)?;
         let from = vec![client.address];
         let side = |role, attachment: Attachment, cpu, from| Prepare {
             run: self.runs,
@@ -412,8 +412,11 @@ impl Coordinator {
             .cpus
             .map(|(start, answer)| (Some(start), Some(answer)))
             .unwrap_or_else(|| self.processors(point, place));
-        let server = self.attach(End::Server, point)?;
-        Ok((side(Role::Start, client, start, Vec::new()), side(Role::Answer, server, answer, from)))
+        let server = self.attach(Role::Server, point)?;
+        Ok((
+            side(Role::Client, client, start, Vec::new()),
+            side(Role::Server, server, answer, from),
+        ))
     }
 
     /// Time beyond the usual that answers take over the path to an agent.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_lab::LabError;
-use fabricmark_plan::{Plan, Point, Step, block};
-use fabricmark_proto::{ConversationError, Role};
+use fabricmark_plan::{Plan, Point, Role, Step, block};
+use fabricmark_proto::ConversationError;
 use fabricmark_record::{
     Calibration, Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION,
     Warning, violations,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use fabricmark_host::UsageMeter;
 use fabricmark_interop::iperf3::{Credentials, measure};
 use fabricmark_load::{Control, Event};
-use fabricmark_plan::Group;
-use fabricmark_proto::{ConversationError, Ends, Failure, Role};
+use fabricmark_plan::{Group, Role};
+use fabricmark_proto::{ConversationError, Ends, Failure};
 use fabricmark_record::Series;
 
 use crate::coordinator::Coordinator;
@@ -38,7 +38,7 @@ pub(crate) fn carry_out(
     access: &Iperf3Access,
     progress: &mut dyn Progress,
 ) -> Result<RunResult, PlanError> {
-    let fail = |failure| judge(ConversationError::Failed { role: Role::Start, failure });
+    let fail = |failure| judge(ConversationError::Failed { role: Role::Client, failure });
     let loads = run.point.loads();
     let (Some(point), 1, None) = (loads.first(), loads.len(), run.point.prober()) else {
         let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
@@ -65,7 +65,7 @@ pub(crate) fn carry_out(
             }
             match intervals.recv_timeout(LOOK_EVERY) {
                 Ok(interval) => {
-                    progress.interval(point, Role::Start, &interval);
+                    progress.interval(point, Role::Client, &interval);
                     series.push(interval);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
@@ -77,13 +77,13 @@ pub(crate) fn carry_out(
         return Err(PlanError::Interrupted);
     }
     match measured {
-        Ok((Ends { mut start, answer }, usage)) => {
-            start.usage = Some(usage);
-            start.series = run.plan.interval_ns.map(|interval| {
+        Ok((Ends { mut client, server }, usage)) => {
+            client.usage = Some(usage);
+            client.series = run.plan.interval_ns.map(|interval| {
                 series.extend(intervals.try_iter());
                 Series { interval_ns: interval.0, intervals: series }
             });
-            let ends = Ends { start, answer };
+            let ends = Ends { client, server };
             Ok(RunResult::Finished(vec![Part {
                 group: Group::Load,
                 point: point.clone(),

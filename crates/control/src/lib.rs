@@ -34,7 +34,6 @@ pub use agent::{Agent, Load, Settings};
 pub use carrier::AgentError;
 pub use coordinator::{Peer, Workers};
 pub use experiment::{PlanError, Position, Progress, run_plan};
-pub use fabricmark_proto::Role;
 pub use foreign::Iperf3Access;
 pub use host::{AGENT_PORT, AgentHost, link_towards, look_up};
 pub use memory::MemoryError;

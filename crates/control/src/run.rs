@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_lab::End;
-use fabricmark_plan::{Group, Plan, Point};
-use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Role};
+use fabricmark_plan::{Group, Plan, Point, Role};
+use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -189,11 +188,7 @@ impl Talk {
     fn send(&mut self, coordinator: &mut Coordinator, link: Link) -> Result<(), PlanError> {
         while let Some((role, order)) = self.conversation.poll_output() {
             if self.point.transport.is_lossy() && matches!(order, Order::Drain { .. }) {
-                let from = match role {
-                    Role::Start => End::Server,
-                    Role::Answer => End::Client,
-                };
-                coordinator.settle(from, &self.point)?;
+                coordinator.settle(role.other(), &self.point)?;
             }
             coordinator.pairs(link, 0)?[self.pair].node(role).send(&order)?;
         }
@@ -206,7 +201,7 @@ impl Talk {
         link: Link,
         progress: &mut dyn Progress,
     ) -> Result<(), PlanError> {
-        for role in [Role::Start, Role::Answer] {
+        for role in [Role::Client, Role::Server] {
             for report in coordinator.pairs(link, 0)?[self.pair].node(role).receive()? {
                 let now = coordinator.now();
                 self.conversation.on_message(now, role, report);
@@ -256,23 +251,23 @@ fn wait(coordinator: &mut Coordinator, link: Link, talks: &[Talk]) -> Result<(),
 /// What both ends have told of a run so far.
 #[derive(Default)]
 struct Intervals {
-    start: Vec<Interval>,
-    answer: Vec<Interval>,
+    client: Vec<Interval>,
+    server: Vec<Interval>,
 }
 
 impl Intervals {
     fn add(&mut self, role: Role, interval: Interval) {
         match role {
-            Role::Start => self.start.push(interval),
-            Role::Answer => self.answer.push(interval),
+            Role::Client => self.client.push(interval),
+            Role::Server => self.server.push(interval),
         }
     }
 
     /// Puts the series into the reports of the ends, where the plan asks for them.
     fn into_series(self, interval: Option<Nanos>, ends: &mut Ends) {
         let series = |intervals| Some(Series { interval_ns: interval?.0, intervals });
-        ends.start.series = series(self.start);
-        ends.answer.series = series(self.answer);
+        ends.client.series = series(self.client);
+        ends.server.series = series(self.server);
     }
 }
 

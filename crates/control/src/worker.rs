@@ -1,5 +1,6 @@
 //! The worker process: takes orders from a local socket and carries them out on a load thread.
 
+use fabricmark_plan::Role;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,9 +9,7 @@ use std::thread;
 
 use fabricmark_host::UsageMeter;
 use fabricmark_load::{Control, Endpoint, Event};
-use fabricmark_proto::{
-    Action, EndReport, Failure, FrameReader, Order, Prepare, Role, Worker, encode,
-};
+use fabricmark_proto::{Action, EndReport, Failure, FrameReader, Order, Prepare, Worker, encode};
 use fabricmark_record::Interval;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -18,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 struct Run {
     control: Arc<Control>,
     voice: Arc<Voice>,
-    /// The starting end, until it may begin.
+    /// The client, until it may begin.
     waiting: Option<Endpoint>,
 }
 
@@ -172,8 +171,8 @@ impl Hand {
         });
         self.run = Some(Run { control: Arc::new(control), voice, waiting: None });
         match role {
-            Role::Answer => self.start(endpoint, None),
-            Role::Start => {
+            Role::Server => self.start(endpoint, None),
+            Role::Client => {
                 if let Some(run) = &mut self.run {
                     run.waiting = Some(endpoint);
                 }

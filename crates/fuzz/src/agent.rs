@@ -1,10 +1,9 @@
 //! Both ends of a conversation with an agent.
 
-use fabricmark_plan::Direction;
+use fabricmark_plan::{Direction, Role};
 use fabricmark_proto::{
     Action, Answer, Caller, Conversation, Deed, Desk, EndReport, FrameReader, News, Order,
-    PROTOCOL_VERSION, Prepare, Quota, Report, Request, Role, Seat, SessionId, Turn, Welcome,
-    Worker,
+    PROTOCOL_VERSION, Prepare, Quota, Report, Request, Seat, SessionId, Turn, Welcome, Worker,
 };
 use fabricmark_units::{Instant, Nanos};
 
@@ -30,8 +29,8 @@ const WAIT_MAX: Nanos = Nanos::from_secs(24 * 3600 + 120);
 /// The longest silence that ends a stream: what the longest path adds, and a moment.
 const IDLE_MAX: Nanos = Nanos::from_secs(121);
 
-/// A run as its starting end is told of it.
-const PREPARE: &[u8] = br#"{"run":7,"role":"start","point":{"pattern":"stream","transport":"udp","family":4,"payload":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
+/// A run as its client is told of it.
+const PREPARE: &[u8] = br#"{"run":7,"role":"client","point":{"pattern":"stream","transport":"udp","family":4,"payload":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
 "#;
 
 /// What an agent reads: once as it comes, and once from a coordinator that is greeted.
@@ -142,7 +141,7 @@ impl Agent {
     fn hand(&mut self, order: Order) {
         if let Order::Prepare(prepare) = &order {
             assert!(std::mem::take(&mut self.has_asked), "a run begins that did not ask");
-            assert_eq!(prepare.role, Role::Answer);
+            assert_eq!(prepare.role, Role::Server);
             assert_eq!(Quota::default().check(prepare), Ok(()));
             self.is_busy = true;
         }
@@ -177,9 +176,9 @@ fn measure(answers: &[Answer], direction: Direction) {
         coordinator.now = now;
         match coordinator.caller.on_answer(now, answer.clone()) {
             Some(News::Report(report)) => {
-                coordinator.conversation.on_message(now, Role::Answer, report);
+                coordinator.conversation.on_message(now, Role::Server, report);
             }
-            Some(News::Refused(_)) => coordinator.conversation.on_closed(Role::Answer),
+            Some(News::Refused(_)) => coordinator.conversation.on_closed(Role::Server),
             Some(News::Vanished) => panic!("it was heard just now"),
             Some(News::Welcome(_)) | None => {}
         }
@@ -194,7 +193,7 @@ struct Coordinator {
     now: Instant,
     caller: Caller,
     conversation: Conversation,
-    /// At the starting end.
+    /// At the client.
     worker: Worker,
     /// Whether it sends, and is finished as soon as it has begun.
     sends: bool,
@@ -208,7 +207,7 @@ impl Coordinator {
         assert!(reader.push(PREPARE).is_ok());
         let Ok(Some(mut start)) = reader.next_message::<Prepare>() else { panic!("no run") };
         start.point.direction = Some(direction);
-        let answer = Prepare { role: Role::Answer, ..start.clone() };
+        let answer = Prepare { role: Role::Server, ..start.clone() };
         Self {
             now,
             caller: Caller::new(now, OWN, Nanos(0)),
@@ -223,8 +222,8 @@ impl Coordinator {
         let now = self.now;
         while let Some((role, order)) = self.conversation.poll_output() {
             match role {
-                Role::Answer => self.caller.on_order(order),
-                Role::Start => self.work(order),
+                Role::Server => self.caller.on_order(order),
+                Role::Client => self.work(order),
             }
         }
         while let Some(request) = self.caller.poll_output() {
@@ -252,7 +251,7 @@ impl Coordinator {
         }
         while let Some(report) = self.worker.poll_output() {
             let has_begun = matches!(report, Report::Begun { .. });
-            self.conversation.on_message(self.now, Role::Start, report);
+            self.conversation.on_message(self.now, Role::Client, report);
             if has_begun && self.sends {
                 self.worker.on_finished(Ok(EndReport::default()));
             }

@@ -38,8 +38,9 @@ mod wiring;
 
 pub use emulator::Emulator;
 pub use fabric::Fabric;
+pub use fabricmark_plan::Role;
 pub use namespace::Namespace;
-pub use network::{Attachment, End, Lab, Way};
+pub use network::{Attachment, Lab, Way};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use qdisc::{Backend, Refusal};

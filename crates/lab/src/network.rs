@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use fabricmark_link::LinkWords;
+use fabricmark_plan::Role;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
 use crate::brake;
@@ -19,25 +20,6 @@ use crate::path::Traffic;
 use crate::shaper::{SENDERS_WAIT, Shaper};
 use crate::tool::{self, LabError};
 use crate::wiring::Wiring;
-
-/// The two ends of every link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Starts flows.
-    Client,
-    /// Answers them.
-    Server,
-}
-
-impl End {
-    /// The node's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-}
 
 /// Where a node is attached to a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,19 +98,19 @@ impl Lab {
         }
         tool::run(&client, "ip", &["-batch", "-"], &pairs)?;
         let lab = Self { links: links.to_vec(), emulated, client, server };
-        for end in [End::Client, End::Server] {
-            lab.set_up(end)?;
+        for role in [Role::Client, Role::Server] {
+            lab.set_up(role)?;
         }
         Ok(lab)
     }
 
     /// Gives the devices of a node their addresses and queues, and switches them on.
-    fn set_up(&self, end: End) -> Result<(), LabError> {
+    fn set_up(&self, role: Role) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
         for (index, Wiring { link, words, single, .. }) in self.links.iter().enumerate() {
             let name = device(index);
             for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
-                let address = self.attach(end, index, family).address;
+                let address = self.attach(role, index, family).address;
                 // A lab has no other node, so there is no duplicate address to wait for.
                 let nodad = if family == Family::V6 { " nodad" } else { "" };
                 // IPv6 does not live on a device of a smaller MTU.
@@ -146,7 +128,7 @@ impl Lab {
             }
             text += &format!("link set dev {name} up\n");
         }
-        tool::run(self.namespace(end), "ip", &["-batch", "-"], &text)?;
+        tool::run(self.namespace(role), "ip", &["-batch", "-"], &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             let queue = match words {
                 Some(words) => brake::words(*link, words),
@@ -156,17 +138,17 @@ impl Lab {
                 let device = device(index);
                 let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
                 arguments.extend(words.split(' '));
-                tool::run(self.namespace(end), "tc", &arguments, "")?;
+                tool::run(self.namespace(role), "tc", &arguments, "")?;
             }
         }
         Ok(())
     }
 
     /// The namespace of a node.
-    pub fn namespace(&self, end: End) -> &Namespace {
-        match end {
-            End::Client => &self.client,
-            End::Server => &self.server,
+    pub fn namespace(&self, role: Role) -> &Namespace {
+        match role {
+            Role::Client => &self.client,
+            Role::Server => &self.server,
         }
     }
 
@@ -176,10 +158,10 @@ impl Lab {
     }
 
     /// Where a node is attached to a link, by the link's place.
-    pub fn attach(&self, end: End, link: usize, family: Family) -> Attachment {
-        let host = match end {
-            End::Client => 1,
-            End::Server => 2,
+    pub fn attach(&self, role: Role, link: usize, family: Family) -> Attachment {
+        let host = match role {
+            Role::Client => 1,
+            Role::Server => 2,
         };
         let number = u16::try_from(link).unwrap_or(u16::MAX);
         let address = match family {
@@ -198,10 +180,10 @@ impl Lab {
         if words.as_ref().is_some_and(|words| brake::words(*technology, words).is_none()) {
             return Ok(drops);
         }
-        for end in [End::Client, End::Server] {
+        for role in [Role::Client, Role::Server] {
             let device = device(link);
             let arguments = ["-s", "-j", "qdisc", "show", "dev", &device];
-            let text = tool::run(self.namespace(end), "tc", &arguments, "")?;
+            let text = tool::run(self.namespace(role), "tc", &arguments, "")?;
             let queues: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             let counts = queues.as_array().into_iter().flatten();
             drops += counts.filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
@@ -210,8 +192,8 @@ impl Lab {
     }
 
     /// Waits until what an end has sent over an emulated link has left it, at most for so long.
-    pub fn settle(&self, link: usize, from: End, within: Duration) -> Result<(), LabError> {
-        let way = if from == End::Client { 0 } else { 1 };
+    pub fn settle(&self, link: usize, from: Role, within: Duration) -> Result<(), LabError> {
+        let way = if from == Role::Client { 0 } else { 1 };
         self.emulated[link].as_ref().map_or(Ok(true), |emulated| emulated.settle(way, within))?;
         Ok(())
     }
@@ -220,11 +202,11 @@ impl Lab {
     pub fn traffic(&self, link: usize) -> Result<Option<[Way; 2]>, LabError> {
         let Some(emulated) = &self.emulated[link] else { return Ok(None) };
         let mut ways = emulated.traffic()?.into_iter();
-        let mut way = |end: End| -> Result<Way, LabError> {
-            let device_drops = self.namespace(end).sent_drops(&device(link))?;
+        let mut way = |role: Role| -> Result<Way, LabError> {
+            let device_drops = self.namespace(role).sent_drops(&device(link))?;
             Ok(Way { traffic: ways.next().unwrap_or_default(), device_drops })
         };
-        Ok(Some([way(End::Client)?, way(End::Server)?]))
+        Ok(Some([way(Role::Client)?, way(Role::Server)?]))
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Pace, Path, Pattern, Point, Transport, Wait};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_plan::{Pace, Path, Pattern, Point, Role, Transport, Wait};
+use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
 use fabricmark_units::{Bytes, Nanos, Stream};
 
@@ -123,7 +123,7 @@ fn carry_plain<F: Flow>(
     drop(rousing);
     report.kernel_times =
         flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
-    if prepare.role == Role::Start || prepare.is_active() {
+    if prepare.role == Role::Client || prepare.is_active() {
         finish(flows).map_err(peer("cannot end the flow"))?;
     }
     Ok(report)
@@ -161,7 +161,7 @@ fn look_every(prepare: &Prepare) -> Option<Duration> {
     waits_for_answers.then(|| asking(prepare).look_every())
 }
 
-/// What the asking end found, in its report.
+/// What the client found, in its report.
 pub(crate) fn note_asked(report: &mut EndReport, asked: Asked) {
     report.counts = asked.counts;
     report.rtt_ns = Some(asked.rtt_ns);

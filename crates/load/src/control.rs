@@ -34,7 +34,7 @@ impl fmt::Debug for Listener {
 /// What the control conversation tells a running load thread.
 #[derive(Debug)]
 pub struct Control {
-    /// The sending or asking end is to send nothing more.
+    /// The sender, or the client of an exchange, is to send nothing more.
     pub(crate) stop: AtomicBool,
     /// The run is given up.
     abort: AtomicBool,
@@ -101,7 +101,7 @@ impl Control {
         self.end();
     }
 
-    /// Whether the sending or asking end is to send nothing more.
+    /// Whether the sending or client is to send nothing more.
     pub fn is_ended(&self) -> bool {
         self.stop.load(Relaxed)
     }

@@ -11,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{INTERVAL_MIN, Operation, Path, Pattern, Point, Timestamps, Transport};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role, SequenceCounts};
+use fabricmark_plan::{INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport};
+use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -50,10 +50,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes sockets ready; an answering end is bound and listens when this returns.
+    /// Makes sockets ready; a server is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
         check(&prepare.point)?;
-        if prepare.role == Role::Start && prepare.point.timestamps == Some(Timestamps::Hardware) {
+        if prepare.role == Role::Client && prepare.point.timestamps == Some(Timestamps::Hardware) {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))?;
         }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
@@ -64,10 +64,10 @@ impl Endpoint {
         if prepare.point.transport != Transport::Null {
             allow_files(&prepare.point)?;
             let ready = match prepare.role {
-                Role::Start => bound(&prepare, 0)?,
-                Role::Answer => waiting(&prepare)?,
+                Role::Client => bound(&prepare, 0)?,
+                Role::Server => waiting(&prepare)?,
             };
-            if prepare.role == Role::Answer {
+            if prepare.role == Role::Server {
                 let at = ready.local_addr().map_err(system("read the bound address"))?;
                 port = at.as_socket().map_or(0, |at| at.port());
             }
@@ -76,7 +76,7 @@ impl Endpoint {
         Ok(Self { prepare, socket, port })
     }
 
-    /// Port that the answering end is bound to.
+    /// Port that the server is bound to.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -164,7 +164,7 @@ impl Endpoint {
         control: &Control,
     ) -> Result<(Vec<C>, u64), Failure> {
         match (self.prepare.role, peer_at) {
-            (Role::Start, Some(peer_at)) => open_all(socket, peer_at, &self.prepare, control),
+            (Role::Client, Some(peer_at)) => open_all(socket, peer_at, &self.prepare, control),
             _ => {
                 let listener = Listener::<C>::new(socket, &self.prepare)?;
                 Ok((accept_all(&listener, control)?, 0))
@@ -320,7 +320,7 @@ impl Endpoint {
     ) -> Result<EndReport, Failure> {
         let Prepare { point, role, .. } = &self.prepare;
         let (sockets, opening_rtt_ns) = match (role, peer_at) {
-            (Role::Start, Some(peer_at)) => {
+            (Role::Client, Some(peer_at)) => {
                 opening::open_all_udp(socket, peer_at, &self.prepare, control)?
             }
             _ => (opening::accept_all_udp(socket, &self.prepare, control)?, 0),

@@ -1,4 +1,4 @@
-//! The opening of flows: each proves that its starting end was told about it.
+//! The opening of flows: each proves that its client was told about it.
 
 mod admission;
 mod datagrams;

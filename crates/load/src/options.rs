@@ -4,8 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use fabricmark_plan::{Point, Transport};
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_plan::{Point, Role, Transport};
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_wire::Family;
 use socket2::Socket;
 
@@ -45,7 +45,7 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
             _ => system(format!("set mark {mark}"))(error),
         })?;
     }
-    if *role == Role::Answer {
+    if *role == Role::Server {
         return Ok(());
     }
     if let Some(label) = point.flow_label {
@@ -73,11 +73,11 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
 pub(crate) fn local(prepare: &Prepare, port: u16) -> SocketAddr {
     let Prepare { point, role, address, .. } = prepare;
     match role {
-        Role::Start => prepare.reaches(
+        Role::Client => prepare.reaches(
             point.source.unwrap_or(*address),
             if port == 0 { point.source_port.unwrap_or(0) } else { port },
         ),
-        Role::Answer => prepare.reaches(*address, port),
+        Role::Server => prepare.reaches(*address, port),
     }
 }
 
@@ -185,10 +185,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A starting end of these levels.
+    /// A client of these levels.
     pub(crate) fn prepare(levels: &str) -> Prepare {
         let levels = format!("pattern=stream,link=loopback,payload=1,congestion=cubic,{levels}");
-        fabricmark_testkit::prepare(Role::Start, &levels)
+        fabricmark_testkit::prepare(Role::Client, &levels)
     }
 
     /// A socket with the options of these levels.
@@ -256,7 +256,7 @@ pub(crate) mod tests {
             let mut prepare = prepare("transport=tcp,family=6,label=none");
             prepare.address = address.parse().unwrap();
             prepare.scope_id = 7;
-            for role in [Role::Start, Role::Answer] {
+            for role in [Role::Client, Role::Server] {
                 let prepare = Prepare { role, ..prepare.clone() };
                 assert_eq!(local(&prepare, 9).to_string(), format!("[{address}{scope}]:9"));
             }

@@ -7,8 +7,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fabricmark_plan::{Point, Transport, Wait};
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_plan::{Point, Role, Transport, Wait};
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
 use fabricmark_units::{BitRate, Bytes};
 use fabricmark_wire::Family;
@@ -98,7 +98,7 @@ fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     })
 }
 
-/// The socket at which an answering end waits: at its port, or at the first free one of its range.
+/// The socket at which a server waits: at its port, or at the first free one of its range.
 pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
     let Some((first, last)) = prepare.ports.filter(|_| prepare.port == 0) else {
         let socket = bound(prepare, prepare.port)?;
@@ -180,8 +180,8 @@ fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
     let point = &prepare.point;
     if point.transport == Transport::Unix {
         return match prepare.role {
-            Role::Answer => socket.bind(&unix_address(prepare).map_err(io::Error::other)?),
-            Role::Start => Ok(()),
+            Role::Server => socket.bind(&unix_address(prepare).map_err(io::Error::other)?),
+            Role::Client => Ok(()),
         };
     }
     let at = options::local(prepare, port);
@@ -189,12 +189,12 @@ fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
         socket.bind(&at.into())?;
         // The other flows of a datagram run share its port. Nobody else's socket may: it had to allow
         // that before this one was bound, and so this one was bound without.
-        return match prepare.role == Role::Answer && point.flows > 1 {
+        return match prepare.role == Role::Server && point.flows > 1 {
             true => socket.set_reuse_address(true),
             false => Ok(()),
         };
     }
-    if prepare.role == Role::Answer || at.port() != 0 {
+    if prepare.role == Role::Server || at.port() != 0 {
         // A run's connection lingers in TIME_WAIT, and the next run may use the same port.
         socket.set_reuse_address(true)?;
     } else {

@@ -51,7 +51,7 @@ fn leave_the_processor_of_the_load() {
     }
 }
 
-/// A flow that shows what it moves: payloads sent or received, and exchanges, at the asking end when
+/// A flow that shows what it moves: payloads sent or received, and exchanges, at the client when
 /// the response is there, at the other when it is sent.
 pub(crate) struct Gauged<'a, F> {
     flow: &'a mut F,

@@ -2,12 +2,13 @@
 //! remedy. Where this kernel would not refuse, a filter of system calls makes it fail as another does.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use fabricmark_plan::Role;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_proto::{EndReport, Failure, Prepare};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -51,7 +52,7 @@ fn says(error: &Failure, words: &[&str]) {
 }
 
 fn refused(levels: &str) -> Failure {
-    Endpoint::prepare(prepare(Role::Start, levels)).unwrap_err()
+    Endpoint::prepare(prepare(Role::Client, levels)).unwrap_err()
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn without_privilege(option: i32, levels: &str) -> Failure {
 }
 
 fn start(levels: &str, peer: SocketAddr) -> Result<EndReport, Failure> {
-    let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+    let start = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
     start.run(Some(peer), &Control::default())
 }
 
@@ -169,7 +170,7 @@ fn a_buffer_above_the_limit_is_granted_in_part_and_the_grant_is_reported() {
     let forced = arguments(&[(1, libc::SOL_SOCKET), (2, libc::SO_RCVBUFFORCE)]);
     let levels = "pattern=ping-pong,transport=udp,receive_buffer=1GiB";
     let (start, answer) = refusing(libc::SYS_setsockopt, forced, libc::EPERM, || {
-        let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
+        let answering = Endpoint::prepare(prepare(Role::Server, levels)).unwrap();
         let peer = SocketAddr::new("127.0.0.1".parse().unwrap(), answering.port());
         let control = Control::default();
         thread::scope(|scope| {
@@ -221,7 +222,7 @@ fn a_datagram_too_large_for_the_path_names_its_mtu() {
     for path in ["copy", "io-uring"] {
         // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
         let levels = format!("transport=udp,family=6,payload=65527,dont_fragment=true,path={path}");
-        let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
+        let answering = Endpoint::prepare(prepare(Role::Server, &levels)).unwrap();
         let peer = SocketAddr::new("::1".parse().unwrap(), answering.port());
         let control = Control::default();
         let failure = thread::scope(|scope| {

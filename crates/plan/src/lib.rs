@@ -21,6 +21,7 @@ mod point;
 mod problem;
 mod reading;
 mod resolve;
+mod role;
 mod settings;
 mod shown;
 mod verbs;
@@ -42,5 +43,6 @@ pub use point::{
 };
 pub use problem::{Problem, Problems};
 pub use resolve::{Contradiction, resolve};
+pub use role::Role;
 pub use settings::{SettingError, overlay, settings};
 pub use window::{Window, WindowError};

@@ -49,7 +49,7 @@ pub struct Plan {
     pub stop: StopRule,
     /// Port that the receiving end binds; 0 lets the kernel choose.
     pub port: u16,
-    /// Processors of the starting and the answering end; absent, the first two that there are.
+    /// CPUs of the client and the server; absent, the first two that there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<(u32, u32)>,
     /// The matrix.
@@ -222,7 +222,7 @@ pub enum Figure {
     KernelRttP50,
     /// 99th percentile of them; median over runs.
     KernelRttP99,
-    /// Median of what the application at the asking end added to them; median over runs.
+    /// Median of what the application at the client added to them; median over runs.
     ApplicationP50,
     /// 99th percentile of it; median over runs.
     ApplicationP99,

@@ -375,7 +375,7 @@ pub struct Point {
     pub device: Option<String>,
     /// Longest time in nanoseconds for a connection to be made; absent for 5 s.
     pub connect_timeout: Option<Nanos>,
-    /// Whose stamps part the round trips at the asking end; absent where nobody is asked for any.
+    /// Whose stamps part the round trips at the client; absent where nobody is asked for any.
     #[serde(default)]
     pub timestamps: Option<Timestamps>,
     /// A name without an effect: two labels compare a setting with itself (an A/A run).

@@ -1,4 +1,4 @@
-//! Requests of several payloads at the answering end: one is whole when all its payloads are there.
+//! Requests of several payloads at the server: one is whole when all its payloads are there.
 //!
 //! Payloads are numbered through, from 0, so that request `n` of `k` payloads has the numbers `n * k`
 //! to `n * k + k - 1`. A transport that keeps the order needs no numbers. Datagrams carry theirs: one

@@ -36,7 +36,7 @@ pub use agent::message::{Answer, Request, SessionId, Welcome};
 pub use agent::quota::Quota;
 pub use agent::seat::{Deed, Seat};
 pub use control::coordinator::{Conversation, ConversationError, Ends};
-pub use control::message::{EndReport, Failure, Order, Prepare, Report, Role, SequenceCounts};
+pub use control::message::{EndReport, Failure, Order, Prepare, Report, SequenceCounts};
 pub use control::worker::{Action, Worker};
 pub use datagram::DatagramHeader;
 pub use frame::{FrameError, FrameReader, encode};
@@ -46,4 +46,4 @@ pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 
 /// Version of the control conversation and of the data-flow opening; both ends must agree.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;

@@ -5,8 +5,8 @@
 //!  | FBMK | version | kind | run  | flow | reserved | token | cookie |     integers in network order
 //! ```
 //!
-//! The starting end sends an opening, the other end answers with an acceptance of the same token. Over
-//! a transport whose handshake has shown that the starting end is where it says, that is all, and the
+//! The client sends an opening, the other end answers with an acceptance of the same token. Over
+//! a transport whose handshake has shown that the client is where it says, that is all, and the
 //! cookie is 0. Over UDP the acceptance carries a cookie, and two more messages prove that it arrived:
 //! see [`Opener`](crate::Opener).
 
@@ -44,7 +44,7 @@ pub struct Opening {
     pub flow: u32,
     /// Proof that the sender was told about this flow.
     pub token: Token,
-    /// Proof that the starting end receives what is sent to its address; 0 in an opening, and over
+    /// Proof that the client receives what is sent to its address; 0 in an opening, and over
     /// transports that prove it themselves.
     pub cookie: u64,
 }

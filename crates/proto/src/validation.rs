@@ -2,14 +2,14 @@
 //! one (RFC 8085, section 5; the same problem is QUIC's, RFC 9000, section 8).
 //!
 //! ```text
-//!  starting end                answering end
+//!  client                server
 //!  Open       --------------->               repeated until it is accepted
 //!             <---------------  Accept       with a cookie for this address alone
 //!  Confirm    --------------->               with the cookie, repeated until it is confirmed
 //!             <---------------  Confirmed    the flow is open
 //! ```
 //!
-//! The answering end repeats nothing: it answers each message that is right, so that it never sends
+//! The server repeats nothing: it answers each message that is right, so that it never sends
 //! more bytes than it received. A message that is lost is answered again when the other is repeated, and
 //! one that comes twice or late changes nothing.
 
@@ -40,7 +40,7 @@ pub enum Heard {
     Payload,
 }
 
-/// The starting end of a flow that opens.
+/// The client of a flow that opens.
 #[derive(Clone, Debug)]
 pub struct Opener {
     /// The message that is repeated.
@@ -56,7 +56,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Begins to open a flow; gives up after `within`. `hears_first` is a flow whose answering end sends
+    /// Begins to open a flow; gives up after `within`. `hears_first` is a flow whose server sends
     /// the stream: it may not listen then, so that its first payload confirms as well.
     pub fn new(now: Instant, opening: Opening, within: Nanos, hears_first: bool) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Opener {
     /// Takes a datagram from the other end.
     pub fn on_datagram(&mut self, now: Instant, datagram: &[u8]) -> Heard {
         let heard = Opening::parse(datagram);
-        // It leaves the answering end only after the cookie came back.
+        // It leaves the server only after the cookie came back.
         if heard.is_none() && self.hears_first && self.accepted.is_some() {
             self.is_open = true;
             return Heard::Payload;
@@ -132,7 +132,7 @@ impl Opener {
     }
 }
 
-/// The answering end of a flow that opens.
+/// The server of a flow that opens.
 #[derive(Clone, Debug)]
 pub struct Admission {
     opening: Opening,
@@ -199,7 +199,7 @@ impl Opened {
         kept.len() > KIND.end && kept.iter().zip(&message).take(COOKIE).enumerate().all(same)
     }
 
-    /// What the answering end says to a datagram that begins so: a confirmation that is repeated is
+    /// What the server says to a datagram that begins so: a confirmation that is repeated is
     /// confirmed again, as its answer was lost, or is late.
     pub fn answer(&self, kept: &[u8]) -> Option<[u8; OPENING_BYTES]> {
         let confirmed = Opening { kind: OpeningKind::Confirmed, ..self.message };

@@ -2,12 +2,12 @@
 //! packets, or end.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use fabricmark_plan::Role;
 use std::collections::VecDeque;
 
 use fabricmark_proto::{
     Action, Answer, Caller, Conversation, ConversationError, Deed, Desk, EndReport, Ends, Failure,
-    News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Role, Seat, Turn, Welcome,
-    Worker,
+    News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Seat, Turn, Welcome, Worker,
 };
 use fabricmark_units::{BitRate, Bytes, Instant, Nanos, Stream};
 
@@ -100,7 +100,7 @@ impl World {
         let rtt = Nanos(path.one_way.0 * 2);
         let caller = Caller::new(now, SESSION, rtt);
         let prepare = |role| Prepare { patience_ns: caller.patience(), ..prepare(role, "") };
-        let (start, answer) = (prepare(Role::Start), prepare(Role::Answer));
+        let (start, answer) = (prepare(Role::Client), prepare(Role::Server));
         let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
         Self {
             now,
@@ -126,8 +126,8 @@ impl World {
     fn send(&mut self) {
         while let Some((role, order)) = self.conversation.poll_output() {
             match role {
-                Role::Start => self.at(self.now, Event::Order(order)),
-                Role::Answer => self.caller.on_order(order),
+                Role::Client => self.at(self.now, Event::Order(order)),
+                Role::Server => self.caller.on_order(order),
             }
         }
         while let Some(request) = self.caller.poll_output() {
@@ -146,17 +146,17 @@ impl World {
                     let turn = self.desk.ask(self.seat.session(), 1);
                     self.seat.on_turn(turn);
                 }
-                Deed::Hand(order) => self.order(Role::Answer, order),
+                Deed::Hand(order) => self.order(Role::Server, order),
                 Deed::Done => self.desk.done(self.seat.session()),
                 Deed::Leave => self.desk.leave(1),
                 Deed::Close => self.freed = Some(self.now),
             }
         }
-        for role in [Role::Start, Role::Answer] {
+        for role in [Role::Client, Role::Server] {
             while let Some(report) = self.workers[role as usize].poll_output() {
                 match role {
-                    Role::Start => self.at(self.now, Event::Report(report)),
-                    Role::Answer => self.seat.on_report(report),
+                    Role::Client => self.at(self.now, Event::Report(report)),
+                    Role::Server => self.seat.on_report(report),
                 }
             }
         }
@@ -168,9 +168,9 @@ impl World {
             Some(Action::Prepare(_)) => worker.on_prepared(1),
             Some(Action::Begin(_)) => {
                 worker.on_begun();
-                self.at(now + DURATION, Event::Finish(Role::Start));
+                self.at(now + DURATION, Event::Finish(Role::Client));
             }
-            Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Answer)),
+            Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Server)),
             Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
         }
     }
@@ -184,13 +184,13 @@ impl World {
             }
             Event::Answer(answer) => match self.caller.on_answer(self.now, answer) {
                 Some(News::Report(report)) => {
-                    self.conversation.on_message(self.now, Role::Answer, report);
+                    self.conversation.on_message(self.now, Role::Server, report);
                 }
                 Some(News::Welcome(_)) | None => {}
                 Some(gone) => self.gone = Some(gone),
             },
-            Event::Order(order) => self.order(Role::Start, order),
-            Event::Report(report) => self.conversation.on_message(self.now, Role::Start, report),
+            Event::Order(order) => self.order(Role::Client, order),
+            Event::Report(report) => self.conversation.on_message(self.now, Role::Client, report),
             Event::Finish(role) => {
                 let end =
                     EndReport { opening_rtt_ns: self.path.one_way.0 * 2, ..EndReport::default() };
@@ -217,7 +217,7 @@ impl World {
                 self.conversation.on_timeout(self.now);
                 if let Some(gone) = self.caller.on_timeout(self.now) {
                     self.gone = Some(gone);
-                    self.conversation.on_closed(Role::Answer);
+                    self.conversation.on_closed(Role::Server);
                 }
                 self.seat.on_timeout(self.now);
             }
@@ -285,7 +285,7 @@ fn a_vanished_agent_ends_the_run_within_5_s() {
     let cut = world.now;
     world.path.is_cut = true;
     let outcome = world.until_outcome();
-    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Answer }));
+    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Server }));
     assert_eq!(world.gone, Some(News::Vanished));
     assert!(world.now - cut <= seconds(5.0));
 }
@@ -350,7 +350,7 @@ fn failed(failure: Failure) -> Deed {
 #[test]
 fn a_run_waits_for_its_turn_and_is_told_its_place() {
     let mut seat = greeted(Quota::default());
-    let prepare = prepare(Role::Answer, "");
+    let prepare = prepare(Role::Server, "");
     assert_eq!(order(&mut seat, Order::Prepare(Box::new(prepare.clone()))), [Deed::Ask]);
     for place in [2, 1] {
         seat.on_turn(Turn::Waits { place });
@@ -364,7 +364,7 @@ fn a_run_waits_for_its_turn_and_is_told_its_place() {
 #[test]
 fn a_run_that_is_given_up_leaves_the_queue() {
     let mut seat = greeted(Quota::default());
-    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Answer, ""))));
+    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Server, ""))));
     seat.on_turn(Turn::Waits { place: 1 });
     deeds(&mut seat);
     let given_up = [Deed::Leave, failed(Failure::Aborted)];
@@ -397,22 +397,22 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         ),
     ] {
         let mut seat = greeted(quota.clone());
-        let prepare = prepare(Role::Answer, levels);
+        let prepare = prepare(Role::Server, levels);
         let found = order(&mut seat, Order::Prepare(Box::new(prepare)));
         assert_eq!(found, [failed(Failure::Missing(says.to_owned()))]);
     }
-    let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Answer, "") };
+    let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Server, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
     let says = "the agent allows runs of 60s, this one takes 61s".to_owned();
     assert_eq!(found, [failed(Failure::Missing(says))]);
-    let within = prepare(Role::Answer, "pace=fixed:1000/s");
+    let within = prepare(Role::Server, "pace=fixed:1000/s");
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [Deed::Ask]);
 }
 
 /// Demand 7: stopping at any moment leaves nothing undone.
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
-    let prepare = || Order::Prepare(Box::new(prepare(Role::Answer, "")));
+    let prepare = || Order::Prepare(Box::new(prepare(Role::Server, "")));
     let left = |seat: &mut Seat| {
         seat.on_timeout(Instant(0));
         let at_once = deeds(seat);

@@ -7,10 +7,10 @@ use std::iter::from_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use fabricmark_plan::Direction;
+use fabricmark_plan::{Direction, Role};
 use fabricmark_proto::{
     Action, Conversation, ConversationError, EndReport, Ends, Failure, Order, PROTOCOL_VERSION,
-    Prepare, Report, Role, Worker,
+    Prepare, Report, Worker,
 };
 use fabricmark_record::{Counts, Interval};
 use fabricmark_units::{Instant, Nanos};
@@ -37,9 +37,9 @@ fn interval(quarter: u64) -> Interval {
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     Sound,
-    /// The answering end sees the flow's end by itself, before any order to drain.
+    /// The server sees the flow's end by itself, before any order to drain.
     EndsByItself,
-    /// The answering end sees its flow's end at once, as one over nothing does.
+    /// The server sees its flow's end at once, as one over nothing does.
     EndsAtOnce,
     /// Both ends tell of an interval whenever a quarter of the run is over.
     TellsOfIntervals,
@@ -68,7 +68,7 @@ struct World {
 }
 
 fn index(role: Role) -> usize {
-    usize::from(role == Role::Answer)
+    usize::from(role == Role::Server)
 }
 
 impl World {
@@ -76,7 +76,7 @@ impl World {
         let now = Instant(0);
         Self {
             now,
-            conversation: Conversation::new(now, prepare(Role::Start), prepare(Role::Answer)),
+            conversation: Conversation::new(now, prepare(Role::Client), prepare(Role::Server)),
             workers: [Worker::default(), Worker::default()],
             manners: [start, answer],
             events: VecDeque::new(),
@@ -171,7 +171,7 @@ impl World {
             Some(Action::Begin(peer)) => {
                 assert_eq!(peer, "127.0.0.1:5301".parse().unwrap());
                 if self.manners[1] == Manner::EndsByItself {
-                    self.after(Nanos::from_millis(1), Event::Finish(Role::Answer));
+                    self.after(Nanos::from_millis(1), Event::Finish(Role::Server));
                 }
                 if manner == Manner::TellsOfIntervals {
                     self.tell_of_intervals();
@@ -193,7 +193,7 @@ impl World {
 
     fn tell_of_intervals(&mut self) {
         for quarter in 1..=4 {
-            for role in [Role::Answer, Role::Start] {
+            for role in [Role::Server, Role::Client] {
                 let interval = interval(quarter);
                 self.after(Nanos(interval.end_ns), Event::Interval(role, Box::new(interval)));
             }
@@ -211,7 +211,7 @@ impl World {
 fn a_sound_run_ends_with_the_counts_of_both_ends() {
     let (outcome, at, _) = World::new(Manner::Sound, Manner::Sound).drive();
     let ends = outcome.unwrap();
-    assert_eq!((ends.start.counts.calls, ends.answer.counts.calls), (5, 5));
+    assert_eq!((ends.client.counts.calls, ends.server.counts.calls), (5, 5));
     // Prepare and begin, then the run, then its report and the drain: three round trips.
     let idle = Nanos(1200) + Nanos::from_millis(20);
     assert_eq!(at, Instant(6 * DELAY.0 + DURATION.0 + idle.0));
@@ -237,23 +237,23 @@ fn a_stream_in_reverse_is_drained_at_the_end_that_opened_it() {
         prepare
     };
     let mut conversation =
-        Conversation::new(Instant(0), reverse(Role::Start), reverse(Role::Answer));
+        Conversation::new(Instant(0), reverse(Role::Client), reverse(Role::Server));
     let counted = |bytes| {
         let counts = Counts { bytes, ..Counts::default() };
         Box::new(EndReport { counts, ..EndReport::default() })
     };
-    for role in [Role::Start, Role::Answer] {
+    for role in [Role::Client, Role::Server] {
         conversation.on_message(Instant(1), role, Report::Ready { run: RUN, port: 9 });
     }
     let sent = Report::Finished { run: RUN, end: counted(640) };
-    conversation.on_message(Instant(2), Role::Answer, sent);
+    conversation.on_message(Instant(2), Role::Server, sent);
     let drain = from_fn(|| conversation.poll_output()).last();
     let expected = Order::Drain { run: RUN, bytes: 640, idle_ns: Nanos::from_millis(20) };
-    assert_eq!(drain, Some((Role::Start, expected)));
+    assert_eq!(drain, Some((Role::Client, expected)));
     let received = Report::Finished { run: RUN, end: counted(576) };
-    conversation.on_message(Instant(3), Role::Start, received);
+    conversation.on_message(Instant(3), Role::Client, received);
     let ends = conversation.outcome().unwrap().unwrap();
-    assert_eq!((ends.start.counts.bytes, ends.answer.counts.bytes), (576, 640));
+    assert_eq!((ends.client.counts.bytes, ends.server.counts.bytes), (576, 640));
 }
 
 #[test]
@@ -264,16 +264,16 @@ fn a_long_opening_that_an_end_tells_of_does_not_make_the_coordinator_wait_for_ye
         prepare
     };
     let mut conversation =
-        Conversation::new(Instant(0), reverse(Role::Start), reverse(Role::Answer));
-    for role in [Role::Start, Role::Answer] {
+        Conversation::new(Instant(0), reverse(Role::Client), reverse(Role::Server));
+    for role in [Role::Client, Role::Server] {
         conversation.on_message(Instant(0), role, Report::Ready { run: RUN, port: 9 });
     }
     let end = Box::new(EndReport { opening_rtt_ns: u64::MAX, ..EndReport::default() });
-    conversation.on_message(Instant(0), Role::Answer, Report::Finished { run: RUN, end });
+    conversation.on_message(Instant(0), Role::Server, Report::Finished { run: RUN, end });
     let idle_ns = Prepare::PATIENCE_MAX + Nanos::from_millis(20);
     let drain = from_fn(|| conversation.poll_output()).last();
     let expected = Order::Drain { run: RUN, bytes: 0, idle_ns };
-    assert_eq!(drain, Some((Role::Start, expected)));
+    assert_eq!(drain, Some((Role::Client, expected)));
     assert_eq!(conversation.deadline(), Some(Instant(0) + Nanos::from_secs(10) + idle_ns));
 }
 
@@ -281,9 +281,9 @@ fn a_long_opening_that_an_end_tells_of_does_not_make_the_coordinator_wait_for_ye
 fn a_failure_at_one_end_is_the_outcome_and_frees_the_other() {
     let (outcome, _, mut workers) = World::new(Manner::Sound, Manner::Refuses).drive();
     let failure = Failure::System("cannot bind".to_owned());
-    assert_eq!(outcome, Err(ConversationError::Failed { role: Role::Answer, failure }));
+    assert_eq!(outcome, Err(ConversationError::Failed { role: Role::Server, failure }));
     for worker in &mut workers {
-        let again = Order::Prepare(Box::new(prepare(Role::Start)));
+        let again = Order::Prepare(Box::new(prepare(Role::Client)));
         assert!(worker.on_order(again).is_some(), "ready for the next run");
     }
 }
@@ -292,9 +292,9 @@ fn a_failure_at_one_end_is_the_outcome_and_frees_the_other() {
 fn silence_ends_at_its_deadline_and_names_the_silent_end() {
     let finish = DURATION + Nanos::from_millis(10_010);
     for (start, answer, role, within, is_ending) in [
-        (Manner::Sound, Manner::NeverReady, Role::Answer, Nanos::from_secs(5), false),
-        (Manner::NeverReady, Manner::Sound, Role::Start, Nanos::from_secs(5), false),
-        (Manner::NeverFinishes, Manner::Sound, Role::Start, finish, true),
+        (Manner::Sound, Manner::NeverReady, Role::Server, Nanos::from_secs(5), false),
+        (Manner::NeverReady, Manner::Sound, Role::Client, Nanos::from_secs(5), false),
+        (Manner::NeverFinishes, Manner::Sound, Role::Client, finish, true),
     ] {
         let (outcome, _, _) = World::new(start, answer).drive();
         assert_eq!(outcome, Err(ConversationError::Silent { role, within, is_ending }));
@@ -304,17 +304,17 @@ fn silence_ends_at_its_deadline_and_names_the_silent_end() {
 #[test]
 fn an_end_that_vanishes_ends_the_run() {
     let (outcome, _, _) = World::new(Manner::Vanishes, Manner::Sound).drive();
-    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Start }));
+    assert_eq!(outcome, Err(ConversationError::Vanished { role: Role::Client }));
 }
 
 #[test]
 fn a_run_that_is_given_up_is_given_up_at_both_ends() {
     let mut conversation =
-        Conversation::new(Instant(0), prepare(Role::Start), prepare(Role::Answer));
+        Conversation::new(Instant(0), prepare(Role::Client), prepare(Role::Server));
     conversation.abort();
     let orders: Vec<_> = from_fn(|| conversation.poll_output()).collect();
     let abort = Order::Abort { run: RUN };
-    assert_eq!(orders, [(Role::Start, abort.clone()), (Role::Answer, abort)]);
+    assert_eq!(orders, [(Role::Client, abort.clone()), (Role::Server, abort)]);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn orders_out_of_turn_are_refused_with_the_reason() {
 #[test]
 fn an_order_to_drain_that_crosses_the_report_is_no_fault() {
     let mut worker = Worker::default();
-    worker.on_order(Order::Prepare(Box::new(prepare(Role::Answer))));
+    worker.on_order(Order::Prepare(Box::new(prepare(Role::Server))));
     worker.on_prepared(1);
     worker.on_finished(Ok(EndReport::default()));
     while worker.poll_output().is_some() {}
@@ -352,9 +352,9 @@ fn another_version_is_answered_with_our_own_and_refused() {
 #[test]
 fn a_run_has_begun_when_its_active_end_says_so() {
     let now = Instant(0);
-    let mut conversation = Conversation::new(now, prepare(Role::Start), prepare(Role::Answer));
+    let mut conversation = Conversation::new(now, prepare(Role::Client), prepare(Role::Server));
     for (from, run, has_begun) in
-        [(Role::Answer, RUN, false), (Role::Start, RUN - 1, false), (Role::Start, RUN, true)]
+        [(Role::Server, RUN, false), (Role::Client, RUN - 1, false), (Role::Client, RUN, true)]
     {
         conversation.on_message(now, from, Report::Begun { run });
         assert_eq!(conversation.has_begun(), has_begun, "{from:?} {run}");
@@ -370,12 +370,12 @@ fn intervals_pass_through_in_their_order_and_disturb_nothing() {
         Prepare { interval_ns, ..prepare(role) }
     };
     world.conversation =
-        Conversation::new(world.now, in_intervals(Role::Start), in_intervals(Role::Answer));
+        Conversation::new(world.now, in_intervals(Role::Client), in_intervals(Role::Server));
     let told = world.told.clone();
     let (outcome, at, _) = world.drive();
     assert_eq!((outcome, at), (expected, expected_at));
     let told = told.take();
-    for role in [Role::Start, Role::Answer] {
+    for role in [Role::Client, Role::Server] {
         let of_role: Vec<Interval> =
             told.iter().filter(|(from, _)| *from == role).map(|(_, told)| told.clone()).collect();
         assert_eq!(of_role, (1..=4).map(interval).collect::<Vec<_>>());
@@ -386,11 +386,11 @@ fn intervals_pass_through_in_their_order_and_disturb_nothing() {
 fn intervals_that_nobody_asked_for_or_of_another_run_are_dropped() {
     let told_of = |interval_ns: Option<Nanos>, run: u64, count: usize| {
         let in_intervals = |role| Prepare { interval_ns, ..prepare(role) };
-        let (start, answer) = (in_intervals(Role::Start), in_intervals(Role::Answer));
+        let (start, answer) = (in_intervals(Role::Client), in_intervals(Role::Server));
         let mut conversation = Conversation::new(Instant(0), start, answer);
         for _ in 0..count {
             let report = Report::Interval { run, interval: Box::default() };
-            conversation.on_message(Instant(1), Role::Start, report);
+            conversation.on_message(Instant(1), Role::Client, report);
         }
         from_fn(|| conversation.poll_interval()).count()
     };
@@ -409,25 +409,25 @@ fn a_worker_without_a_run_tells_of_no_interval() {
 
 #[test]
 fn an_order_without_the_newer_fields_is_one_that_asks_for_none_of_them() {
-    let mut order = serde_json::to_value(Order::Prepare(Box::new(prepare(Role::Answer)))).unwrap();
+    let mut order = serde_json::to_value(Order::Prepare(Box::new(prepare(Role::Server)))).unwrap();
     for field in ["scope_id", "ports", "from", "patience_ns"] {
         assert!(order.as_object_mut().unwrap().remove(field).is_some(), "{field}");
     }
     let read: Order = serde_json::from_value(order).unwrap();
-    assert_eq!(read, Order::Prepare(Box::new(prepare(Role::Answer))));
+    assert_eq!(read, Order::Prepare(Box::new(prepare(Role::Server))));
 }
 
 #[test]
 fn the_scope_of_an_address_survives_the_way_to_the_starting_end() {
     let address: IpAddr = "fe80::1".parse().unwrap();
-    let start = Prepare { scope_id: 7, ..prepare(Role::Start) };
-    let answer = Prepare { address, scope_id: 3, ..prepare(Role::Answer) };
+    let start = Prepare { scope_id: 7, ..prepare(Role::Client) };
+    let answer = Prepare { address, scope_id: 3, ..prepare(Role::Server) };
     let now = Instant(0);
     let mut conversation = Conversation::new(now, start, answer);
-    conversation.on_message(now, Role::Start, Report::Ready { run: RUN, port: 0 });
-    conversation.on_message(now, Role::Answer, Report::Ready { run: RUN, port: 9 });
+    conversation.on_message(now, Role::Client, Report::Ready { run: RUN, port: 0 });
+    conversation.on_message(now, Role::Server, Report::Ready { run: RUN, port: 9 });
     let orders: Vec<_> = from_fn(|| conversation.poll_output()).collect();
-    let (Role::Start, begin @ Order::Begin { .. }) = orders.last().unwrap() else {
+    let (Role::Client, begin @ Order::Begin { .. }) = orders.last().unwrap() else {
         panic!("{orders:?}")
     };
     let begin: Order = serde_json::from_str(&serde_json::to_string(begin).unwrap()).unwrap();
@@ -439,8 +439,8 @@ fn the_scope_of_an_address_survives_the_way_to_the_starting_end() {
 fn patience_lengthens_every_wait_and_has_a_limit() {
     for (asked, expected) in [(0, 5), (30, 35), (120, 125), (u64::MAX / 1_000_000_000, 125)] {
         let patience_ns = Nanos::from_secs(asked);
-        let start = Prepare { patience_ns, ..prepare(Role::Start) };
-        let conversation = Conversation::new(Instant(0), start, prepare(Role::Answer));
+        let start = Prepare { patience_ns, ..prepare(Role::Client) };
+        let conversation = Conversation::new(Instant(0), start, prepare(Role::Server));
         assert_eq!(conversation.deadline(), Some(Instant(0) + Nanos::from_secs(expected)));
     }
 }
@@ -448,7 +448,7 @@ fn patience_lengthens_every_wait_and_has_a_limit() {
 #[test]
 fn flows_are_admitted_from_the_addresses_named_however_they_are_written() {
     let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
-    let anyone = prepare(Role::Answer);
+    let anyone = prepare(Role::Server);
     assert!(anyone.admits(ip("192.0.2.1")));
     let some = Prepare { from: vec![ip("::ffff:192.0.2.1"), ip("2001:db8::1")], ..anyone };
     for (from, is_admitted) in [
@@ -466,7 +466,7 @@ fn flows_are_admitted_from_the_addresses_named_however_they_are_written() {
 fn orders_to_sender(conversation: &mut Conversation, now: Instant) -> Vec<Order> {
     conversation.on_timeout(now);
     let orders = from_fn(|| conversation.poll_output());
-    orders.filter_map(|(role, order)| (role == Role::Start).then_some(order)).collect()
+    orders.filter_map(|(role, order)| (role == Role::Client).then_some(order)).collect()
 }
 
 #[test]
@@ -475,19 +475,19 @@ fn a_sender_goes_on_until_its_receiver_has_counted_for_the_whole_duration() {
     let ms = |ms| Instant(Nanos::from_millis(ms).0);
     // The count begins after 1 s, or never.
     for (counts_at, stops_at) in [(Some(ms(1_000)), ms(1_400)), (None, ms(2_500))] {
-        let mut conversation = Conversation::new(ms(0), hold(Role::Start), hold(Role::Answer));
-        for role in [Role::Start, Role::Answer] {
+        let mut conversation = Conversation::new(ms(0), hold(Role::Client), hold(Role::Server));
+        for role in [Role::Client, Role::Server] {
             conversation.on_message(ms(1), role, Report::Ready { run: RUN, port: 9 });
         }
         while conversation.poll_output().is_some() {}
-        conversation.on_message(ms(90), Role::Start, Report::Holds { run: RUN });
+        conversation.on_message(ms(90), Role::Client, Report::Holds { run: RUN });
         assert_eq!(orders_to_sender(&mut conversation, ms(90)), [], "the sender counts nothing");
-        conversation.on_message(ms(100), Role::Answer, Report::Holds { run: RUN });
+        conversation.on_message(ms(100), Role::Server, Report::Holds { run: RUN });
         assert_eq!(orders_to_sender(&mut conversation, ms(100)), [Order::Hold { run: RUN }]);
-        conversation.on_message(ms(200), Role::Answer, Report::Holds { run: RUN });
+        conversation.on_message(ms(200), Role::Server, Report::Holds { run: RUN });
         assert_eq!(orders_to_sender(&mut conversation, ms(200)), [], "it is told once");
         if let Some(at) = counts_at {
-            conversation.on_message(at, Role::Answer, Report::Counts { run: RUN });
+            conversation.on_message(at, Role::Server, Report::Counts { run: RUN });
         }
         assert_eq!(conversation.deadline(), Some(stops_at));
         assert_eq!(orders_to_sender(&mut conversation, Instant(stops_at.0 - 1)), []);
@@ -499,12 +499,12 @@ fn a_sender_goes_on_until_its_receiver_has_counted_for_the_whole_duration() {
 #[test]
 fn nobody_who_was_not_allowed_to_makes_a_sender_go_on() {
     let mut conversation =
-        Conversation::new(Instant(0), prepare(Role::Start), prepare(Role::Answer));
-    for role in [Role::Start, Role::Answer] {
+        Conversation::new(Instant(0), prepare(Role::Client), prepare(Role::Server));
+    for role in [Role::Client, Role::Server] {
         conversation.on_message(Instant(1), role, Report::Ready { run: RUN, port: 9 });
     }
     while conversation.poll_output().is_some() {}
-    conversation.on_message(Instant(2), Role::Answer, Report::Holds { run: RUN });
+    conversation.on_message(Instant(2), Role::Server, Report::Holds { run: RUN });
     assert_eq!(conversation.poll_output(), None);
 }
 

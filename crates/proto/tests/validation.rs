@@ -36,12 +36,12 @@ struct World {
     now: Instant,
     opener: Opener,
     admission: Admission,
-    /// The answering end's flow, once it is open.
+    /// The server's flow, once it is open.
     answering: Option<Opened>,
-    /// When, whether to the answering end, and what.
+    /// When, whether to the server, and what.
     under_way: Vec<(Instant, bool, [u8; OPENING_BYTES])>,
     fates: std::vec::IntoIter<Fate>,
-    /// Bytes that the answering end has sent and received so far, while its flow was not open.
+    /// Bytes that the server has sent and received so far, while its flow was not open.
     sent_received: (usize, usize),
 }
 
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Goes on until nothing more happens by itself, or the starting end gives up.
+    /// Goes on until nothing more happens by itself, or the client gives up.
     fn drive(&mut self) {
         loop {
             while let Some(datagram) = self.opener.poll_output(self.now) {
@@ -116,7 +116,7 @@ proptest! {
         let mut world = World::new(fates);
         world.drive();
         let opened = world.opener.opened();
-        prop_assert!(opened.is_some(), "the starting end is not open at {:?}", world.now);
+        prop_assert!(opened.is_some(), "the client is not open at {:?}", world.now);
         prop_assert_eq!(opened, world.answering);
     }
 

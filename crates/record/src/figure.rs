@@ -77,12 +77,12 @@ pub struct Figures {
     /// The same at the receiving end, for each KiB received.
     #[serde(default)]
     pub receiver_demand_us_per_kib: Option<Figure>,
-    /// Service demand of exchanges at the asking end: microseconds in which any processor of the
+    /// Service demand of exchanges at the client: microseconds in which any processor of the
     /// machine was busy, for each request, or whole burst, with its response
     /// ([`crate::service_demand_us_per_transaction`]); on one machine again the work of both ends.
     #[serde(default)]
     pub asker_demand_us_per_transaction: Option<Figure>,
-    /// The same at the answering end.
+    /// The same at the server.
     #[serde(default)]
     pub answerer_demand_us_per_transaction: Option<Figure>,
     /// Peak resident memory of the larger end's process over the flows, where there are at least 100 of
@@ -114,13 +114,13 @@ pub struct Figures {
     #[serde(default)]
     pub loaded_rtt_p99_ns: Option<Figure>,
     /// Median of the round trips between the stamps of their packets ([`crate::KernelTimes`]): without
-    /// the system calls and the wake-up of the asking end.
+    /// the system calls and the wake-up of the client.
     #[serde(default)]
     pub kernel_rtt_p50_ns: Option<Figure>,
     /// 99th percentile of them.
     #[serde(default)]
     pub kernel_rtt_p99_ns: Option<Figure>,
-    /// Median of what the asking end added to them: system calls and its wake-up.
+    /// Median of what the client added to them: system calls and its wake-up.
     #[serde(default)]
     pub application_p50_ns: Option<Figure>,
     /// 99th percentile of it.

@@ -18,11 +18,11 @@ pub struct Flow {
     pub from: String,
     /// Node that answers or receives.
     pub to: String,
-    /// What the starting end counted.
+    /// What the sender counted; of requests and their responses the client.
     pub sent: Counts,
     /// What the other end counted.
     pub received: Counts,
-    /// What the starting end did through time, where the plan asks for intervals.
+    /// The same in intervals, where the plan asks for them.
     #[serde(default)]
     pub sent_series: Option<Series>,
     /// What the other end did through time.
@@ -44,10 +44,10 @@ pub struct Flow {
     /// Round trips parted by the stamps of their packets, where the point asks for timestamps.
     #[serde(default)]
     pub kernel_times: Option<KernelTimes>,
-    /// How the starting end kept to its pace; absent in a closed loop.
+    /// How its departures kept to the pace; absent in a closed loop.
     #[serde(default)]
     pub pacing: Option<Pacing>,
-    /// What TCP counted at the starting end.
+    /// What TCP counted there.
     pub tcp: Option<TcpCounters>,
     /// What QUIC counted at the end that sends or asks; absent where each exchange has a connection of
     /// its own.
@@ -63,12 +63,12 @@ pub struct Counts {
     /// Application bytes.
     pub bytes: u64,
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
-    /// the ramp behind which nothing waits, at an asking end from the last answer of the ramp, in an open loop from the
+    /// the ramp behind which nothing waits, at a client from the last answer of the ramp, in an open loop from the
     /// first answer to a request that was due after it. Where the answers of an open loop are spread over more than its
     /// schedule, and the least round trip of the path is known, it is from one such round trip after the schedule's begin.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
-    /// the arrival that started the interval. At an asking end those of requests that were answered
+    /// the arrival that started the interval. At a client those of requests that were answered
     /// before it began, 0 at a sender.
     pub ramp_bytes: u64,
     /// Calls that belong to `ramp_bytes`.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::warning::Warning;
 
-/// Round trips at the asking end, parted into what lies beyond the stamps and what lies before them.
+/// Round trips at the client, parted into what lies beyond the stamps and what lies before them.
 ///
 /// The stamps are those of SO_TIMESTAMPING (Documentation/networking/timestamping.rst of the kernel): a
 /// request's when it is handed to the network device, a response's when the device hands it over. Of
@@ -15,10 +15,10 @@ use crate::warning::Warning;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTimes {
     /// From the stamp of the request to that of its response, in nanoseconds: the wire both ways, and
-    /// everything at the answering end, its kernel and its program among it.
+    /// everything at the server, its kernel and its program among it.
     pub rtt_ns: Histogram,
     /// What is left of the time from before the call that sends to after the call that receives, in
-    /// nanoseconds: system calls, the kernel's protocols and the wake-up of the asking end. The
+    /// nanoseconds: system calls, the kernel's protocols and the wake-up of the client. The
     /// reading of the stamps is not in it.
     pub application_ns: Histogram,
     /// Round trips that lack a stamp, or whose stamps contradict the clock, as when somebody sets

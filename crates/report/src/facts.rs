@@ -94,7 +94,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
              machine was busy, for each KiB or transaction; of two ends on one machine it has the \
              work of both. In an open loop round trips count from the intended departure; its slip \
              is how much later payloads or requests departed. Between the stamps that packets get \
-             lie the wire and the whole answering end; the rest of a round trip is the application's: \
+             lie the wire and the whole server; the rest of a round trip is the application's: \
              its system calls and its wake-up."
                 .to_owned(),
         ),

@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fabricmark_plan::{Contradiction, Point, overlay, resolve};
-use fabricmark_proto::{Prepare, Role};
+use fabricmark_plan::{Contradiction, Point, Role, overlay, resolve};
+use fabricmark_proto::Prepare;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 

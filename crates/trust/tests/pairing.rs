@@ -74,7 +74,7 @@ fn close(mut socket: TcpStream) {
     let _ = socket.read_to_end(&mut Vec::new());
 }
 
-/// One connection of TLS, in which the answering end speaks first; what each end has of it.
+/// One connection of TLS, in which the server speaks first; what each end has of it.
 fn talk(calling: &Host, answering: &Host) -> [Result<Fingerprint, TrustError>; 2] {
     let (listener, address) = listener();
     let config = |host: &Host| Arc::new(host.trusted.clone());

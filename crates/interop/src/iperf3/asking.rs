@@ -112,7 +112,7 @@ fn rate(point: &Point, is_reverse: bool) -> Result<BitRate, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_proto::Role;
+    use fabricmark_plan::Role;
 
     use super::*;
 
@@ -121,7 +121,7 @@ mod tests {
         let prepare = Prepare {
             duration_ns: Nanos::from_millis(2_500),
             omit_ns: Nanos::from_secs(1),
-            ..fabricmark_testkit::prepare(Role::Start, &levels)
+            ..fabricmark_testkit::prepare(Role::Client, &levels)
         };
         parameters(&prepare)
     }

@@ -44,7 +44,7 @@ impl From<AuthenticationError> for Failure {
     }
 }
 
-/// Carries a run out as the starting end, with an iperf3 server as the other: a stream of TCP or UDP,
+/// Carries a run out as the client, with an iperf3 server as the other: a stream of TCP or UDP,
 /// forward or in reverse. What iperf3 cannot do is refused by name before anything is sent.
 ///
 /// An amount or a time ends the run, whichever comes first, or [`Control::end`].
@@ -91,7 +91,7 @@ pub fn measure(
                         return match (ended, own.take()) {
                             (Ok(theirs), Some((report, results, waited_ns))) => {
                                 let answer = ends::theirs(&theirs, &parameters, waited_ns);
-                                let ends = Ends { start: report, answer };
+                                let ends = Ends { client: report, server: answer };
                                 Ok(Measured { ends, server: *theirs, client: results })
                             }
                             (Err(error), _) => {

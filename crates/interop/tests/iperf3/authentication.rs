@@ -84,7 +84,7 @@ fn our_client_is_admitted_by_their_server_of_old_padding() {
         let known = credentials(&keys, password, Padding::Pkcs1);
         measure(&prepare(V4, RUN), theirs.at, Some(&known), &Control::default())
     };
-    assert!(run("rossi").unwrap().ends.answer.counts.bytes > 0);
+    assert!(run("rossi").unwrap().ends.server.counts.bytes > 0);
     let failure = run("verdi").unwrap_err().to_string();
     assert!(failure.contains("authorization failed"), "{failure}");
 }

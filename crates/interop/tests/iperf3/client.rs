@@ -1,11 +1,12 @@
 //! Our client at their server, and at ours.
 
+use fabricmark_plan::Role;
 use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_interop::Guard;
 use fabricmark_interop::iperf3::{Measured, measure};
 use fabricmark_load::Control;
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 
 use super::support::{Ours, Theirs, V4, V6, has, listener};
@@ -15,7 +16,7 @@ pub fn prepare(address: IpAddr, levels: &str) -> Prepare {
     let family = if address.is_ipv6() { 6 } else { 4 };
     let levels = format!("pattern=stream,link=loopback,family={family},{levels}");
     let duration_ns = Nanos::from_millis(300);
-    Prepare { duration_ns, address, ..fabricmark_testkit::prepare(Role::Start, &levels) }
+    Prepare { duration_ns, address, ..fabricmark_testkit::prepare(Role::Client, &levels) }
 }
 
 /// Runs of every kind.
@@ -37,14 +38,14 @@ fn measured(prepare: &Prepare, server: SocketAddr) -> Result<Measured, Failure> 
 fn assert_measured(address: IpAddr, server: SocketAddr, levels: &str) {
     let prepare = prepare(address, levels);
     let measured = measured(&prepare, server).unwrap_or_else(|error| panic!("{levels}: {error}"));
-    let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+    let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
     let (sent, received) =
         if levels.contains("reverse") { (answer, start) } else { (start, answer) };
     assert!(received.bytes > 0 && received.bytes <= sent.bytes, "{levels}: {measured:?}");
     assert!(received.calls > 0 && start.elapsed_ns > 0 && answer.elapsed_ns > 0, "{levels}");
     assert_eq!(measured.server.streams.len(), prepare.point.flows as usize);
     if levels.contains("udp") && levels.contains("reverse") {
-        let sequence = measured.ends.start.sequence.unwrap();
+        let sequence = measured.ends.client.sequence.unwrap();
         assert_eq!(sequence.unique + sequence.duplicates, received.calls, "{levels}");
     }
 }
@@ -83,7 +84,7 @@ fn an_amount_ends_a_run_and_arrives_whole() {
             ..prepare(V4, levels)
         };
         let measured = measured(&prepare, ours.at).unwrap();
-        let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+        let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
         assert_eq!((start.bytes, answer.bytes), (1_000_000, 1_000_000), "{levels}");
     }
 }
@@ -98,7 +99,7 @@ fn the_omitted_part_counts_at_neither_end() {
     };
     let measured = measured(&prepare, ours.at).unwrap();
     // 1300 datagrams in all, 300 of them in the part that counts.
-    let (start, answer) = (&measured.ends.start.counts, &measured.ends.answer.counts);
+    let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
     assert!(start.calls < 800 && answer.calls < 800, "{measured:?}");
     assert!(start.elapsed_ns < 800_000_000 && answer.elapsed_ns < 800_000_000, "{measured:?}");
 }
@@ -109,7 +110,7 @@ fn a_run_tells_of_its_intervals() {
     for levels in [RUNS[0], RUNS[5]] {
         let prepare = Prepare { interval_ns: Some(Nanos::from_millis(50)), ..prepare(V4, levels) };
         let measured = measured(&prepare, ours.at).unwrap();
-        assert!(measured.ends.start.series.is_some(), "{levels}");
+        assert!(measured.ends.client.series.is_some(), "{levels}");
     }
 }
 
@@ -124,7 +125,7 @@ fn a_run_that_is_ended_early_has_results() {
             // Before or after it has begun: it ends either way.
             control.end();
             let measured = run.join().unwrap().unwrap();
-            assert!(measured.ends.start.counts.elapsed_ns < 20_000_000_000, "{levels}");
+            assert!(measured.ends.client.counts.elapsed_ns < 20_000_000_000, "{levels}");
         });
     }
 }

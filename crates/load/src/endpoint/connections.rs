@@ -1,10 +1,11 @@
 //! A connection for each exchange: who connects and who accepts, over any transport that can.
 
+use fabricmark_plan::Role;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fabricmark_proto::{EndReport, Failure, Role};
+use fabricmark_proto::{EndReport, Failure};
 use fabricmark_record::Series;
 use fabricmark_units::Bytes;
 use socket2::{SockRef, Socket};
@@ -32,7 +33,7 @@ impl Endpoint {
         control: &Control,
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
-        if let (Role::Start, Some(peer_at)) = (self.prepare.role, peer_at) {
+        if let (Role::Client, Some(peer_at)) = (self.prepare.role, peer_at) {
             // The first connection proves the token; those that follow are as bare as other tools'.
             let (first, rtt_ns) = open_all::<C>(socket, peer_at, &self.prepare, control)?;
             let mut report = EndReport { opening_rtt_ns: rtt_ns, ..EndReport::default() };

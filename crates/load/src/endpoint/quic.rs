@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use fabricmark_plan::{Pace, Pattern, Wait};
-use fabricmark_proto::{EndReport, Failure, Opening, Prepare, Role};
+use fabricmark_plan::{Pace, Pattern, Role, Wait};
+use fabricmark_proto::{EndReport, Failure, Opening, Prepare};
 use fabricmark_record::QuicCounters;
 use socket2::{SockRef, Socket};
 
@@ -29,7 +29,7 @@ impl Endpoint {
     ) -> Result<EndReport, Failure> {
         let Prepare { point, role, .. } = &self.prepare;
         let is_connect_exchange = point.pattern == Pattern::ConnectExchange;
-        if let (Role::Start, Some(peer_at)) = (role, peer_at) {
+        if let (Role::Client, Some(peer_at)) = (role, peer_at) {
             if is_connect_exchange {
                 let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;
                 return self.ask_by_quic(first, rtt_ns, peer_at, control, begin);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_flow_whose_acceptance_is_lost_opens_although_the_next_one_is_awaited() {
-        let mut answering = end(Role::Answer);
+        let mut answering = end(Role::Server);
         let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), answering.port());
         let control = Control::default();
         let (accepted, is_accepted) = mpsc::channel();
@@ -240,7 +240,7 @@ mod tests {
                 accepted.send(()).unwrap();
                 next.admit(opening(1), &mut [first], &control).unwrap();
             });
-            let starting = end(Role::Start);
+            let starting = end(Role::Client);
             let prepare = &starting.prepare;
             let socket = bound(prepare, 0).unwrap();
             let mut first = quic::connect(socket, at, prepare, &control).unwrap();
@@ -252,7 +252,7 @@ mod tests {
             let within = peer_within(prepare);
             let opened = in_time("opening", within, &control, || first.read_exact(&mut heard));
             if opened.is_err() {
-                // Else the answering end would wait for ever.
+                // Else the server would wait for ever.
                 control.give_up();
             }
             opened.unwrap();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn flows_end_whole_in_whatever_order_the_other_end_reads_them() {
-        let mut answering = end(Role::Answer);
+        let mut answering = end(Role::Server);
         let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), answering.port());
         let control = Control::default();
         let (written, read) = thread::scope(|scope| {
@@ -275,7 +275,7 @@ mod tests {
                 read.reverse();
                 read
             });
-            let mut starting = end(Role::Start);
+            let mut starting = end(Role::Client);
             let socket = starting.socket.take().unwrap();
             let (mut streams, _) = starting.open_all_quic(socket, at, &control).unwrap();
             // More than the first congestion window, so that whoever reads needs this end to go on.

@@ -1,4 +1,4 @@
-//! The answering end of flows over connections. It may stand where anybody can connect: a connection that
+//! The server of flows over connections. It may stand where anybody can connect: a connection that
 //! says something else than the opening that is awaited is closed, and one that says nothing waits
 //! beside the others.
 

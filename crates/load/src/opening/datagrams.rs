@@ -128,7 +128,7 @@ pub(crate) fn accept_all(
     Ok(sockets)
 }
 
-/// A flow that the answering end takes for open.
+/// A flow that the server takes for open.
 struct Admitted {
     from: SocketAddr,
     /// What tells the other end.

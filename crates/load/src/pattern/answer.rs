@@ -1,4 +1,4 @@
-//! The answering end of an exchange, a ping-pong or a burst: a response for each request that is whole.
+//! The server of an exchange, a ping-pong or a burst: a response for each request that is whole.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Connect-exchange: a connection for each request and response, as netperf's CRR. The answering end
-//! closes first, so that no port of the asking end stays behind in TIME_WAIT (RFC 9293, section
+//! Connect-exchange: a connection for each request and response, as netperf's CRR. The server
+//! closes first, so that no port of the client stays behind in TIME_WAIT (RFC 9293, section
 //! 3.6.1).
 
 use std::io::{self, Read, Write};
@@ -111,7 +111,7 @@ pub fn ask<S: Read + Write>(
 
 /// Answers one request over each connection until the coordinator says that all are made. `accept`
 /// gives [`io::ErrorKind::WouldBlock`] when nobody asks. A connection over which no exchange comes about
-/// may be a stranger's, and the asking end tells of its own.
+/// may be a stranger's, and the client tells of its own.
 pub fn answer<S: ByteStream>(
     accept: impl Fn() -> io::Result<S>,
     request: &mut [u8],

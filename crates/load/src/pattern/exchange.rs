@@ -31,7 +31,7 @@ pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 /// some 10 us.
 pub(super) const LOOKS: u32 = 64;
 
-/// What the asking end found.
+/// What the client found.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Answered exchanges, the bytes of their requests, and the time from first to last.

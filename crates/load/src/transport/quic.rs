@@ -97,7 +97,7 @@ impl QuicStream {
             socket: Rc::clone(socket),
             port: Rc::clone(port),
             handle,
-            // The first one that the starting end opens.
+            // The first one that the client opens.
             id: StreamId::new(Side::Client, Dir::Bi, 0),
             connection,
             patience: Some(Control::LOOK_EVERY),

@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use fabricmark_plan::Wait;
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_plan::{Role, Wait};
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{Rsocket, Waiting, check_address};
 use rustix::net::{RecvFlags, recv};
 
@@ -64,7 +64,7 @@ impl RsocketFlow {
         };
         let within = peer_within(prepare);
         let socket = match prepare.role {
-            Role::Answer => {
+            Role::Server => {
                 let (listener, port) = Rsocket::listen(own).map_err(made)?;
                 (&beside).write_all(&port.to_be_bytes()).map_err(peer(NOT_OPEN))?;
                 let socket = in_time(NOT_OPEN, within, control, || {
@@ -94,7 +94,7 @@ impl RsocketFlow {
                 }
                 socket
             }
-            Role::Start => {
+            Role::Client => {
                 let (mut port, mut heard) = ([0; 2], 0);
                 in_time(NOT_OPEN, within, control, || {
                     while heard < port.len() {

@@ -1,5 +1,5 @@
 //! What secure transports agree on: one cipher suite and one key exchange, so that runs on different
-//! machines compare, and a certificate of the answering end for each run.
+//! machines compare, and a certificate of the server for each run.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, Signature
 /// The name in the certificate.
 pub(crate) const NAME: &str = "fabricmark";
 
-/// The settings of a starting end hold nothing of a run or connection, so that all of a process share
+/// The settings of a client hold nothing of a run or connection, so that all of a process share
 /// them.
 static STARTING: LazyLock<Result<Arc<ClientConfig>, Error>> = LazyLock::new(|| {
     let provider = provider();
@@ -30,12 +30,12 @@ static STARTING: LazyLock<Result<Arc<ClientConfig>, Error>> = LazyLock::new(|| {
     Ok(Arc::new(config))
 });
 
-/// Settings of a starting end.
+/// Settings of a client.
 pub(crate) fn starting() -> Result<Arc<ClientConfig>, Failure> {
     STARTING.as_ref().map(Arc::clone).map_err(unusable)
 }
 
-/// Settings of an answering end, with a new certificate: ECDSA with P-256 and SHA-256.
+/// Settings of a server, with a new certificate: ECDSA with P-256 and SHA-256.
 pub(crate) fn answering() -> Result<Arc<ServerConfig>, Failure> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])
         .map_err(|error| Failure::System(format!("cannot make a certificate: {error}")))?;
@@ -65,7 +65,7 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// Takes whatever certificate the answering end shows: what proves the other end is the run's token,
+/// Takes whatever certificate the server shows: what proves the other end is the run's token,
 /// and the certificate is made for the run, so that nobody could have signed it. The signature of the
 /// handshake is verified, since its cost is part of every handshake.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! UDP and TCP whose round trips are parted by the stamps of their packets. Each costs the asking end
+//! UDP and TCP whose round trips are parted by the stamps of their packets. Each costs the client
 //! one system call more, which reads the stamp of the request when the response is there.
 
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ fn ask_for(fd: BorrowedFd<'_>, source: Timestamps) -> io::Result<Trips> {
     Ok(Trips::by(source))
 }
 
-/// UDP at the asking end of exchanges.
+/// UDP at the client of exchanges.
 #[derive(Debug)]
 pub struct StampedUdp {
     udp: UdpFlow,
@@ -91,7 +91,7 @@ impl Flow for StampedUdp {
     }
 }
 
-/// TCP at the asking end of exchanges: a trip is from the last write before reads to the last of these.
+/// TCP at the client of exchanges: a trip is from the last write before reads to the last of these.
 #[derive(Debug)]
 pub struct StampedTcp {
     stream: TcpStream,

@@ -69,7 +69,7 @@ impl TlsStream {
         Ok(bytes > 0)
     }
 
-    /// A starting end's last message is left to leave with its first payload: alone it would make that
+    /// A client's last message is left to leave with its first payload: alone it would make that
     /// wait for an acknowledgement (Nagle's algorithm, RFC 9293, section 3.7.4).
     fn agree_on_keys(&mut self) -> io::Result<()> {
         while self.tls.is_handshaking() {

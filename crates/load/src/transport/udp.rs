@@ -4,10 +4,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use fabricmark_plan::{Pattern, Point};
-use fabricmark_proto::{
-    DatagramHeader, OPENING_BYTES, Opened, Role, SequenceCounts, SequenceTracker,
-};
+use fabricmark_plan::{Pattern, Point, Role};
+use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opened, SequenceCounts, SequenceTracker};
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
@@ -136,7 +134,7 @@ impl UdpFlow {
     /// Answers a confirmation that is repeated because its answer was lost, or late.
     #[cold]
     fn confirm_again(&self, kept: &[u8]) {
-        if self.role == Role::Answer
+        if self.role == Role::Server
             && let Some(confirmed) = self.opened.answer(kept)
         {
             // Whoever still waits for it asks again.

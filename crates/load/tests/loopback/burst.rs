@@ -1,10 +1,11 @@
 //! Bursts: several payloads there, one response when all of them have arrived.
 
+use fabricmark_plan::Role;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, Prepare, Role};
+use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::Nanos;
 
 use crate::support::{QUIC_WAITS, WAITS, accept_datagrams, open_datagrams, prepare, run, token};
@@ -102,7 +103,7 @@ const LEVELS: &str = "pattern=burst,transport=udp,payload=16,response=16,outstan
 #[test]
 fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_not_complete_the_next()
  {
-    let answering = Endpoint::prepare(prepare(Role::Answer, LEVELS)).unwrap();
+    let answering = Endpoint::prepare(prepare(Role::Server, LEVELS)).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), answering.port());
     let control = Control::default();
     let report = thread::scope(|scope| {
@@ -126,7 +127,7 @@ fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_no
 #[test]
 fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next() {
     let minute = Nanos::from_secs(60);
-    let start = Prepare { duration_ns: minute, ..prepare(Role::Start, LEVELS) };
+    let start = Prepare { duration_ns: minute, ..prepare(Role::Client, LEVELS) };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
     let control = Control::default();

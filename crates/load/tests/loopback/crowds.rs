@@ -1,13 +1,14 @@
 //! Many flows on one thread, over transports and paths that do not wait for their sockets alone.
 
-use fabricmark_proto::{EndReport, Prepare, Role};
+use fabricmark_plan::Role;
+use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
 
 use crate::support::{both, prepare};
 
 /// Runs both ends for as long as many flows may need to begin.
 fn run(levels: &str) -> (EndReport, EndReport) {
-    let [start, answer] = [Role::Start, Role::Answer]
+    let [start, answer] = [Role::Client, Role::Server]
         .map(|role| Prepare { duration_ns: Nanos::from_millis(150), ..prepare(role, levels) });
     match both(start, answer) {
         (Ok(start), Ok(answer)) => (start, answer),

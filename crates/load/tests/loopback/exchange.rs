@@ -1,10 +1,11 @@
 //! Exchanges of datagrams: which answer belongs to which request.
 
+use fabricmark_plan::Role;
 use std::net::UdpSocket;
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{OPENING_BYTES, Opening, Prepare, Role};
+use fabricmark_proto::{OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 
 use crate::support::{accept_datagrams, both, prepare, token};
@@ -14,7 +15,7 @@ fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_
     let levels = "pattern=exchange,transport=udp,payload=1,response=1";
     let minute = Nanos::from_secs(60);
     let interval_ns = Some(minute);
-    let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Start, levels) };
+    let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Client, levels) };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
     let control = Control::default();
@@ -55,7 +56,7 @@ fn short_messages_find_their_requests_after_their_numbers_repeat() {
         "payload=1,flows=5,outstanding=64",
     ] {
         let levels = format!("pattern=exchange,transport=udp,{levels}");
-        let [start, answer] = [Role::Start, Role::Answer].map(|role| {
+        let [start, answer] = [Role::Client, Role::Server].map(|role| {
             let of_time = prepare(role, &levels);
             let amount = Some(Bytes(600 * of_time.point.payload.0));
             Prepare { duration_ns: Nanos::from_secs(20), amount, ..of_time }

@@ -1,7 +1,8 @@
 //! What is seen of a run while it is under way, and beside it.
 
 use fabricmark_load::{Control, Endpoint, Event};
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_plan::Role;
+use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_units::Nanos;
 
 use crate::support::{both, prepare, run};
@@ -12,7 +13,7 @@ fn run_in_intervals(levels: &str) -> (EndReport, EndReport) {
         let interval_ns = Some(Nanos::from_millis(5));
         Prepare { interval_ns, ..prepare(role, levels) }
     };
-    let (start, answer) = both(in_intervals(Role::Start), in_intervals(Role::Answer));
+    let (start, answer) = both(in_intervals(Role::Client), in_intervals(Role::Server));
     (start.unwrap(), answer.unwrap())
 }
 
@@ -59,7 +60,7 @@ fn a_run_without_intervals_has_no_series() {
 
 #[test]
 fn each_interval_is_told_of_while_the_run_is_under_way() {
-    let mut start = prepare(Role::Start, "pattern=stream,transport=null");
+    let mut start = prepare(Role::Client, "pattern=stream,transport=null");
     start.interval_ns = Some(Nanos::from_millis(2));
     let (told, heard) = std::sync::mpsc::channel();
     let control = Control::telling(move |event| {
@@ -76,7 +77,7 @@ fn each_interval_is_told_of_while_the_run_is_under_way() {
 
 #[test]
 fn an_interval_below_a_millisecond_is_refused() {
-    let mut start = prepare(Role::Start, "pattern=stream,transport=null");
+    let mut start = prepare(Role::Client, "pattern=stream,transport=null");
     start.interval_ns = Some(Nanos(999_999));
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Protocol(_)), "{error}");

@@ -15,7 +15,7 @@ mod support;
 use std::net::UdpSocket;
 
 use fabricmark_load::Endpoint;
-use fabricmark_proto::Role;
+use fabricmark_plan::Role;
 use proptest::prelude::*;
 
 use crate::support::{QUIC_WAITS, RELIABLE, WAITS, prepare, run};
@@ -149,7 +149,7 @@ fn socket_options_let_every_byte_pass() {
 fn a_flow_is_opened_from_the_port_that_was_asked_for() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let start = prepare(Role::Start, &format!("pattern=stream,transport=udp,source_port={port}"));
+    let start = prepare(Role::Client, &format!("pattern=stream,transport=udp,source_port={port}"));
     let error = Endpoint::prepare(start).unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
     drop(taken);

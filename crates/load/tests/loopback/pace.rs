@@ -1,8 +1,8 @@
 //! Open loops: payloads and requests depart when their schedule says.
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::Trace;
-use fabricmark_proto::{EndReport, Prepare, Role};
+use fabricmark_plan::{Role, Trace};
+use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
 
 use crate::support::{both, prepare, run};
@@ -10,7 +10,7 @@ use crate::support::{both, prepare, run};
 /// Both ends of a run whose departures are these; it ends with the last of them.
 fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
     let levels = format!("{levels},pace=trace:file");
-    let [start, answer] = [Role::Start, Role::Answer].map(|role| Prepare {
+    let [start, answer] = [Role::Client, Role::Server].map(|role| Prepare {
         duration_ns: Nanos::from_secs(60),
         omit_ns: Nanos(0),
         amount: None,
@@ -163,7 +163,7 @@ fn both_ends_say_which_clock_they_read_and_what_that_costs() {
 #[test]
 fn a_trace_pace_without_its_departures_is_refused() {
     let levels = "pattern=stream,transport=null,pace=trace:file";
-    let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+    let start = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
     let error = start.run(None, &Control::default()).unwrap_err();
     assert!(error.to_string().contains("departures of the trace are missing"), "{error}");
 }

@@ -3,8 +3,8 @@
 use std::net::UdpSocket;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::Point;
-use fabricmark_proto::{EndReport, Failure, Prepare, Role};
+use fabricmark_plan::{Point, Role};
+use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 
 use crate::support::{both, prepare};
@@ -14,7 +14,7 @@ fn a_quic_handshake_that_nobody_answers_is_named() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let nobody = closed.local_addr().unwrap();
     drop(closed);
-    let start = prepare(Role::Start, "pattern=stream,transport=quic");
+    let start = prepare(Role::Client, "pattern=stream,transport=quic");
     let ended = Endpoint::prepare(start).unwrap().run(Some(nobody), &Control::default());
     let Err(Failure::Peer(said)) = ended else { panic!("{ended:?}") };
     assert!(said.starts_with(&format!("cannot connect to {nobody}: ")), "{said}");
@@ -23,7 +23,7 @@ fn a_quic_handshake_that_nobody_answers_is_named() {
 
 #[test]
 fn a_transport_that_the_kernel_lacks_is_named() {
-    let start = prepare(Role::Start, "pattern=stream,transport=sctp");
+    let start = prepare(Role::Client, "pattern=stream,transport=sctp");
     // Where the kernel has SCTP, the endpoint is ready.
     if let Err(error) = Endpoint::prepare(start) {
         assert!(matches!(error, Failure::Missing(_)), "{error:?}");
@@ -35,8 +35,8 @@ fn a_transport_that_the_kernel_lacks_is_named() {
 fn a_flow_with_a_wrong_token_does_not_open() {
     for transport in ["tcp", "tls", "quic"] {
         let levels = format!("pattern=stream,transport={transport}");
-        let start = prepare(Role::Start, &levels);
-        let answer = Prepare { token: [8; 16], ..prepare(Role::Answer, &levels) };
+        let start = prepare(Role::Client, &levels);
+        let answer = Prepare { token: [8; 16], ..prepare(Role::Server, &levels) };
         let (start, answer) = both(start, answer);
         assert!(matches!(start, Err(Failure::Peer(_))), "{start:?}");
         assert_eq!(answer, Err(Failure::Aborted), "it waits on for the right one");
@@ -49,13 +49,13 @@ fn a_tls_handshake_with_an_end_that_speaks_no_tls_is_named() {
         Err(Failure::Peer(message)) => message,
         end => panic!("{end:?}"),
     };
-    let tls = prepare(Role::Start, "pattern=stream,transport=tls");
-    let (start, _) = both(tls, prepare(Role::Answer, "pattern=stream,transport=tcp"));
+    let tls = prepare(Role::Client, "pattern=stream,transport=tls");
+    let (start, _) = both(tls, prepare(Role::Server, "pattern=stream,transport=tcp"));
     let said = message(start);
     assert!(said.starts_with("the flow did not open: the TLS handshake failed: "), "{said}");
-    // The answering end takes it for a stranger, and waits on.
-    let tls = prepare(Role::Answer, "pattern=stream,transport=tls");
-    let (start, answer) = both(prepare(Role::Start, "pattern=stream,transport=tcp"), tls);
+    // The server takes it for a stranger, and waits on.
+    let tls = prepare(Role::Server, "pattern=stream,transport=tls");
+    let (start, answer) = both(prepare(Role::Client, "pattern=stream,transport=tcp"), tls);
     assert!(message(start).starts_with("the flow did not open: "));
     assert_eq!(answer, Err(Failure::Aborted));
 }
@@ -65,10 +65,10 @@ fn an_end_that_leaves_during_a_run_is_named_by_the_other() {
     for transport in ["tcp", "tls", "quic"] {
         let levels = format!("pattern=exchange,transport={transport},payload=1,response=9999");
         let start =
-            Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(Role::Start, &levels) };
+            Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(Role::Client, &levels) };
         // It sends for 50 ms, listens to nothing, and leaves.
         let leaving = format!("pattern=stream,direction=reverse,transport={transport}");
-        let answer = Prepare { token: start.token, ..prepare(Role::Answer, &leaving) };
+        let answer = Prepare { token: start.token, ..prepare(Role::Server, &leaving) };
         let (start, _) = both(start, answer);
         let Err(Failure::Peer(said)) = start else { panic!("{transport}: {start:?}") };
         assert!(said.starts_with("the other end stopped answering: "), "{said}");
@@ -79,7 +79,7 @@ fn an_end_that_leaves_during_a_run_is_named_by_the_other() {
 fn a_port_in_use_is_named_with_the_remedy() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let mut answer = prepare(Role::Answer, "pattern=stream,transport=udp");
+    let mut answer = prepare(Role::Server, "pattern=stream,transport=udp");
     answer.port = port;
     let error = Endpoint::prepare(answer).unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
@@ -88,7 +88,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
 
 #[test]
 fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
-    let mut start = prepare(Role::Start, "pattern=stream,transport=tcp");
+    let mut start = prepare(Role::Client, "pattern=stream,transport=tcp");
     start.point.congestion = Some("nonesuch".to_owned());
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Missing(_)), "{error:?}");
@@ -100,7 +100,7 @@ fn an_unknown_congestion_control_is_refused_with_the_known_ones() {
 fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
     for transport in ["tcp", "udp", "tls", "quic", "unix"] {
         let levels = format!("pattern=stream,label=given-up,transport={transport}");
-        let answering = Endpoint::prepare(prepare(Role::Answer, &levels)).unwrap();
+        let answering = Endpoint::prepare(prepare(Role::Server, &levels)).unwrap();
         let control = Control::default();
         control.give_up();
         assert_eq!(answering.run(None, &control), Err(Failure::Aborted), "{transport}");
@@ -109,11 +109,11 @@ fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
 
 #[test]
 fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
-    let mut start = prepare(Role::Start, "pattern=stream,transport=tcp");
+    let mut start = prepare(Role::Client, "pattern=stream,transport=tcp");
     start.point.payload = Bytes(Point::PAYLOAD_MAX.0 + 1);
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Protocol(_)), "{error}");
-    let mut start = prepare(Role::Start, "pattern=stream,transport=tcp");
+    let mut start = prepare(Role::Client, "pattern=stream,transport=tcp");
     start.point.payload = Point::PAYLOAD_MAX;
     assert!(Endpoint::prepare(start).is_ok());
 }
@@ -122,9 +122,9 @@ fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
 fn a_load_thread_that_cannot_be_bound_says_why() {
     // No machine of ours has the one, and none whatever the other.
     for cpu in [1_000, u32::MAX] {
-        let mut start = prepare(Role::Start, "pattern=ping-pong,transport=udp");
+        let mut start = prepare(Role::Client, "pattern=ping-pong,transport=udp");
         start.cpu = Some(cpu);
-        let answer = prepare(Role::Answer, "pattern=ping-pong,transport=udp");
+        let answer = prepare(Role::Server, "pattern=ping-pong,transport=udp");
         let (start, answer) = both(start, answer);
         let (start, answer) = (start.unwrap(), answer.unwrap());
         assert_eq!(start.not_pinned.as_deref(), Some("Invalid argument (os error 22)"));

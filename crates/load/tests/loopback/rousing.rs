@@ -1,12 +1,13 @@
 //! A load thread that blocks looks at its orders, though its peer says nothing.
 
+use fabricmark_plan::Role;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare, Role};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::Nanos;
 
 use crate::support::{accept_datagrams, open_datagrams, prepare};
@@ -24,7 +25,7 @@ fn opening(of: &Prepare) -> Opening {
 fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
     for levels in ["pattern=stream", "pattern=stream,direction=reverse", "pattern=ping-pong"] {
         for wait in ["block", "busy-poll"] {
-            let start = endless(Role::Start, &format!("{levels},transport=tcp,wait={wait}"));
+            let start = endless(Role::Client, &format!("{levels},transport=tcp,wait={wait}"));
             let opening = opening(&start);
             let peer = TcpListener::bind("127.0.0.1:0").unwrap();
             let at = peer.local_addr().unwrap();
@@ -46,7 +47,7 @@ fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
 #[test]
 fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
     for pattern in ["stream", "ping-pong"] {
-        let answer = endless(Role::Answer, &format!("pattern={pattern},transport=tcp"));
+        let answer = endless(Role::Server, &format!("pattern={pattern},transport=tcp"));
         let (opening, address) = (opening(&answer), answer.address);
         let control = Control::default();
         let answer = Endpoint::prepare(answer).unwrap();
@@ -65,7 +66,7 @@ fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
 
 #[test]
 fn a_request_that_comes_long_after_its_connection_is_answered() {
-    let answer = endless(Role::Answer, "pattern=connect-exchange,transport=tcp,response=9");
+    let answer = endless(Role::Server, "pattern=connect-exchange,transport=tcp,response=9");
     let (opening, address) = (opening(&answer), answer.address);
     let control = Control::default();
     let answer = Endpoint::prepare(answer).unwrap();
@@ -92,7 +93,7 @@ fn a_request_that_comes_long_after_its_connection_is_answered() {
 fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
     for path in ["copy", "trunc", "mmsg", "gso"] {
         let levels = format!("pattern=stream,transport=udp,path={path}");
-        let answer = endless(Role::Answer, &levels);
+        let answer = endless(Role::Server, &levels);
         let (opening, address) = (opening(&answer), answer.address);
         let control = Control::default();
         let answer = Endpoint::prepare(answer).unwrap();
@@ -113,7 +114,7 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
 
 #[test]
 fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
-    let start = endless(Role::Start, "pattern=ping-pong,transport=udp");
+    let start = endless(Role::Client, "pattern=ping-pong,transport=udp");
     let opening = opening(&start);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = peer.local_addr().unwrap();

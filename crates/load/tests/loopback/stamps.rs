@@ -1,11 +1,12 @@
 //! Round trips parted by the stamps of their packets.
 
+use fabricmark_plan::Role;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use fabricmark_load::Endpoint;
 use fabricmark_load::stamp::{enable, recv_with_stamp};
-use fabricmark_proto::{Failure, Role};
+use fabricmark_proto::Failure;
 use rustix::net::RecvFlags;
 
 use crate::support::{prepare, run};
@@ -58,9 +59,9 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
 fn intervals_and_stamps_go_together() {
     let _stamping = stamping();
     let levels = "pattern=ping-pong,transport=udp,timestamps=software,label=intervals";
-    let mut start = prepare(Role::Start, levels);
+    let mut start = prepare(Role::Client, levels);
     start.interval_ns = Some(fabricmark_units::Nanos::from_millis(10));
-    let (start, _) = crate::support::both(start, prepare(Role::Answer, levels));
+    let (start, _) = crate::support::both(start, prepare(Role::Server, levels));
     let start = start.unwrap();
     assert!(start.series.is_some() && !start.kernel_times.unwrap().rtt_ns.is_empty());
 }
@@ -76,8 +77,8 @@ fn who_asks_for_no_stamps_has_none() {
 #[test]
 fn a_device_without_hardware_stamps_is_refused_before_the_run() {
     let levels = "pattern=ping-pong,transport=udp,timestamps=hardware";
-    let refused = Endpoint::prepare(prepare(Role::Start, levels)).unwrap_err();
+    let refused = Endpoint::prepare(prepare(Role::Client, levels)).unwrap_err();
     let Failure::Missing(said) = refused else { panic!("{refused:?}") };
     assert!(said.starts_with("lo has no hardware timestamps: "), "{said}");
-    assert!(Endpoint::prepare(prepare(Role::Answer, levels)).is_ok(), "it stamps nothing");
+    assert!(Endpoint::prepare(prepare(Role::Server, levels)).is_ok(), "it stamps nothing");
 }

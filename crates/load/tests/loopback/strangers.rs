@@ -1,12 +1,13 @@
-//! An answering end that stands where anybody can connect.
+//! A server that stands where anybody can connect.
 
+use fabricmark_plan::Role;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 use fabricmark_units::Nanos;
 use socket2::{Domain, Socket, Type};
 
@@ -42,12 +43,12 @@ fn is_closed(mut connection: &TcpStream) -> bool {
     }
 }
 
-/// Carries a run out at whose answering end strangers are before the starting end begins; says whether
+/// Carries a run out at whose server strangers are before the client begins; says whether
 /// both ends have a result.
 fn run_among<T>(levels: &str, admits: &[IpAddr], strangers: impl Fn(SocketAddr) -> T) {
-    let answer = Prepare { from: admits.to_vec(), ..prepare(Role::Answer, levels) };
+    let answer = Prepare { from: admits.to_vec(), ..prepare(Role::Server, levels) };
     let answering = Endpoint::prepare(answer).unwrap();
-    let starting = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+    let starting = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
     let peer = SocketAddr::from((PEER, answering.port()));
     let control = Control::default();
     thread::scope(|scope| {
@@ -120,8 +121,8 @@ fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
 #[test]
 fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
     let levels = "pattern=exchange,transport=quic";
-    let silent = Prepare { token: [1; 16], ..prepare(Role::Start, levels) };
-    let answering = Endpoint::prepare(prepare(Role::Answer, levels)).unwrap();
+    let silent = Prepare { token: [1; 16], ..prepare(Role::Client, levels) };
+    let answering = Endpoint::prepare(prepare(Role::Server, levels)).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
     let control = Control::default();
     thread::scope(|scope| {
@@ -129,7 +130,7 @@ fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
         // Its opening has a wrong token, and is closed; the next one's is right.
         let wrong = Endpoint::prepare(silent).unwrap().run(Some(at), &Control::default());
         assert!(matches!(wrong, Err(Failure::Peer(_))), "{wrong:?}");
-        let right = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+        let right = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
         let start = right.run(Some(at), &Control::default()).unwrap();
         let answer = answering.join().unwrap().unwrap();
         assert_eq!(start.counts.calls, answer.counts.calls);
@@ -139,17 +140,19 @@ fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
 #[test]
 fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
     let levels = "pattern=exchange,transport=quic";
-    let answer = Prepare { from: vec![IpAddr::from(STRANGER)], ..prepare(Role::Answer, levels) };
+    let answer = Prepare { from: vec![IpAddr::from(STRANGER)], ..prepare(Role::Server, levels) };
     let answering = Endpoint::prepare(answer).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
     let (control, start_control) = (Control::default(), Control::default());
     thread::scope(|scope| {
         let answering = scope.spawn(|| answering.run(None, &control));
-        let start = Endpoint::prepare(prepare(Role::Start, levels)).unwrap();
+        let start = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
         let starting = scope.spawn(|| start.run(Some(at), &start_control));
         let source = format!("{levels},source=127.0.0.2");
-        let right =
-            Prepare { token: prepare(Role::Start, levels).token, ..prepare(Role::Start, &source) };
+        let right = Prepare {
+            token: prepare(Role::Client, levels).token,
+            ..prepare(Role::Client, &source)
+        };
         let right = Endpoint::prepare(right).unwrap().run(Some(at), &Control::default()).unwrap();
         let answer = answering.join().unwrap().unwrap();
         assert_eq!(right.counts.calls, answer.counts.calls);
@@ -161,7 +164,7 @@ fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
 
 #[test]
 fn a_flow_of_datagrams_opens_to_nobody_who_does_not_return_the_cookie() {
-    let answer = prepare(Role::Answer, "pattern=stream,transport=udp,direction=reverse");
+    let answer = prepare(Role::Server, "pattern=stream,transport=udp,direction=reverse");
     let opening = Opening::new(answer.run, 0, answer.token);
     let answering = Endpoint::prepare(answer).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -195,7 +198,7 @@ fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
         // As long as a message of the opening, shorter, and longer.
         for payload in [48, 16, 512] {
             let levels = format!("pattern=stream,transport=udp,path={path},payload={payload}");
-            let answer = prepare(Role::Answer, &levels);
+            let answer = prepare(Role::Server, &levels);
             let opening = Opening::new(answer.run, 0, answer.token);
             let answering = Endpoint::prepare(answer).unwrap();
             let at = SocketAddr::from((PEER, answering.port()));
@@ -228,7 +231,7 @@ fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
 
 #[test]
 fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
-    let answer = prepare(Role::Answer, "pattern=stream,transport=udp");
+    let answer = prepare(Role::Server, "pattern=stream,transport=udp");
     let opening = Opening::new(answer.run, 0, answer.token);
     let answer = Prepare { from: vec![PEER.into()], ..answer };
     let answering = Endpoint::prepare(answer).unwrap();
@@ -250,7 +253,7 @@ fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
 
 #[test]
 fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
-    let start = prepare(Role::Start, "pattern=connect-exchange,transport=tcp");
+    let start = prepare(Role::Client, "pattern=connect-exchange,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { duration_ns: Nanos::from_secs(600), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -271,7 +274,7 @@ fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
 
 #[test]
 fn an_abort_ends_an_asking_end_in_mid_exchange() {
-    let start = prepare(Role::Start, "pattern=connect-exchange,transport=tcp");
+    let start = prepare(Role::Client, "pattern=connect-exchange,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -293,7 +296,7 @@ fn an_abort_ends_an_asking_end_in_mid_exchange() {
 #[test]
 fn an_abort_ends_a_starting_end_whose_patient_opening_nobody_answers() {
     for transport in ["tcp", "tls", "udp", "quic"] {
-        let start = prepare(Role::Start, &format!("pattern=stream,transport={transport}"));
+        let start = prepare(Role::Client, &format!("pattern=stream,transport={transport}"));
         let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
@@ -323,7 +326,7 @@ fn an_answering_end_takes_the_first_free_port_of_its_range() {
         let first = taken.local_addr().unwrap().as_socket().unwrap().port();
         let within = |last| Prepare {
             ports: Some((first, last)),
-            ..prepare(Role::Answer, &format!("pattern=stream,transport={transport}"))
+            ..prepare(Role::Server, &format!("pattern=stream,transport={transport}"))
         };
         let Err(Failure::Missing(said)) = Endpoint::prepare(within(first)).map(drop) else {
             panic!("{transport}: port {first} was free")
@@ -340,7 +343,7 @@ fn an_answering_end_takes_the_first_free_port_of_its_range() {
 #[test]
 fn what_is_no_range_of_ports_is_refused() {
     for ports in [(0, 5), (6, 5)] {
-        let answer = prepare(Role::Answer, "pattern=stream,transport=tcp");
+        let answer = prepare(Role::Server, "pattern=stream,transport=tcp");
         let refused = Endpoint::prepare(Prepare { ports: Some(ports), ..answer }).unwrap_err();
         assert!(matches!(refused, Failure::Protocol(_)), "{refused:?}");
     }
@@ -349,7 +352,7 @@ fn what_is_no_range_of_ports_is_refused() {
 #[test]
 fn a_patient_end_waits_longer_than_a_peer_is_late() {
     let levels = "pattern=exchange,transport=udp";
-    let start = Prepare { patience_ns: Nanos::from_secs(60), ..prepare(Role::Start, levels) };
+    let start = Prepare { patience_ns: Nanos::from_secs(60), ..prepare(Role::Client, levels) };
     let opening = Opening::new(start.run, 0, start.token);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = peer.local_addr().unwrap();

@@ -1,10 +1,11 @@
 //! Both ends of a run in one process.
 
+use fabricmark_plan::Role;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare, Role};
+use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 
 /// An end of a run of these levels over loopback; what is not named has its default.
 pub fn prepare(role: Role, levels: &str) -> Prepare {
@@ -55,7 +56,7 @@ pub fn both(
 }
 
 pub fn run(levels: &str) -> (EndReport, EndReport) {
-    let (start, answer) = both(prepare(Role::Start, levels), prepare(Role::Answer, levels));
+    let (start, answer) = both(prepare(Role::Client, levels), prepare(Role::Server, levels));
     match (start, answer) {
         (Ok(start), Ok(answer)) => (start, answer),
         (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),

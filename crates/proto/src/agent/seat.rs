@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use fabricmark_plan::Role;
 use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
@@ -21,7 +22,7 @@ use crate::agent::desk::Turn;
 use crate::agent::message::{Answer, Request, SessionId, Welcome};
 use crate::agent::quota::Quota;
 use crate::agent::vigil::Vigil;
-use crate::control::message::{Failure, Order, Prepare, Report, Role};
+use crate::control::message::{Failure, Order, Prepare, Report};
 
 /// Time for a coordinator to hang up after its last run, when the agent stops: it has a record to keep.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
@@ -151,7 +152,7 @@ impl Seat {
     }
 
     fn on_prepare(&mut self, prepare: Box<Prepare>) {
-        if prepare.role != Role::Answer {
+        if prepare.role != Role::Server {
             // It would let the agent connect to wherever the coordinator says.
             let why = "an agent answers flows and starts none".to_owned();
             return self.fail(prepare.run, Failure::Protocol(why));

@@ -1,7 +1,7 @@
 //! The coordinator's side of one run: it drives both ends through the same conversation.
 //!
 //! ```text
-//!   coordinator            answering end          starting end
+//!   coordinator            server          client
 //!       |-- prepare ------------>|                      |
 //!       |-- prepare ----------------------------------->|
 //!       |<- ready, port ---------|                      |
@@ -24,10 +24,11 @@
 
 use std::net::SocketAddr;
 
+use fabricmark_plan::Role;
 use fabricmark_record::Interval;
 use fabricmark_units::{Instant, Nanos};
 
-use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
+use super::message::{EndReport, Failure, Order, Prepare, Report};
 
 /// Time for an order that needs no data to flow: on a local socket a millisecond, so this only
 /// ends the wait for a stuck peer.
@@ -51,10 +52,10 @@ const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
 /// What both ends of a finished run counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ends {
-    /// The starting end.
-    pub start: EndReport,
-    /// The answering end.
-    pub answer: EndReport,
+    /// That which opened the flows.
+    pub client: EndReport,
+    /// That which listened.
+    pub server: EndReport,
 }
 
 /// Why a run has no result.
@@ -105,8 +106,8 @@ fn help(is_ending: bool) -> &'static str {
 
 fn name(role: Role) -> &'static str {
     match role {
-        Role::Start => "starting",
-        Role::Answer => "answering",
+        Role::Client => "starting",
+        Role::Server => "answering",
     }
 }
 
@@ -142,7 +143,7 @@ pub struct Conversation {
     counted: Nanos,
     /// When a sender that goes on for its receiver's sake is to stop.
     stops: Option<Instant>,
-    /// Where the answering end is reached, but for its port.
+    /// Where the server is reached, but for its port.
     answer_at: SocketAddr,
     /// The end that sends the stream or asks; it finishes first.
     active: Role,
@@ -175,7 +176,7 @@ impl Conversation {
             counted: Nanos(start.duration_ns.0.saturating_sub(start.omit_ns.0)),
             stops: None,
             answer_at: start.reaches(answer.address, 0),
-            active: if start.is_active() { Role::Start } else { Role::Answer },
+            active: if start.is_active() { Role::Client } else { Role::Server },
             place: None,
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_begun: false,
@@ -185,8 +186,8 @@ impl Conversation {
             intervals_left: start.interval_ns.map_or(0, intervals),
             outcome: None,
         };
-        conversation.output.push_back((Role::Answer, Order::Prepare(Box::new(answer))));
-        conversation.output.push_back((Role::Start, Order::Prepare(Box::new(start))));
+        conversation.output.push_back((Role::Server, Order::Prepare(Box::new(answer))));
+        conversation.output.push_back((Role::Client, Order::Prepare(Box::new(start))));
         conversation.wait(now, ANSWER_WITHIN);
         conversation
     }
@@ -232,8 +233,8 @@ impl Conversation {
             return;
         }
         let role = match &self.state {
-            State::Preparing { port: None, .. } => Role::Answer,
-            State::Preparing { .. } => Role::Start,
+            State::Preparing { port: None, .. } => Role::Server,
+            State::Preparing { .. } => Role::Client,
             State::Draining { .. } => self.active.other(),
             _ => self.active,
         };
@@ -243,7 +244,7 @@ impl Conversation {
 
     /// Gives the run up, as if an end had failed.
     pub fn abort(&mut self) {
-        self.fail(ConversationError::Failed { role: Role::Start, failure: Failure::Aborted });
+        self.fail(ConversationError::Failed { role: Role::Client, failure: Failure::Aborted });
     }
 
     /// The next order to be sent, and to which end.
@@ -293,14 +294,14 @@ impl Conversation {
             return;
         };
         match from {
-            Role::Answer => *port = Some(ready_port),
-            Role::Start => *is_starter_ready = true,
+            Role::Server => *port = Some(ready_port),
+            Role::Client => *is_starter_ready = true,
         }
         self.place = None;
         if let (Some(port), true) = (*port, *is_starter_ready) {
             let mut peer = self.answer_at;
             peer.set_port(port);
-            self.output.push_back((Role::Start, Order::Begin { run: self.run, peer }));
+            self.output.push_back((Role::Client, Order::Begin { run: self.run, peer }));
             self.state = State::Running { passive: passive.take() };
             self.wait(now, self.duration + FINISH_WITHIN + self.opening);
         }
@@ -355,8 +356,8 @@ impl Conversation {
     fn conclude(&mut self, active: EndReport, passive: EndReport) {
         self.deadline = None;
         self.outcome = Some(Ok(match self.active {
-            Role::Start => Ends { start: active, answer: passive },
-            Role::Answer => Ends { start: passive, answer: active },
+            Role::Client => Ends { client: active, server: passive },
+            Role::Server => Ends { client: passive, server: active },
         }));
     }
 
@@ -366,7 +367,7 @@ impl Conversation {
             return;
         }
         self.output.clear();
-        for role in [Role::Start, Role::Answer] {
+        for role in [Role::Client, Role::Server] {
             self.output.push_back((role, Order::Abort { run: self.run }));
         }
         self.state = State::Over;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use fabricmark_plan::{Direction, Point, Trace};
+use fabricmark_plan::{Direction, Point, Role, Trace};
 use fabricmark_record::{
     Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, Series, Side,
     TcpCounters, Usage,
@@ -28,7 +28,7 @@ pub enum Order {
     Begin {
         /// The run.
         run: u64,
-        /// Where the other end waits; a scope is that of the starting end.
+        /// Where the other end waits; a scope is that of the client.
         peer: SocketAddr,
     },
     /// The other end has finished: wait for what is still under way; answered by
@@ -84,12 +84,12 @@ pub struct Prepare {
     /// section 6); 0 where it needs none.
     #[serde(default)]
     pub scope_id: u32,
-    /// Port to bind to at the answering end; 0 lets the kernel choose, or takes one of [`Self::ports`].
+    /// Port to bind to at the server; 0 lets the kernel choose, or takes one of [`Self::ports`].
     pub port: u16,
-    /// First and last port of those from which the answering end takes the first free one.
+    /// First and last port of those from which the server takes the first free one.
     #[serde(default)]
     pub ports: Option<(u16, u16)>,
-    /// Addresses from which flows may come to the answering end; anyone's where there are none. Unix
+    /// Addresses from which flows may come to the server; anyone's where there are none. Unix
     /// sockets have no such address.
     #[serde(default)]
     pub from: Vec<IpAddr>,
@@ -120,7 +120,7 @@ impl Prepare {
     /// Whether this end sends the stream or asks: its clock ends the run.
     pub fn is_active(&self) -> bool {
         let is_reverse = self.point.direction == Some(Direction::Reverse);
-        (self.role == Role::Start) != is_reverse
+        (self.role == Role::Client) != is_reverse
     }
 
     /// Time beyond the fixed limits for whatever this end awaits from the other, at most
@@ -159,26 +159,6 @@ impl Prepare {
     }
 }
 
-/// The two ends of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Opens the flows: asks, and sends a stream unless it flows in reverse.
-    Start,
-    /// Waits for the flows: answers, and receives a stream unless it flows in reverse.
-    Answer,
-}
-
-impl Role {
-    /// The other end.
-    pub fn other(self) -> Self {
-        match self {
-            Self::Start => Self::Answer,
-            Self::Answer => Self::Start,
-        }
-    }
-}
-
 /// What a worker tells the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "kebab-case")]
@@ -199,7 +179,7 @@ pub enum Report {
     Ready {
         /// The run.
         run: u64,
-        /// Port that the answering end is bound to; 0 at the starting end.
+        /// Port that the server is bound to; 0 at the client.
         port: u16,
     },
     /// The flows are open and the run's clock has begun; told by the end that is active.
@@ -269,13 +249,13 @@ pub struct EndReport {
     pub counts: Counts,
     /// Circumstances.
     pub side: Side,
-    /// Time that the flow's opening took from request to acceptance, at the starting end.
+    /// Time that the flow's opening took from request to acceptance, at the client.
     pub opening_rtt_ns: u64,
     /// How evenly many flows shared, at the end that is active.
     pub fairness: Option<Fairness>,
-    /// From request to response, at the asking end.
+    /// From request to response, at the client.
     pub rtt_ns: Option<Histogram>,
-    /// Round trips parted by the stamps of their packets, at the asking end.
+    /// Round trips parted by the stamps of their packets, at the client.
     #[serde(default)]
     pub kernel_times: Option<KernelTimes>,
     /// Round trips that got no answer in time.

@@ -3,16 +3,17 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use fabricmark_plan::Role;
 use fabricmark_record::Interval;
 use fabricmark_units::Nanos;
 
-use super::message::{EndReport, Failure, Order, Prepare, Report, Role};
+use super::message::{EndReport, Failure, Order, Prepare, Report};
 use crate::PROTOCOL_VERSION;
 
 /// What the worker is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make sockets ready; an answering end begins to wait for its flow.
+    /// Make sockets ready; a server begins to wait for its flow.
     Prepare(Box<Prepare>),
     /// Open the flow and carry the pattern out.
     Begin(SocketAddr),
@@ -69,13 +70,13 @@ impl Worker {
                 self.state = State::Preparing(prepare.run, prepare.role);
                 Some(Action::Prepare(prepare))
             }
-            (Order::Begin { run, peer }, State::Ready(ready, Role::Start)) if run == ready => {
-                self.state = State::Busy(run, Role::Start);
+            (Order::Begin { run, peer }, State::Ready(ready, Role::Client)) if run == ready => {
+                self.state = State::Busy(run, Role::Client);
                 Some(Action::Begin(peer))
             }
             (
                 Order::Drain { run, bytes, idle_ns },
-                State::Ready(ready, Role::Answer) | State::Busy(ready, Role::Start),
+                State::Ready(ready, Role::Server) | State::Busy(ready, Role::Client),
             ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
             (Order::Hold { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
                 Some(Action::Hold)

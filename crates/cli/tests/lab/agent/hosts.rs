@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{End, Lab, Namespace};
-use fabricmark_plan::Testbed;
+use fabricmark_lab::{Lab, Namespace};
+use fabricmark_plan::{Role, Testbed};
 use fabricmark_record::Carrier;
 
 use super::{Agent, Keys};
@@ -18,13 +18,13 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
     let keys = Keys::more();
     let lab =
         Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let server = lab.namespace(End::Server);
+    let server = lab.namespace(Role::Server);
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let plan = bench.plan(PLAN);
     let to = ["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"];
     let run = |words: &[&str]| {
         let mut command = bench.command(words);
-        lab.namespace(End::Client).enter(&mut command);
+        lab.namespace(Role::Client).enter(&mut command);
         command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap()
     };
     // A network between hosts is one link, and the plan has two.
@@ -55,7 +55,7 @@ fn a_host_is_reached_by_an_address_of_its_link() {
     let keys = Keys::more();
     let lab =
         Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
+    let (client, server) = (lab.namespace(Role::Client), lab.namespace(Role::Server));
     // An address is of use when nobody else was found to have it (RFC 4862, section 5.4).
     let of_link = |namespace: &Namespace| {
         let mut show = Command::new("ip");
@@ -104,7 +104,7 @@ fn what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled() {
     let keys = Keys::more();
     let lab =
         Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let (client, server) = (lab.namespace(End::Client), lab.namespace(End::Server));
+    let (client, server) = (lab.namespace(Role::Client), lab.namespace(Role::Server));
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let mut command = keys.command(&["measure", "stream", "10.71.0.2", "-t", "60s"]);
     client.enter(&mut command);

@@ -26,7 +26,7 @@ pub(super) fn send_window(flows: u32, congestion_window: u64) -> u64 {
     congestion_window.saturating_mul(2).clamp(SEND_WINDOW_MIN, most)
 }
 
-/// Settings of a starting end.
+/// Settings of a client.
 pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
     let crypto = QuicClientConfig::try_from(security::starting()?).map_err(io::Error::other);
     let mut config = ClientConfig::new(Arc::new(crypto.map_err(system("set QUIC up"))?));
@@ -34,7 +34,7 @@ pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Settings of an answering end.
+/// Settings of a server.
 pub(crate) fn answering(point: &Point) -> Result<Arc<ServerConfig>, Failure> {
     let crypto = QuicServerConfig::try_from(security::answering()?).map_err(io::Error::other);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto.map_err(system("set QUIC up"))?));

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Meet, Transport, Wait};
-use fabricmark_proto::{Failure, Prepare, Role};
+use fabricmark_plan::{Meet, Role, Transport, Wait};
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{
     Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Manager, Place, Region,
     Request, WorkCompletion, check,
@@ -47,7 +47,7 @@ const RECEIVED: u64 = 1 << 63;
 /// Those of other requests say how many they stand for, and from here on how many of these are payloads.
 const PAYLOADS_AT: u32 = 32;
 
-/// What the starting end says when it is connected.
+/// What the client says when it is connected.
 const READY: u8 = 1;
 
 /// A message that has arrived.
@@ -166,13 +166,13 @@ impl Queue {
         let own = self.endpoint.identity(Some(memory)).emit();
         let memory_bytes = memory.len() as u64;
         let to = match prepare.role {
-            Role::Start => {
+            Role::Client => {
                 self.tell(&own)?;
                 let to = self.connect(memory_bytes, prepare, control)?;
                 self.tell(&[READY])?;
                 to
             }
-            Role::Answer => {
+            Role::Server => {
                 let to = self.connect(memory_bytes, prepare, control)?;
                 self.tell(&own)?;
                 self.accept(prepare, control)?;
@@ -226,9 +226,9 @@ impl Queue {
         self.manage(manager, prepare, control)
     }
 
-    /// The starting end of [`Self::accept`]; the other end has nothing to dial.
+    /// The client of [`Self::accept`]; the other end has nothing to dial.
     fn dial(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
-        if prepare.role == Role::Answer {
+        if prepare.role == Role::Server {
             return Ok(());
         }
         let port = u16::from_be_bytes(self.hear(prepare, control)?);
