@@ -85,6 +85,9 @@ fn emulator_within_wire(record: &Record) -> Vec<String> {
     let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
         return Vec::new();
     };
+    // A load that is over soon is probed for the whole duration nevertheless, before it and from its begin on.
+    let probed_ns = |group| record.flows(group).map(|flow| 1e9 * flow.seconds("sent")).sum::<f64>();
+    let watched_ns = watched_ns.max(probed_ns("probe")) + probed_ns("probe-idle");
     let mut found = Vec::new();
     for way in ["there", "back"] {
         let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else { continue };

@@ -210,6 +210,17 @@ fn what_is_faster_than_its_wire_breaks_a_law() {
 }
 
 #[test]
+fn an_emulator_passes_the_packets_of_probes_for_as_long_as_these_last() {
+    let probe = |group: &str, ns: u64| json!({ "group": group, "from": "client", "to": "server", "sent": counts(9_000, 576_000, ns, 0) });
+    let mut record = with(exchange(), &[("/emulation/there/departed", json!(30_000))]);
+    assert!(broken(&record).contains(&"emulator-within-wire"));
+    // 30,000 packets of 84 bytes take 2.016 s.
+    let flows = record["flows"].as_array_mut().unwrap();
+    flows.extend([probe("probe-idle", 1_000_000_000), probe("probe", 1_100_000_000)]);
+    assert!(!broken(&record).contains(&"emulator-within-wire"));
+}
+
+#[test]
 fn rates_that_are_not_their_counts_break_a_law() {
     breaks("rate-is-count-over-time", both(), &[(GOODPUT, json!(8.1e6))]);
     breaks(
