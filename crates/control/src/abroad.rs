@@ -1,34 +1,24 @@
 //! Workers on another host, by its agent.
 
 use fabricmark_plan::Role;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_wire::Family;
-use rustls::ClientConfig;
 
+use crate::attachment::Attachment;
 use crate::carrier::{AgentError, Carrier};
-use crate::coordinator::Attachment;
-use crate::experiment::PlanError;
+use crate::error::PlanError;
 use crate::host::AgentHost;
 use crate::node::Node;
+use crate::peer::AgentAccess;
 
 /// How long a lost agent is called again: a cable that was moved, a daemon that was started anew.
 const CALL_FOR: Duration = Duration::from_secs(30);
 
 /// Pause between calls.
 const CALL_EVERY: Duration = Duration::from_millis(500);
-
-/// An agent and the right to use it.
-#[derive(Clone, Debug)]
-pub struct AgentAccess {
-    /// Where it is.
-    pub host: AgentHost,
-    /// TLS with the key of this host, and whom it knows.
-    pub tls: Arc<ClientConfig>,
-}
 
 /// An agent that has answered.
 pub(crate) struct Abroad {

@@ -1,7 +1,6 @@
 //! Workers at both ends of every link, and the orders that prepare them for a run.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,16 +9,15 @@ use std::time::{Duration, Instant as Clock};
 use fabricmark_lab::{Lab, Namespace, Way, Wiring};
 use fabricmark_plan::{Pace, Pattern, Plan, Point, Role};
 use fabricmark_proto::Prepare;
-use fabricmark_record::{Calibration, Carrier, ClockOffset, HostFacts, Provenance};
+use fabricmark_record::{Carrier, HostFacts, Provenance};
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::{Family, Link};
 
-use crate::abroad::{Abroad, AgentAccess};
-use crate::experiment::PlanError;
-use crate::foreign::Iperf3Access;
-use crate::host::towards;
-use crate::interfaces::device_of;
+use crate::abroad::Abroad;
+use crate::attachment::{Attachment, NodeFacts};
+use crate::error::PlanError;
 use crate::node::Node;
+use crate::peer::{Iperf3Access, Peer, Workers};
 
 /// How long an emulator may take to empty a link that nobody fills any more, beside two round trips: a
 /// thousand of the longest packets over 2 Gbit/s take 262 ms.
@@ -32,30 +30,6 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 /// How long the receiver of a stream may put its count off while a segment is missing, beside what the path's round
 /// trips take: a retransmission timeout is 200 ms at least, and doubles (RFC 6298).
 const HOLD: Nanos = Nanos::from_secs(2);
-
-/// Where workers come from.
-pub struct Workers<'a> {
-    /// This program, which is started as a worker.
-    pub program: &'a Path,
-    /// Who answers.
-    pub peer: &'a Peer,
-    /// How true this machine's emulator is, where that was measured: records carry it in short. It
-    /// decides nothing.
-    pub calibration: Option<&'a Calibration>,
-}
-
-/// Who answers.
-#[derive(Clone, Debug)]
-pub enum Peer {
-    /// Workers on this machine.
-    Here,
-    /// Workers of an agent.
-    Agent(AgentAccess),
-    /// A server of iperf3.
-    Iperf3(Iperf3Access),
-    /// Workers on this machine, told apart by address: where both ends of a wire are plugged in here.
-    Ends([IpAddr; 2]),
-}
 
 /// Where the ends of runs are.
 enum Ground {
@@ -115,50 +89,6 @@ impl Pair {
             Role::Server => &mut self.server,
         }
     }
-}
-
-/// Where an end of a run is attached to its network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attachment {
-    /// Network device.
-    pub(crate) device: String,
-    /// Address that sockets are bound to.
-    pub(crate) address: IpAddr,
-    /// Number of the device, where the address needs it.
-    pub(crate) scope_id: u32,
-}
-
-impl Attachment {
-    /// Of this host to whatever leads to an address.
-    pub(crate) fn towards(at: SocketAddr) -> io::Result<Self> {
-        let address = towards(at)?.ip();
-        let scope_id = match at {
-            SocketAddr::V6(at) => at.scope_id(),
-            SocketAddr::V4(_) => 0,
-        };
-        Ok(Self { device: device_of(address).name, address, scope_id })
-    }
-
-    /// Of this host, by an address that it has.
-    fn here(address: IpAddr) -> Result<Self, PlanError> {
-        let device = device_of(address).name;
-        if device.is_empty() {
-            return Err(PlanError::NoAddress(address));
-        }
-        Ok(Self { device, address, scope_id: 0 })
-    }
-}
-
-/// What is known of a node beside what its worker reports.
-pub(crate) struct NodeFacts {
-    /// How it is reached.
-    pub(crate) carrier: Carrier,
-    /// Its network namespace.
-    pub(crate) namespace: Option<String>,
-    /// Its machine, where that is not this one.
-    pub(crate) host: Option<HostFacts>,
-    /// How far its clock is from ours.
-    pub(crate) clock_offset: Option<ClockOffset>,
 }
 
 impl Coordinator {

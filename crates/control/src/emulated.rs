@@ -2,10 +2,10 @@
 
 use fabricmark_lab::{Traffic, Way};
 use fabricmark_plan::{Offload, Point};
-use fabricmark_record::{Calibration, EmulatedWay, Emulation, Warning};
+use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 
 use crate::coordinator::Coordinator;
-use crate::experiment::PlanError;
+use crate::error::PlanError;
 
 /// What happened on the point's link since `before`; `None` where it is not emulated.
 pub(crate) fn emulation(
@@ -27,12 +27,6 @@ pub(crate) fn emulation(
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),
     }))
-}
-
-/// What an emulator lost that nobody asked it to, as a word of warning.
-pub(crate) fn missed(emulation: &Emulation) -> Option<Warning> {
-    let packets = emulation.there.missed + emulation.back.missed;
-    (packets > 0).then_some(Warning::MissedPackets { packets })
 }
 
 fn since(before: &Way, after: &Way) -> EmulatedWay {

@@ -1,120 +1,26 @@
 //! Runs a plan from its first block, or from where an earlier process stopped, to its end.
 
-use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_lab::LabError;
-use fabricmark_plan::{Plan, Point, Role, Step, block};
-use fabricmark_proto::ConversationError;
+use fabricmark_judge::{correlated, judge, missed, outcome};
+use fabricmark_plan::{Plan, Step, block};
 use fabricmark_record::{
-    Calibration, Figures, HostFacts, Interval, Limits, Outcome, Place, Record, SCHEMA_VERSION,
-    Warning, violations,
+    Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
 };
-use fabricmark_stats::{LAG1_WARNING, lag1};
 use fabricmark_store::StoreError;
-use fabricmark_units::{Nanos, Stream};
-use fabricmark_wire::Link;
+use fabricmark_units::Stream;
 
-use crate::assemble::assemble;
-use crate::carrier::AgentError;
-use crate::coordinator::{Coordinator, Peer, Workers};
-use crate::emulated::{emulation, missed};
+use crate::coordinator::Coordinator;
+use crate::emulated::emulation;
+use crate::error::PlanError;
+use crate::foreign;
 use crate::history::History;
-use crate::limits::bucket_bytes;
-use crate::memory::{self, MemoryError};
+use crate::memory;
+use crate::nodes::nodes;
+use crate::peer::{Peer, Workers};
+use crate::progress::Progress;
 use crate::run::{Run, RunResult};
 use crate::skip;
-
-/// Runs that a correlation needs to mean anything.
-const CORRELATION_RUNS: usize = 10;
-
-/// Why a plan did not come to its end. Every finished run is kept.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The user asked for it.
-    #[error("interrupted")]
-    Interrupted,
-    /// There is no lab.
-    #[error(transparent)]
-    Lab(#[from] LabError),
-    /// The windows of the plan do not fit into memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A point asks for a link that was not built.
-    #[error("no link {0} was built")]
-    NoLink(Link),
-    /// No device of this machine has an address that an end is to have.
-    #[error("no device of this machine has the address {0}: see `ip address`")]
-    NoAddress(IpAddr),
-    /// Records cannot be kept.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A worker is gone.
-    #[error("the worker of node {node} {what} in mid-run ({how})")]
-    WorkerLost {
-        /// The node.
-        node: &'static str,
-        /// What was noticed.
-        what: String,
-        /// What became of the process.
-        how: String,
-    },
-    /// An agent cannot be used.
-    #[error(transparent)]
-    AgentLost(#[from] AgentError),
-    /// A run failed in a way that the next one would, too.
-    #[error("{0}")]
-    Run(ConversationError),
-    /// No run of any point counts.
-    #[error("no run counts: {reason}")]
-    Nothing {
-        /// Why the last one does not.
-        reason: String,
-        /// Whether this host lacks what the last one needs.
-        is_missing: bool,
-    },
-    /// A system call failed.
-    #[error("cannot {doing}: {source}")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl PlanError {
-    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { doing, source }
-    }
-}
-
-/// How far a plan has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// Runs that are done, warm-ups included.
-    pub done: usize,
-    /// Runs that the plan will take if each group stops as soon as its rule allows.
-    pub planned: usize,
-    /// The block under way, from 0.
-    pub block: u32,
-    /// What the rest takes at least.
-    pub left: Nanos,
-}
-
-/// Somebody who watches a plan being run.
-pub trait Progress {
-    /// A run begins.
-    fn begins(&mut self, position: Position, point: &Point, step: &Step);
-    /// An interval of the run under way has ended at one end of a load, where the plan asks for
-    /// intervals; a stream both ways is two loads, each with its direction.
-    fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
-    /// The run under way waits, since others measure with the same agent.
-    fn waits(&mut self, _place: u32) {}
-    /// A run is done and its record kept.
-    fn ends(&mut self, record: &Record);
-}
 
 /// Runs what is left of a plan.
 ///
@@ -229,7 +135,11 @@ impl Context<'_> {
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
         let run = Run { plan, point, duration, seed, interrupted };
-        let result = match run.carry_out(coordinator, progress) {
+        let carried_out = match coordinator.iperf3() {
+            Some(access) => foreign::carry_out(&run, coordinator, &access, progress),
+            None => run.carry_out(coordinator, progress),
+        };
+        let result = match carried_out {
             // The next run may have it back.
             Err(PlanError::AgentLost(error)) => {
                 coordinator.start_over(interrupted)?;
@@ -253,32 +163,23 @@ impl Context<'_> {
                 record.outcome = Outcome::Skipped(error.to_string());
             }
             RunResult::Finished(parts) => {
-                let parts = assemble(coordinator, host, point, &parts, dropped)?;
-                record.nodes = parts.nodes;
-                record.flows = parts.flows;
-                record.figures = parts.figures;
-                record.limits = parts.limits;
-                record.warnings = parts.warnings;
+                let provenance = coordinator.provenance(point);
+                let found = judge(point, &parts, provenance, dropped);
+                record.nodes = nodes(coordinator, host, point, &parts)?;
+                record.flows = found.flows;
+                record.figures = found.figures;
+                record.limits = found.limits;
+                record.warnings = found.warnings;
                 record.warnings.extend(record.emulation.as_ref().and_then(missed));
-                let broken = violations(&record, bucket_bytes(point));
-                // What a warm-up measured enters nothing.
-                let has_figure = record.deciding_value().is_some();
-                if !has_figure || (!step.warm_up && !broken.is_empty()) {
-                    record.outcome = Outcome::Invalid(broken.join("; "));
-                } else if !step.warm_up {
-                    record.warnings.extend(correlated(step, history, &record));
+                record.outcome = outcome(&record);
+                if !step.warm_up && record.outcome == Outcome::Completed {
+                    let mut values = history.outcomes.samples(step.point, step.block);
+                    values.extend(record.deciding_value());
+                    record.warnings.extend(correlated(&values));
                 }
             }
         }
         history.give_up(step, &mut record);
         Ok(record)
     }
-}
-
-/// Whether this point's runs, this one included, follow one another.
-fn correlated(step: &Step, history: &History, record: &Record) -> Option<Warning> {
-    let mut values = history.outcomes.samples(step.point, step.block);
-    values.extend(record.deciding_value());
-    let lag1 = lag1(&values).filter(|_| values.len() >= CORRELATION_RUNS)?;
-    (lag1 > LAG1_WARNING).then_some(Warning::Correlated { lag1 })
 }

@@ -1,35 +1,26 @@
 //! A run whose other end is a server of iperf3.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_host::UsageMeter;
-use fabricmark_interop::iperf3::{Credentials, measure};
+use fabricmark_interop::iperf3::measure;
+use fabricmark_judge::Part;
 use fabricmark_load::{Control, Event};
 use fabricmark_plan::{Group, Role};
 use fabricmark_proto::{ConversationError, Ends, Failure};
 use fabricmark_record::Series;
 
 use crate::coordinator::Coordinator;
-use crate::experiment::{PlanError, Progress};
-use crate::run::{Part, Run, RunResult, judge};
+use crate::error::PlanError;
+use crate::peer::Iperf3Access;
+use crate::progress::Progress;
+use crate::run::{Run, RunResult, judge};
 
 /// How often it is looked whether the user wants to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// A server of iperf3 and the right to use it.
-#[derive(Clone, Debug)]
-pub struct Iperf3Access {
-    /// As the user named it.
-    pub name: String,
-    /// Where it listens.
-    pub server: SocketAddr,
-    /// User and password, where it asks for them.
-    pub credentials: Option<Credentials>,
-}
 
 /// Carries a point out once.
 pub(crate) fn carry_out(

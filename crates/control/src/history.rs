@@ -6,7 +6,8 @@ use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Plan, Step, group_is_fini
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
-use crate::experiment::{PlanError, Position};
+use crate::error::PlanError;
+use crate::progress::Position;
 
 /// Consecutive runs of a point that measured nothing, after which it is not run any more.
 const FAILED_MAX: u32 = 3;

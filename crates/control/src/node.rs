@@ -10,7 +10,7 @@ use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::carrier::Carrier;
-use crate::experiment::PlanError;
+use crate::error::PlanError;
 use crate::process::WorkerProcess;
 
 /// Time for a worker to start and greet: far beyond what a busy machine needs.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use fabricmark_judge::Part;
 use fabricmark_plan::{Group, Plan, Point, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
@@ -10,8 +11,8 @@ use fabricmark_wire::Link;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::coordinator::Coordinator;
-use crate::experiment::{PlanError, Progress};
-use crate::foreign;
+use crate::error::PlanError;
+use crate::progress::Progress;
 
 /// How often a waiting coordinator looks whether it was interrupted.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -24,15 +25,6 @@ pub(crate) enum RunResult {
     Invalid(String),
     /// It failed in a way that each run of the point would.
     Unusable(ConversationError),
-}
-
-/// A part of a run and what its ends counted.
-pub(crate) struct Part {
-    pub(crate) group: Group,
-    pub(crate) point: Point,
-    /// The first part of it, which does not count.
-    pub(crate) omit: Nanos,
-    pub(crate) ends: Ends,
 }
 
 /// What is the same for all parts of a run.
@@ -52,9 +44,6 @@ impl Run<'_> {
         coordinator: &mut Coordinator,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
-        if let Some(access) = coordinator.iperf3() {
-            return foreign::carry_out(self, coordinator, &access, progress);
-        }
         let loads = self.point.loads();
         let Some(prober) = self.point.prober() else {
             return self.at_once(coordinator, &loads, None, progress);

@@ -26,7 +26,6 @@ mod privilege;
 mod qdisc;
 mod route;
 mod segment;
-mod shaper;
 mod shared;
 #[expect(unsafe_code, reason = "namespaces and TUN devices are made by raw system calls")]
 mod sys;
@@ -44,7 +43,6 @@ pub use network::{Attachment, Lab, Way};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use qdisc::{Backend, Refusal};
-pub use shaper::Shaper;
 pub use tool::LabError;
 pub use topology::{Junction, Node, Source, Topology, TopologyError, Wire};
 pub use tun::Tun;

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::{LinkWords, TokenBucket};
 use fabricmark_plan::Role;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
@@ -17,7 +17,6 @@ use crate::brake;
 use crate::emulated::Emulated;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
-use crate::shaper::{SENDERS_WAIT, Shaper};
 use crate::tool::{self, LabError};
 use crate::wiring::Wiring;
 
@@ -29,6 +28,10 @@ pub struct Attachment {
     /// The node's address on the link.
     pub address: IpAddr,
 }
+
+/// Bytes that may wait where senders are to wait, not packets to be dropped: beyond the send buffer of
+/// any socket.
+const SENDERS_WAIT: u64 = 8 << 20;
 
 /// Lets TCP hand single segments to a shaped link. The shaper cuts super-packets itself, but that
 /// costs so much that TCP over `ethernet:10G,mtu=9000` stays at 4.8 to 5.7 Gbit/s from 16 KiB writes
@@ -121,7 +124,7 @@ impl Lab {
             }
             match words {
                 Some(words) => text += &Emulated::set_up(&name, words, *single),
-                None if Shaper::of(link).is_some() => {
+                None if TokenBucket::of(link).is_some() => {
                     text += &format!("link set dev {name} {SEGMENT_BY_SEGMENT}\n");
                 }
                 None => {}
@@ -132,7 +135,7 @@ impl Lab {
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             let queue = match words {
                 Some(words) => brake::words(*link, words),
-                None => Shaper::of(link).map(|shaper| shaper.words(SENDERS_WAIT)),
+                None => TokenBucket::of(link).map(|bucket| bucket.words(SENDERS_WAIT)),
             };
             if let Some(words) = queue {
                 let device = device(index);

@@ -6,12 +6,10 @@ mod netem;
 
 use std::fmt;
 
-use fabricmark_link::{Description, Discipline, Limit, LinkWords, WireDescription};
+use fabricmark_link::{Description, Discipline, Limit, LinkWords, TokenBucket, WireDescription};
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
 use serde::{Deserialize, Serialize};
-
-use crate::shaper::Shaper;
 
 /// What carries the packets of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +149,7 @@ impl Ask<'_> {
     /// A tbf or htb, and below it what waits.
     fn shaped(&self, wire: WireDescription) -> Result<Qdiscs, Refusal> {
         let (rate, vlan) = self.framed(wire)?;
-        let shaper = Shaper::new(rate, self.words.mtu(), vlan);
+        let token_bucket = TokenBucket::new(rate, self.words.mtu(), vlan);
         let waiting = match wire.queue {
             // What waits is counted with the Ethernet header, unless it is not to be counted at all.
             Limit::Bytes(bytes) if vlan.is_some() => {
@@ -180,13 +178,13 @@ impl Ask<'_> {
             Discipline::Red => self.red(wire, rate),
         });
         if self.backend == Backend::Htb {
-            let (bucket, quantum) = (shaper.bucket_bytes(), shaper.largest_bytes());
+            let (bucket, quantum) = (token_bucket.bucket_bytes(), token_bucket.largest_bytes());
             // The default quantum is a tenth of the rate in bytes, above what the kernel takes from
             // 16 Mbit/s on (200,000 bytes, net/sched/sch_htb.c); of one class, one packet will do.
             let class = format!(
                 "htb rate {0}bit ceil {0}bit burst {bucket} cburst {bucket} quantum {quantum}{1}",
                 rate.0,
-                shaper.framing()
+                token_bucket.framing()
             );
             return Ok(Qdiscs {
                 root: format!("{counted}htb default 1"),
@@ -194,7 +192,7 @@ impl Ask<'_> {
                 leaf,
             });
         }
-        let bucket = shaper.words(limited(wire.queue_bytes));
+        let bucket = token_bucket.words(limited(wire.queue_bytes));
         Ok(Qdiscs { root: format!("{counted}{bucket}"), class: None, leaf })
     }
 

@@ -70,6 +70,7 @@ mod red;
 mod reorder;
 mod switch;
 pub mod tcp;
+mod token_bucket;
 mod trace;
 mod words;
 
@@ -96,6 +97,7 @@ pub use rate::Rate;
 pub use red::{Red, RedSettings};
 pub use reorder::Reorder;
 pub use switch::{Forwarding, Switch};
+pub use token_bucket::{TokenBucket, beyond_header};
 pub use trace::{Trace, TraceError};
 pub use words::{
     Description, Discipline, Distribution, LinkWords, SUPER_PACKET_MAX, WireDescription, WordsError,

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibrated;
 
+/// How reasons begin for which a run does not count and that are the emulator's.
+pub const THE_EMULATOR: &str = "the emulator";
+
 /// An emulated link during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {

@@ -8,7 +8,6 @@
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
 mod calibration;
-mod check;
 mod clock;
 mod emulation;
 mod events;
@@ -27,9 +26,8 @@ mod warning;
 pub use calibration::{
     BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit,
 };
-pub use check::violations;
 pub use clock::ClockFacts;
-pub use emulation::{EmulatedWay, Emulation};
+pub use emulation::{EmulatedWay, Emulation, THE_EMULATOR};
 pub use events::{EventCount, Events};
 pub use figure::{Figure, Figures, Limits, Provenance};
 pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};

@@ -1,10 +1,11 @@
 //! What a netem is told: tc-netem(8), and net/sched/sch_netem.c where that says less.
 
-use fabricmark_link::{Description, Discipline, Distribution, Losses, Order, WireDescription};
+use fabricmark_link::{
+    Description, Discipline, Distribution, Losses, Order, WireDescription, beyond_header,
+};
 use fabricmark_units::Nanos;
 
 use super::{Ask, HEADER, Qdiscs, Refusal, limited};
-use crate::shaper;
 
 /// A rate that delays nobody, 12 ns for 1500 bytes: netem keeps the order of packets where it has a
 /// rate, since a packet then leaves after the one before it (`netem_enqueue` in
@@ -42,10 +43,8 @@ impl Ask<'_> {
                     return Err(self.refusal("reorder", why, shapers));
                 }
                 let (rate, vlan) = self.framed(wire)?;
-                let overhead = vlan.map_or_else(
-                    || format!("-{HEADER}"),
-                    |vlan| shaper::beyond_header(vlan).to_string(),
-                );
+                let overhead = vlan
+                    .map_or_else(|| format!("-{HEADER}"), |vlan| beyond_header(vlan).to_string());
                 format!("{}bit {overhead}", rate.0)
             }
             None => self.rate_for_order(),

@@ -2,7 +2,7 @@
 
 use fabricmark_plan::{Offload, Pattern, Point};
 
-use crate::check::THE_EMULATOR;
+use crate::emulation::THE_EMULATOR;
 use crate::record::{Outcome, Record};
 
 /// What a point of a calibration is for.

@@ -1,11 +1,7 @@
-//! A link that passes no more than its wire would: the kernel's token bucket, per packet.
+//! The kernel's token bucket that stands for a wire: its settings, and what it passes at once.
 
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
-
-/// Bytes that may wait where senders are to wait, not packets to be dropped: beyond the send buffer of
-/// any socket.
-pub(crate) const SENDERS_WAIT: u64 = 8 << 20;
 
 /// Settings of a token bucket that imitates an Ethernet wire.
 ///
@@ -14,15 +10,15 @@ pub(crate) const SENDERS_WAIT: u64 = 8 << 20;
 /// above the rate makes the kernel cut super-packets to `mtu` first, and `overhead` and `mpu` add
 /// what the wire adds. Measured against its ceilings in `docs/measured.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shaper {
+pub struct TokenBucket {
     rate: BitRate,
     mtu: u16,
     /// 802.1Q tags in each frame; `None` where the rate is one of IP packets.
     vlan: Option<u8>,
 }
 
-impl Shaper {
-    /// The shaper of a link with a wire that a lab can imitate: Ethernet.
+impl TokenBucket {
+    /// That of a link whose wire it can stand for: Ethernet.
     pub fn of(link: &Link) -> Option<Self> {
         match *link {
             Link::Ethernet { rate, mtu, vlan } => Some(Self::new(rate, mtu, Some(vlan))),
@@ -35,7 +31,8 @@ impl Shaper {
         }
     }
 
-    pub(crate) fn new(rate: BitRate, mtu: u16, vlan: Option<u8>) -> Self {
+    /// A bucket of this rate for packets of up to `mtu` bytes of IP.
+    pub fn new(rate: BitRate, mtu: u16, vlan: Option<u8>) -> Self {
         Self { rate, mtu, vlan }
     }
 
@@ -50,13 +47,13 @@ impl Shaper {
     }
 
     /// The largest packet in bytes as the queue counts it: with room for its headers.
-    pub(crate) fn largest_bytes(&self) -> u64 {
+    pub fn largest_bytes(&self) -> u64 {
         u64::from(self.mtu) + 100
     }
 
     /// What the wire adds beyond the 14 bytes of the Ethernet header, which the queue already counts,
     /// and the least that a packet takes on it: words of tbf and htb, with a space before them.
-    pub(crate) fn framing(&self) -> String {
+    pub fn framing(&self) -> String {
         let Some(vlan) = self.vlan else { return String::new() };
         let overhead = beyond_header(vlan);
         let smallest = frame::FRAME_MIN + frame::PREAMBLE + frame::GAP;
@@ -64,7 +61,7 @@ impl Shaper {
     }
 
     /// The words of a tbf before which `limit_bytes` may wait.
-    pub(crate) fn words(&self, limit_bytes: u64) -> String {
+    pub fn words(&self, limit_bytes: u64) -> String {
         let (rate, bucket, largest) = (self.rate.0, self.bucket_bytes(), self.largest_bytes());
         let framing = self.framing();
         format!(
@@ -75,7 +72,7 @@ impl Shaper {
 }
 
 /// Bytes of preamble, tags, check sequence and gap: what a wire adds to a frame as a queue counts it.
-pub(crate) fn beyond_header(vlan: u8) -> u64 {
+pub fn beyond_header(vlan: u8) -> u64 {
     frame::PREAMBLE + frame::GAP + frame::FCS + u64::from(vlan) * frame::VLAN_TAG
 }
 
@@ -84,7 +81,7 @@ mod tests {
     use super::*;
 
     fn words(link: &str) -> String {
-        Shaper::of(&link.parse().unwrap()).unwrap().words(SENDERS_WAIT)
+        TokenBucket::of(&link.parse().unwrap()).unwrap().words(8 << 20)
     }
 
     #[test]
@@ -103,6 +100,6 @@ mod tests {
 
     #[test]
     fn a_veth_has_no_wire_to_imitate() {
-        assert_eq!(Shaper::of(&"veth".parse().unwrap()), None);
+        assert_eq!(TokenBucket::of(&"veth".parse().unwrap()), None);
     }
 }

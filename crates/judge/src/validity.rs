@@ -7,11 +7,7 @@ use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
 
-use crate::figure::Figure;
-use crate::flow::{Counts, Drops, Flow};
-use crate::node::Carrier;
-use crate::pacing::Pacing;
-use crate::record::Record;
+use fabricmark_record::{Carrier, Counts, Drops, Figure, Flow, Pacing, Record, THE_EMULATOR};
 
 /// Bucket error of a histogram, of both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -27,9 +23,6 @@ const EDGE_MAX: f64 = 0.05;
 
 /// How late an emulator may be at the median before it is what a round trip is made of, however short that is.
 const LATE_MIN_NS: f64 = 50_000.0;
-
-/// How reasons begin that are the emulator's.
-pub(crate) const THE_EMULATOR: &str = "the emulator";
 
 /// Everything that is not true of a record, a sentence each; nothing of one that may count. `bucket_bytes` may pass the
 /// wire at once, where a token bucket stands for it.

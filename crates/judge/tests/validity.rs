@@ -1,11 +1,12 @@
 //! What must be true of every record: each rule on a fabricated record that keeps it and one that breaks it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use fabricmark_judge::{outcome, violations};
 use fabricmark_plan::{Pattern, Point, Testbed};
 use fabricmark_record::{
     Carrier, Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, HostFacts,
     Interval, KernelCounters, Limits, MachineUsage, Node, Outcome, Pacing, Place, ProcessUsage,
-    Provenance, Record, SCHEMA_VERSION, Series, Side, Usage, violations,
+    Provenance, Record, SCHEMA_VERSION, Series, Side, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
@@ -521,4 +522,21 @@ fn counts_of_a_peer_that_cannot_be_are_said_and_overflow_nothing() {
         assert!(found.contains("more than 18446744073709551614 received"), "{found}");
         assert_eq!((received.counted_bytes(), received.counted_calls()), (0, 0));
     }
+}
+
+#[test]
+fn a_warm_up_only_needs_a_figure() {
+    let broken = |is_warm_up: bool| {
+        let mut record = tcp_stream();
+        record.place.warm_up = is_warm_up;
+        record.figures.goodput_bps = figure(990e6);
+        record
+    };
+    assert_eq!(outcome(&tcp_stream()), Outcome::Completed);
+    assert!(
+        matches!(outcome(&broken(false)), Outcome::Invalid(why) if why.contains("of the wire"))
+    );
+    assert_eq!(outcome(&broken(true)), Outcome::Completed);
+    let silent = Record { figures: Figures::default(), ..broken(true) };
+    assert!(matches!(outcome(&silent), Outcome::Invalid(why) if why.starts_with("the 126000000")));
 }

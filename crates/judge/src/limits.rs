@@ -1,6 +1,6 @@
 //! What the wire allows a point, and whether a run went beyond it.
 
-use fabricmark_lab::Shaper;
+use fabricmark_link::TokenBucket;
 use fabricmark_plan::{Direction, Pattern, Point, Transport};
 use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
@@ -12,7 +12,7 @@ use fabricmark_wire::{
 /// The hard bounds first, the tighter one before the other, then what holds under a condition. What bounds
 /// a stream bounds bursts, too, which are silent until they are answered. A token bucket passes a message
 /// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has.
-pub(crate) fn limits(point: &Point) -> Limits {
+pub fn limits(point: &Point) -> Limits {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
     let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
     // What has no wire has no ceiling either.
@@ -88,9 +88,9 @@ fn floor(point: &Point) -> Option<Floor> {
 }
 
 /// Bytes that a token bucket lets pass at once, where one stands for the wire of a point.
-pub(crate) fn bucket_bytes(point: &Point) -> u64 {
-    let shaper = Shaper::of(&point.link).filter(|_| point.words().is_none());
-    shaper.map_or(0, |shaper| shaper.bucket_bytes())
+pub fn bucket_bytes(point: &Point) -> u64 {
+    let bucket = TokenBucket::of(&point.link).filter(|_| point.words().is_none());
+    bucket.map_or(0, |bucket| bucket.bucket_bytes())
 }
 
 #[cfg(test)]

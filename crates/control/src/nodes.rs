@@ -1,0 +1,46 @@
+//! The nodes of a run, for its record.
+
+use fabricmark_judge::Part;
+use fabricmark_plan::{Point, Role};
+use fabricmark_proto::{EndReport, Ends};
+use fabricmark_record::{HostFacts, Node};
+
+use crate::coordinator::Coordinator;
+use crate::error::PlanError;
+
+/// The nodes of a run: what is known of them, and what their workers found.
+pub(crate) fn nodes(
+    coordinator: &Coordinator,
+    host: &HostFacts,
+    point: &Point,
+    parts: &[Part],
+) -> Result<Vec<Node>, PlanError> {
+    let Some(Ends { client, server }) = parts.first().map(|part| &part.ends) else {
+        return Ok(Vec::new());
+    };
+    let ends = [(Role::Client, client), (Role::Server, server)];
+    ends.map(|(role, report)| node(coordinator, host, point, role, report)).into_iter().collect()
+}
+
+fn node(
+    coordinator: &Coordinator,
+    host: &HostFacts,
+    point: &Point,
+    role: Role,
+    report: &EndReport,
+) -> Result<Node, PlanError> {
+    let attachment = coordinator.attach(role, point)?;
+    let facts = coordinator.facts(role, point);
+    Ok(Node {
+        name: role.name().to_owned(),
+        carrier: facts.carrier,
+        namespace: facts.namespace,
+        address: Some(attachment.address),
+        device: Some(attachment.device),
+        side: report.side.clone(),
+        usage: report.usage.clone(),
+        kernel: report.kernel,
+        host: facts.host.unwrap_or_else(|| host.clone()),
+        clock_offset: facts.clock_offset,
+    })
+}

@@ -1,0 +1,142 @@
+//! Judges a run: from what its ends counted to flows, figures, limits, warnings, and whether it counts.
+//!
+//! Everything here is a function from values to values, so that a figure is the same wherever its run was carried out.
+//!
+//! Deliberately not here: how a run is carried out (`control`), and what many runs say together (`stats`, `report`).
+
+mod figures;
+mod limits;
+mod validity;
+mod warnings;
+
+use fabricmark_plan::{Direction, Group, Pattern, Point, Role};
+use fabricmark_proto::{EndReport, Ends};
+use fabricmark_record::{
+    Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, Warning,
+};
+use fabricmark_units::Nanos;
+
+pub use limits::{bucket_bytes, limits};
+pub use validity::violations;
+pub use warnings::{correlated, missed};
+
+/// A part of a run and what its ends counted.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is for.
+    pub group: Group,
+    /// What it carried out.
+    pub point: Point,
+    /// The first part of its time, which does not count.
+    pub omit: Nanos,
+    /// What both ends counted.
+    pub ends: Ends,
+}
+
+/// What follows from the parts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// One for each part, in their order.
+    pub flows: Vec<Flow>,
+    /// Those of the whole run.
+    pub figures: Figures,
+    /// What the wire allows.
+    pub limits: Limits,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<Warning>,
+}
+
+/// What follows from the parts of a run of a point, the load first; `link_drops` are packets that the link dropped
+/// meanwhile.
+pub fn judge(point: &Point, parts: &[Part], provenance: Provenance, link_drops: u64) -> Findings {
+    let (mut flows, mut found) = (Vec::new(), Vec::new());
+    let mut warnings: Vec<Warning> = Vec::new();
+    for part in parts {
+        let (flow, figures, noted) = judge_part(part, provenance, link_drops);
+        flows.push(flow);
+        found.push((part, figures));
+        for warning in noted {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    warnings.extend(warnings::shared_cpu(parts));
+    Findings { flows, figures: figures::together(&found), limits: limits(point), warnings }
+}
+
+/// Whether a run counts, whose record is complete but for that; a warm-up only needs a figure.
+pub fn outcome(record: &Record) -> Outcome {
+    let broken = violations(record, bucket_bytes(&record.point));
+    let has_figure = record.measured_value().is_some();
+    if broken.is_empty() || (has_figure && record.place.warm_up) {
+        return Outcome::Completed;
+    }
+    Outcome::Invalid(broken.join("; "))
+}
+
+/// What one part of a run found: its flow, its figures, and what to know before trusting them.
+fn judge_part(
+    part: &Part,
+    provenance: Provenance,
+    link_drops: u64,
+) -> (Flow, Figures, Vec<Warning>) {
+    let Part { group, point, omit, ends: Ends { client, server } } = part;
+    let is_reverse = point.direction == Some(Direction::Reverse);
+    let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
+    let figures = figures::figures(point, *omit, active, passive, provenance);
+    let drops = drops(point, active, passive, link_drops);
+    let mut noted = Vec::new();
+    for (end, report) in [(Role::Client, client), (Role::Server, server)] {
+        if let Some(reason) = report.not_pinned.clone() {
+            noted.push(Warning::NotPinned { node: end.name().to_owned(), reason });
+        }
+    }
+    noted.extend(warnings::stolen(client, server));
+    noted.extend(active.pacing.as_ref().and_then(Pacing::warning));
+    if drops.unexplained > 0 {
+        noted.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
+    }
+    if client.lost_round_trips > 0 {
+        noted.push(Warning::LostRoundTrips { count: client.lost_round_trips });
+    }
+    noted.extend(active.kernel_times.as_ref().and_then(KernelTimes::warning));
+    noted.extend(warnings::small_buffer(point, passive));
+    noted.extend(warnings::small_send_buffer(point, active));
+    let (from, to) =
+        if is_reverse { (Role::Server, Role::Client) } else { (Role::Client, Role::Server) };
+    let flow = Flow {
+        group: group.word().to_owned(),
+        from: from.name().to_owned(),
+        to: to.name().to_owned(),
+        sent: active.counts,
+        received: passive.counts,
+        sent_series: active.series.clone(),
+        received_series: passive.series.clone(),
+        drops,
+        reordered: passive.sequence.map(|counts| counts.reordered),
+        duplicates: passive.sequence.map(|counts| counts.duplicates),
+        fairness: active.fairness,
+        rtt_ns: active.rtt_ns.clone(),
+        kernel_times: active.kernel_times.clone(),
+        pacing: active.pacing.clone(),
+        tcp: active.tcp.clone(),
+        quic: active.quic,
+    };
+    (flow, figures, noted)
+}
+
+/// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
+fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
+    if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
+        return Drops::default();
+    }
+    let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);
+    let lost = active.counts.calls.saturating_sub(arrived);
+    let link = link_drops + passive.device_drops;
+    let (socket, reassembly) = (passive.socket_drops, passive.reassembly_failures);
+    // What is dropped is a buffer, and counts as one.
+    let explained = (socket + link + reassembly) * point.datagrams_per_buffer();
+    let unexplained = lost.saturating_sub(explained);
+    Drops { lost, socket, link, reassembly, unexplained }
+}

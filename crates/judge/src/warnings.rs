@@ -1,0 +1,60 @@
+//! What to know before a run is trusted.
+
+use fabricmark_plan::{Group, Point, Role};
+use fabricmark_proto::EndReport;
+use fabricmark_record::{Emulation, Usage, Warning};
+use fabricmark_stats::{LAG1_WARNING, lag1};
+
+use crate::Part;
+
+/// Runs that a correlation needs to mean anything.
+const CORRELATION_RUNS: usize = 10;
+
+/// Load threads that share a CPU; those of an earlier part of the run do not count.
+pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
+    let at_once = parts.iter().filter(|part| part.group != Group::ProbeIdle);
+    let cpus = at_once.flat_map(|part| [part.ends.client.side.cpu, part.ends.server.side.cpu]);
+    let mut cpus: Vec<u32> = cpus.flatten().collect();
+    let threads = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let [processors, ends] =
+        [cpus.len(), threads].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    (cpus.len() < threads).then_some(Warning::SharedCpu { ends, processors })
+}
+
+/// Two ends on one machine lose the same time, so that one word about the worse is enough.
+pub(crate) fn stolen(client: &EndReport, server: &EndReport) -> Option<Warning> {
+    let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
+    let (end, report) = match share(server) > share(client) {
+        true => (Role::Server, server),
+        false => (Role::Client, client),
+    };
+    report.usage.as_ref()?.warning(end.name())
+}
+
+/// The kernel reports twice what it granted (socket(7)).
+pub(crate) fn small_buffer(point: &Point, passive: &EndReport) -> Option<Warning> {
+    let asked_bytes = point.receive_buffer?.0;
+    let granted_bytes = passive.side.receive_buffer_bytes? / 2;
+    (granted_bytes < asked_bytes).then_some(Warning::SmallBuffer { asked_bytes, granted_bytes })
+}
+
+/// As [`small_buffer`], of the end that sends.
+pub(crate) fn small_send_buffer(point: &Point, active: &EndReport) -> Option<Warning> {
+    let asked_bytes = point.send_buffer?.0;
+    let granted_bytes = active.side.send_buffer_bytes? / 2;
+    (granted_bytes < asked_bytes).then_some(Warning::SmallSendBuffer { asked_bytes, granted_bytes })
+}
+
+/// What an emulator lost that nobody asked it to.
+pub fn missed(emulation: &Emulation) -> Option<Warning> {
+    let packets = emulation.there.missed + emulation.back.missed;
+    (packets > 0).then_some(Warning::MissedPackets { packets })
+}
+
+/// Whether the values of a point's runs, in their order, follow one another.
+pub fn correlated(values: &[f64]) -> Option<Warning> {
+    let lag1 = lag1(values).filter(|_| values.len() >= CORRELATION_RUNS)?;
+    (lag1 > LAG1_WARNING).then_some(Warning::Correlated { lag1 })
+}
