@@ -15,7 +15,7 @@ pub(crate) fn emulation(
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
     let (Some(words), Some(before), Some(after)) =
-        (point.words(), before, coordinator.traffic(point)?)
+        (point.words(), before, coordinator.testbed().traffic(point)?)
     else {
         return Ok(None);
     };

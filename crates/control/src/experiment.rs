@@ -13,8 +13,8 @@ use fabricmark_units::Stream;
 use crate::coordinator::Coordinator;
 use crate::emulated::emulation;
 use crate::error::PlanError;
-use crate::foreign;
 use crate::history::History;
+use crate::iperf3;
 use crate::memory;
 use crate::nodes::nodes;
 use crate::peer::{Peer, Workers};
@@ -127,16 +127,16 @@ impl Context<'_> {
         // Only datagrams are lost for good, and asking the queues starts a program for each.
         let asks_queues = point.transport.is_lossy();
         let link_drops = |coordinator: &Coordinator| {
-            if asks_queues { coordinator.link_drops(point) } else { Ok(0) }
+            if asks_queues { coordinator.testbed().drops(point) } else { Ok(0) }
         };
         coordinator.drain_link(point)?;
         let before = link_drops(coordinator)?;
-        let traffic = coordinator.traffic(point)?;
+        let traffic = coordinator.testbed().traffic(point)?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
         let run = Run { plan, point, duration, seed, interrupted };
-        let carried_out = match coordinator.iperf3() {
-            Some(access) => foreign::carry_out(&run, coordinator, &access, progress),
+        let carried_out = match coordinator.testbed().iperf3().cloned() {
+            Some(access) => iperf3::carry_out(&run, coordinator, &access, progress),
             None => run.carry_out(coordinator, progress),
         };
         let result = match carried_out {

@@ -6,7 +6,6 @@
 //! - [`Agent`] serves coordinators on other hosts with workers of its own.
 //! - [`read_traces`] reads the files of departures that a plan names.
 
-mod abroad;
 mod agent;
 mod attachment;
 mod carrier;
@@ -14,13 +13,14 @@ mod coordinator;
 mod emulated;
 mod error;
 mod experiment;
-mod foreign;
 mod history;
 mod host;
 mod interfaces;
+mod iperf3;
 mod memory;
 mod node;
 mod nodes;
+mod pair;
 mod peer;
 mod process;
 mod progress;
@@ -29,6 +29,7 @@ mod secured;
 mod skip;
 #[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
 mod sys;
+mod testbed;
 mod traces;
 mod worker;
 

@@ -29,7 +29,7 @@ fn node(
     role: Role,
     report: &EndReport,
 ) -> Result<Node, PlanError> {
-    let attachment = coordinator.attach(role, point)?;
+    let attachment = coordinator.testbed().attach(role, point)?;
     let facts = coordinator.facts(role, point);
     Ok(Node {
         name: role.name().to_owned(),

@@ -1,6 +1,5 @@
 //! The worker process: takes orders from a local socket and carries them out on a load thread.
 
-use fabricmark_plan::Role;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::thread;
 
 use fabricmark_host::UsageMeter;
 use fabricmark_load::{Control, Endpoint, Event};
+use fabricmark_plan::Role;
 use fabricmark_proto::{Action, EndReport, Failure, FrameReader, Order, Prepare, Worker, encode};
 use fabricmark_record::Interval;
 use rustix::event::{PollFd, PollFlags, poll};

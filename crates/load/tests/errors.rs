@@ -2,12 +2,12 @@
 //! remedy. Where this kernel would not refuse, a filter of system calls makes it fail as another does.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::Role;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,

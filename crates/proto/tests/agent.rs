@@ -2,9 +2,9 @@
 //! packets, or end.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::Role;
 use std::collections::VecDeque;
 
+use fabricmark_plan::Role;
 use fabricmark_proto::{
     Action, Answer, Caller, Conversation, ConversationError, Deed, Desk, EndReport, Ends, Failure,
     News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Seat, Turn, Welcome, Worker,

@@ -1,11 +1,11 @@
 //! Our client at their server, and at ours.
 
-use fabricmark_plan::Role;
 use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_interop::Guard;
 use fabricmark_interop::iperf3::{Measured, measure};
 use fabricmark_load::Control;
+use fabricmark_plan::Role;
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 

@@ -1,10 +1,10 @@
 //! A connection for each exchange: who connects and who accepts, over any transport that can.
 
-use fabricmark_plan::Role;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure};
 use fabricmark_record::Series;
 use fabricmark_units::Bytes;

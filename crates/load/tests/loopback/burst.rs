@@ -1,10 +1,10 @@
 //! Bursts: several payloads there, one response when all of them have arrived.
 
-use fabricmark_plan::Role;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::Nanos;
 

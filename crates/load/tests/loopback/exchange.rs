@@ -1,10 +1,10 @@
 //! Exchanges of datagrams: which answer belongs to which request.
 
-use fabricmark_plan::Role;
 use std::net::UdpSocket;
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 

@@ -1,12 +1,12 @@
 //! A load thread that blocks looks at its orders, though its peer says nothing.
 
-use fabricmark_plan::Role;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use fabricmark_units::Nanos;
 

@@ -1,11 +1,11 @@
 //! Round trips parted by the stamps of their packets.
 
-use fabricmark_plan::Role;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use fabricmark_load::Endpoint;
 use fabricmark_load::stamp::{enable, recv_with_stamp};
+use fabricmark_plan::Role;
 use fabricmark_proto::Failure;
 use rustix::net::RecvFlags;
 

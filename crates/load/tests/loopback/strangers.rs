@@ -1,12 +1,12 @@
 //! A server that stands where anybody can connect.
 
-use fabricmark_plan::Role;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 use fabricmark_units::Nanos;
 use socket2::{Domain, Socket, Type};

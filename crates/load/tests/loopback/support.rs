@@ -1,10 +1,10 @@
 //! Both ends of a run in one process.
 
-use fabricmark_plan::Role;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use fabricmark_load::{Control, Endpoint};
+use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 
 /// An end of a run of these levels over loopback; what is not named has its default.

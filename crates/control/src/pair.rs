@@ -1,0 +1,39 @@
+//! The two workers of a part of a run.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use fabricmark_lab::Namespace;
+use fabricmark_plan::Role;
+
+use crate::error::PlanError;
+use crate::node::Node;
+
+/// The two workers of a part of a run.
+pub(crate) struct Pair {
+    pub(crate) client: Node,
+    pub(crate) server: Node,
+}
+
+impl Pair {
+    /// Starts both here, each in its namespace where it has one.
+    pub(crate) fn start<'a>(
+        program: &Path,
+        namespace: impl Fn(Role) -> Option<&'a Namespace>,
+    ) -> Result<Self, PlanError> {
+        let start = |role: Role| Node::start(role.name(), program, namespace(role));
+        Ok(Self { client: start(Role::Client)?, server: start(Role::Server)? })
+    }
+
+    /// The sockets to both.
+    pub(crate) fn sockets(&self) -> [&UnixStream; 2] {
+        [&self.client.socket, &self.server.socket]
+    }
+
+    pub(crate) fn node(&mut self, role: Role) -> &mut Node {
+        match role {
+            Role::Client => &mut self.client,
+            Role::Server => &mut self.server,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The server is that of iperf3.
+
+use std::path::Path;
+
+use fabricmark_plan::{Point, Role};
+use fabricmark_record::{Carrier, HostFacts};
+use fabricmark_wire::Link;
+
+use super::Testbed;
+use crate::attachment::{Attachment, NodeFacts};
+use crate::error::PlanError;
+use crate::node::Node;
+use crate::pair::Pair;
+use crate::peer::Iperf3Access;
+
+/// A server of iperf3, and this process.
+pub(super) struct Iperf3(pub(super) Iperf3Access);
+
+impl Testbed for Iperf3 {
+    /// Nobody starts a worker behind another program.
+    fn start_pair(&mut self, link: Link, _: &Path) -> Result<Pair, PlanError> {
+        Err(PlanError::NoLink(link))
+    }
+
+    fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {
+        let server = self.0.server;
+        match role {
+            Role::Client => {
+                Attachment::towards(server).map_err(PlanError::system("find a way to the server"))
+            }
+            Role::Server => {
+                Ok(Attachment { device: String::new(), address: server.ip(), scope_id: 0 })
+            }
+        }
+    }
+
+    fn facts(&self, role: Role, _: &Point, _: Option<&Node>) -> NodeFacts {
+        let (carrier, host) = match role {
+            Role::Client => (Carrier::LocalSocket, None),
+            // iperf3 says nothing of its machine.
+            Role::Server => {
+                let host = HostFacts { hostname: self.0.name.clone(), ..HostFacts::default() };
+                (Carrier::Iperf3, Some(host))
+            }
+        };
+        NodeFacts { carrier, namespace: None, host, clock_offset: None }
+    }
+
+    fn iperf3(&self) -> Option<&Iperf3Access> {
+        Some(&self.0)
+    }
+}
