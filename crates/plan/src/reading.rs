@@ -67,8 +67,13 @@ impl Reader<'_, '_> {
         self.source.problem(value.span(), message, format!("write {expected}"));
     }
 
+    /// A list of one text is that text.
     pub(crate) fn text(&mut self, value: &Value<'_>) -> Option<String> {
-        let text = value.get_ref().as_str().map(str::to_owned);
+        let only = match value.get_ref().as_array() {
+            Some(list) if list.len() == 1 => &list[0],
+            _ => value,
+        };
+        let text = only.get_ref().as_str().map(str::to_owned);
         if text.is_none() {
             self.wrong(value, "a text in quotes");
         }

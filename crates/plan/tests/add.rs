@@ -162,3 +162,15 @@ fn none_is_the_level_of_a_factor_without_effect() {
     assert!(!plan.points[20].has(Factor::PacingRate, "none"));
     assert!(!plan.points[0].has(Factor::Label, "none"), "a label may be called so");
 }
+
+#[test]
+fn a_list_of_one_name_is_that_name_and_one_of_two_is_refused() {
+    let listed = PLAN
+        .replace("rows = \"window\"", "rows = [\"window\"]")
+        .replace("figure = \"goodput\"", "figure = [\"goodput\"]");
+    assert_eq!(read(&listed, Size::Full).digest(), read(PLAN, Size::Full).digest());
+    let [table] = &read(&listed, Size::Full).presentation.tables[..] else { panic!("one table") };
+    assert_eq!(table.rows.key(), "window");
+    let two = PLAN.replace("rows = \"window\"", "rows = [\"window\", \"rtt\"]");
+    assert!(problem(&two, Size::Full).contains("expected a text in quotes, found array"));
+}
