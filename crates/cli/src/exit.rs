@@ -17,8 +17,8 @@ use fabricmark_trust::{PairError, TrustError};
 pub enum Code {
     /// A comparison found something worse, or a threshold was missed.
     Worse = 1,
-    /// A comparison cannot tell.
-    CannotTell = 2,
+    /// A comparison is inconclusive.
+    Inconclusive = 2,
     /// Wrong input.
     Input = 64,
     /// The other end cannot be reached, or refuses.

@@ -173,7 +173,7 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
         assert_eq!(groups, ["probe-idle", "probe"], "{line}");
     }
     // As a flag it takes datagrams, and does not eat the word behind it.
-    expect("stream --probe loopback -t 100ms", 0, &["probe udp", "median round trip, loaded"]);
+    expect("stream --probe loopback -t 100ms", 0, &["probe udp", "loaded RTT p50"]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
     // One burst is under way at a time.
     assert!(value("rtt_mean_ns") * bursts_per_s <= 1e9 * (1.0 + 1e-9), "{figures}");
     let text = expect("burst loopback -t 100ms --interval 20ms", 0, &["Mbit/s", "bursts/s"]);
-    assert!(text.contains("64") && text.contains("median round trip"), "{text}");
+    assert!(text.contains("64") && text.contains("RTT p50"), "{text}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         let duration = e.plan.duration_ns.as_secs_f64();
         let runs = e.plan.stop.runs_max;
         let text = format!(
-            "{} of {duration} s: expect “cannot tell”; the full plan decides.",
+            "{} of {duration} s: expect “inconclusive”; the full plan decides.",
             count(runs, "run")
         );
         all.push(Answer::remark("Quick look", text));
@@ -90,7 +90,7 @@ fn of_group(
             format!("in {} of {rows}", those.len())
         };
         let detail = match verdict {
-            Verdict::CannotTell => unseen(&those),
+            Verdict::Inconclusive => unseen(&those),
             Verdict::Same => String::new(),
             _ => range(&those),
         };
@@ -107,7 +107,7 @@ fn of_group(
     if let Some(first) = parts.first_mut() {
         *first = format!("{candidate} is {first}");
     }
-    parts.extend(part(Verdict::CannotTell, "cannot tell"));
+    parts.extend(part(Verdict::Inconclusive, "inconclusive"));
     if withheld > 0 {
         parts.push(format!("too many invalid runs in {withheld} of {rows}"));
     }
@@ -153,9 +153,5 @@ fn range(comparisons: &[&&Comparison]) -> String {
 
 fn unseen(comparisons: &[&&Comparison]) -> String {
     let largest = comparisons.iter().filter_map(|c| c.smallest_visible).fold(0.0, f64::max);
-    if largest > 0.0 {
-        format!(", where up to {}\u{a0}% could have gone unseen", share(largest))
-    } else {
-        String::new()
-    }
+    if largest > 0.0 { format!(" (MDE up to {}\u{a0}%)", share(largest)) } else { String::new() }
 }

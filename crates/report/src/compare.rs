@@ -61,7 +61,7 @@ pub enum GateResult {
     /// At least one point is slower, by more than the gate.
     Worse,
     /// No point is known to be worse, but some may be.
-    CannotTell,
+    Inconclusive,
 }
 
 /// Compares the deciding figure of each point that both sets have: Welch's t test on logarithms
@@ -145,7 +145,7 @@ fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
             return true;
         };
         if gate == 0.0 {
-            return comparison.verdict == Verdict::CannotTell;
+            return comparison.verdict == Verdict::Inconclusive;
         }
         comparison.change.interval.is_none_or(|interval| {
             let better = comparison.better;
@@ -155,7 +155,7 @@ fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
     if rows.iter().any(is_worse) {
         GateResult::Worse
     } else if rows.is_empty() || rows.iter().any(may_be_worse) {
-        GateResult::CannotTell
+        GateResult::Inconclusive
     } else {
         GateResult::Pass
     }
@@ -174,7 +174,7 @@ impl GateResult {
         match self {
             Self::Pass => "pass",
             Self::Worse => "worse",
-            Self::CannotTell => "cannot tell",
+            Self::Inconclusive => "inconclusive",
         }
     }
 }
@@ -194,14 +194,14 @@ impl ComparisonReport {
         };
         let _ = writeln!(
             out,
-            "{} against {}: {}. {} slower, {} faster, {} same, {} cannot tell{withheld}.\n",
+            "{} against {}: {}. {} slower, {} faster, {} same, {} inconclusive{withheld}.\n",
             self.candidate,
             self.baseline,
             self.gate_text(),
             count(Verdict::Slower),
             count(Verdict::Faster),
             count(Verdict::Same),
-            count(Verdict::CannotTell)
+            count(Verdict::Inconclusive)
         );
         let shared = self.shared_levels();
         if !shared.is_empty() {
@@ -286,7 +286,7 @@ impl ComparedPoint {
         let (change, verdict) = self.comparison.as_ref().map_or_else(
             || match &self.withheld {
                 Some(why) => (String::new(), why.clone()),
-                None => ("too few runs".to_owned(), Verdict::CannotTell.to_string()),
+                None => ("too few runs".to_owned(), Verdict::Inconclusive.to_string()),
             },
             |comparison| {
                 let WrittenChange { value, interval } = number::change(&comparison.change);

@@ -36,7 +36,7 @@ pub enum Kept {
     /// The whole interval keeps it; the single value does, where there is one run.
     Yes,
     /// The interval reaches over it.
-    CannotTell,
+    Inconclusive,
     /// It is missed, or there is no figure.
     No,
 }
@@ -83,7 +83,7 @@ impl Requirement {
         if worst >= threshold {
             Kept::Yes
         } else if best >= threshold {
-            Kept::CannotTell
+            Kept::Inconclusive
         } else {
             Kept::No
         }
@@ -95,7 +95,7 @@ impl Kept {
     pub fn word(self) -> &'static str {
         match self {
             Self::Yes => "kept",
-            Self::CannotTell => "cannot tell",
+            Self::Inconclusive => "inconclusive",
             Self::No => "missed",
         }
     }
@@ -134,7 +134,7 @@ mod tests {
         let most: Requirement = "rtt<=10ns".parse().unwrap();
         for (estimate, of_least, of_most) in [
             (of(11.0, 12.0, 13.0), Kept::Yes, Kept::No),
-            (of(9.0, 10.5, 12.0), Kept::CannotTell, Kept::CannotTell),
+            (of(9.0, 10.5, 12.0), Kept::Inconclusive, Kept::Inconclusive),
             (of(7.0, 8.0, 9.0), Kept::No, Kept::Yes),
         ] {
             assert_eq!(least.judge(Some(&estimate)), of_least);

@@ -43,7 +43,7 @@ pub enum Verdict {
     /// Any difference is within the tie band.
     Same,
     /// The runs do not tell.
-    CannotTell,
+    Inconclusive,
 }
 
 impl fmt::Display for Verdict {
@@ -52,7 +52,7 @@ impl fmt::Display for Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Same => "same",
-            Self::CannotTell => "cannot tell",
+            Self::Inconclusive => "inconclusive",
         })
     }
 }
@@ -220,7 +220,7 @@ impl Effect {
             smallest_visible: Some(visible.exp_m1()).filter(|change| change.is_finite()),
             tie_band,
             better,
-            verdict: Verdict::CannotTell,
+            verdict: Verdict::Inconclusive,
         };
         comparison.verdict = comparison.decide();
         Some(comparison)
@@ -235,7 +235,7 @@ impl Comparison {
         if self.change.interval.is_some_and(tied) {
             Verdict::Same
         } else if self.p_adjusted >= 1.0 - self.change.confidence {
-            Verdict::CannotTell
+            Verdict::Inconclusive
         } else if (self.change.value > 0.0) == (self.better == Better::Higher) {
             Verdict::Faster
         } else {

@@ -71,8 +71,8 @@ fn a_certain_difference_within_the_tie_band_is_the_same() {
 #[test]
 fn noise_cannot_tell() {
     let comparison = higher(&RUNS, &[104.0, 98.0, 103.0, 96.0, 101.0]);
-    assert_eq!(comparison.verdict, Verdict::CannotTell);
-    assert_eq!(comparison.verdict.to_string(), "cannot tell");
+    assert_eq!(comparison.verdict, Verdict::Inconclusive);
+    assert_eq!(comparison.verdict.to_string(), "inconclusive");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_family_takes_back_what_alone_was_told() {
     holm(&mut family);
     for comparison in family {
         close(comparison.p_adjusted, 3.0 * comparison.p_t);
-        assert_eq!(comparison.verdict, Verdict::CannotTell);
+        assert_eq!(comparison.verdict, Verdict::Inconclusive);
     }
 }
 

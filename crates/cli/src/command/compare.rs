@@ -29,6 +29,6 @@ pub fn compare(options: &Compare) -> Result<ExitCode, Failure> {
     Ok(match report.gate {
         GateResult::Pass => ExitCode::SUCCESS,
         GateResult::Worse => Code::Worse.into(),
-        GateResult::CannotTell => Code::CannotTell.into(),
+        GateResult::Inconclusive => Code::Inconclusive.into(),
     })
 }

@@ -133,7 +133,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     }
     Ok(match measured.kept() {
         Kept::Yes => ExitCode::SUCCESS,
-        Kept::CannotTell => Code::CannotTell.into(),
+        Kept::Inconclusive => Code::Inconclusive.into(),
         Kept::No => Code::Worse.into(),
     })
 }

@@ -34,7 +34,7 @@ fn the_goodput_of_bursts_stays_below_the_ceiling_of_their_link() {
     bench.plan(BURSTS);
     let output = bench.run(&["run", "plan.toml"]);
     expect(&output, 0, &["2 points"]);
-    assert!(stdout(&output).contains("99th percentile of the round trip"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("RTT p99"), "{}", stdout(&output));
     let records = bench.records();
     assert!(counted(&records).count() >= 2);
     for record in counted(&records) {

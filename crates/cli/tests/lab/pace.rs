@@ -35,7 +35,7 @@ fn an_open_loop_leaves_its_slip_in_records_tables_and_exports() {
     fs::write(bench.folder.path().join("departures.txt"), departures).unwrap();
     let output = bench.run(&["run", "plan.toml"]);
     expect(&output, 0, &["8 points"]);
-    assert!(stdout(&output).contains("99th percentile of the slip"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("departure lag p99"), "{}", stdout(&output));
     let records = bench.records();
     assert!(counted(&records).count() >= 8);
     for record in counted(&records) {

@@ -43,7 +43,7 @@ pub struct Part {
     pub name: String,
     /// Comparisons that agree with the claim.
     pub holds: usize,
-    /// Comparisons that cannot tell.
+    /// Inconclusive comparisons.
     pub ties: usize,
     /// Comparisons that contradict it.
     pub fails: usize,
@@ -96,7 +96,7 @@ pub enum Shows {
     Closest,
     /// A statement that is true.
     Decides,
-    /// A comparison that cannot tell.
+    /// An inconclusive comparison.
     Tie,
     /// A comparison that contradicts the claim.
     Fails,

@@ -65,7 +65,7 @@ fn verdict_class(verdict: Option<&Verdict>) -> &'static str {
         Some(Verdict::Faster) => "verdict faster",
         Some(Verdict::Slower) => "verdict slower",
         Some(Verdict::Same) => "verdict same",
-        Some(Verdict::CannotTell) => "verdict unknown",
+        Some(Verdict::Inconclusive) => "verdict unknown",
         None => "verdict none",
     }
 }
@@ -76,7 +76,7 @@ fn sign(verdict: Option<&Verdict>) -> &'static str {
         Some(Verdict::Faster) => "+",
         Some(Verdict::Slower) => "−",
         Some(Verdict::Same) => "=",
-        Some(Verdict::CannotTell) => "?",
+        Some(Verdict::Inconclusive) => "?",
         None => "",
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_verdict_has_a_sign_of_its_own() {
-        let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::CannotTell];
+        let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive];
         let mut signs = verdicts.map(|verdict| sign(Some(&verdict)));
         signs.sort_unstable();
         assert!(signs.windows(2).all(|pair| pair[0] != pair[1]));

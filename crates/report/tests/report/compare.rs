@@ -43,8 +43,8 @@ fn records_against_themselves_pass_a_gate_wider_than_their_noise() {
 
 #[test]
 fn noise_that_reaches_beyond_the_gate_cannot_tell() {
-    assert_eq!(against(&records(), Some(0.001)).gate, GateResult::CannotTell);
-    assert_eq!(against(&[], None).gate, GateResult::CannotTell);
+    assert_eq!(against(&records(), Some(0.001)).gate, GateResult::Inconclusive);
+    assert_eq!(against(&[], None).gate, GateResult::Inconclusive);
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn two_experiments_are_not_judged_where_more_than_a_tenth_of_the_runs_of_either_
             assert_eq!(row.is_none(), is_judged);
             let Some(row) = row else { continue };
             assert!(row.comparison.is_none());
-            assert_eq!(report.gate, GateResult::CannotTell);
+            assert_eq!(report.gate, GateResult::Inconclusive);
             let why = format!("{invalid} of 10 runs invalid: {REASON}, 10 Mbit/s");
             let rows = &report.json()["rows"];
             assert!(rows.as_array().unwrap().iter().any(|row| row["withheld"] == why.as_str()));
