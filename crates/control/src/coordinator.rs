@@ -198,7 +198,7 @@ fn drain(point: &Point) -> Nanos {
 const SOFTWARE_CPU: &str = "QEMU TCG CPU";
 
 /// The processor of emulators, the last one, which ends leave to them: an emulator that has to share is late
-/// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/measured.md`).
+/// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/notebook/measured.md`).
 fn emulator_cpu(ends: Option<(u32, u32)>, cpus: &[u32]) -> Option<u32> {
     let is_free = |cpu: &u32| ends.is_none_or(|(start, answer)| *cpu != start && *cpu != answer);
     cpus.iter().copied().rfind(is_free).or(cpus.last().copied()).filter(|_| cpus.len() > 1)

@@ -35,7 +35,7 @@ const SENDERS_WAIT: u64 = 8 << 20;
 
 /// Lets TCP hand single segments to a shaped link. The shaper cuts super-packets itself, but that
 /// costs so much that TCP over `ethernet:10G,mtu=9000` stays at 4.8 to 5.7 Gbit/s from 16 KiB writes
-/// on; with single segments it reaches 9.80 to 9.89 (`docs/measured.md`).
+/// on; with single segments it reaches 9.80 to 9.89 (`docs/notebook/measured.md`).
 const SEGMENT_BY_SEGMENT: &str = "gso_max_segs 1";
 
 /// Links are numbered by one byte of their IPv4 addresses.

@@ -8,7 +8,7 @@ use fabricmark_wire::{Link, frame};
 /// The plain bucket counts neither FCS, preamble nor gap, and lets a 64 KiB super-packet of
 /// segmentation offload pass as one; it then carries 1 to 2 % more than the wire. A peak rate far
 /// above the rate makes the kernel cut super-packets to `mtu` first, and `overhead` and `mpu` add
-/// what the wire adds. Measured against its ceilings in `docs/measured.md`.
+/// what the wire adds. Measured against its ceilings in `docs/notebook/measured.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     rate: BitRate,

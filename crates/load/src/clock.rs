@@ -1,7 +1,7 @@
 //! The clocks of the data plane.
 //!
 //! [`now_ns`] reads CLOCK_MONOTONIC through the vDSO, 21 ns a reading on the machine of
-//! `docs/measured.md`, and is the clock of every hot loop. A [`Clock`] is a choice for whoever has to
+//! `docs/notebook/measured.md`, and is the clock of every hot loop. A [`Clock`] is a choice for whoever has to
 //! tell fractions of a microsecond apart: the processor's time-stamp counter takes 15 ns there, in
 //! order with other instructions, and has to be calibrated. [`Clock::describe`] measures both.
 

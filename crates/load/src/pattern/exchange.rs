@@ -17,7 +17,7 @@ use crate::crowd::{Crowd, Interest};
 use crate::transport::{Flow, Message, is_timeout};
 
 /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
-/// (`docs/measured.md`).
+/// (`docs/notebook/measured.md`).
 const LOST_AFTER_NS: u64 = 200_000_000;
 
 /// Silence after which the other end counts as gone.

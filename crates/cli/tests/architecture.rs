@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-const CORE: [&str; 8] = ["units", "stats", "wire", "link", "plan", "record", "proto", "papers"];
+const CORE: [&str; 9] =
+    ["units", "stats", "wire", "link", "plan", "record", "proto", "papers", "judge"];
 
 /// Lines of a source file beyond which a noun wants to leave it.
 const LINES_MAX: usize = 700;
@@ -36,7 +37,7 @@ fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// Crate by folder, with the crates of the house that it may depend on, from the table in
+/// Crate by folder, with the workspace crates that it may depend on, from the table in
 /// ARCHITECTURE.md: `| `stats` | what it is | units |`.
 fn allowed_arrows() -> BTreeMap<String, BTreeSet<String>> {
     let text = read(&Path::new(ROOT).join("ARCHITECTURE.md"));
