@@ -36,29 +36,29 @@ pub struct Options {
 pub enum Command {
     /// Run a plan: measure its points, keep the records, show tables and charts
     Run(Run),
-    /// Measure one setting now, or a few of them against the first
+    /// Measure one setting now, or compare several
     Measure(Box<Measure>),
-    /// Show an experiment of the store again: tables, and the report's files
+    /// Show the report of an earlier experiment again
     Report(Report),
     /// Print the records of an experiment
     Export(Export),
     /// Compare two experiments point by point
     Compare(Compare),
-    /// Say what on this machine would spoil a measurement, and how to mend it
+    /// Check this machine for what would disturb a measurement, and say how to fix it
     Doctor(Doctor),
-    /// Be the other end of measurements on this host, for coordinators that know its key
+    /// Serve measurements from other hosts that this host trusts
     Agent(Box<Agent>),
-    /// Let two hosts know each other's keys: alone it waits and prints a code, with a host and that code
-    /// it calls
+    /// Exchange keys between two hosts: on the first, it prints a code and waits; on the second, it takes
+    /// the first host and that code
     Pair(Pair),
-    /// Networks of any shape on this machine that stay up between commands
+    /// Create, change and remove emulated networks on this machine
     #[command(subcommand)]
     Lab(lab::Lab),
-    /// Measure round trips to a reflector of STAMP or TWAMP-Light
+    /// Measure RTTs to a STAMP or TWAMP-Light reflector
     Rtt(Rtt),
-    /// Say what the wire allows: ceilings of rates and floors of latencies, without any traffic
+    /// Compute what a link allows, without traffic: highest goodput and lowest latency
     Ceiling(Box<ceiling::Ceiling>),
-    /// Build packets, take those of a capture file apart, draw headers
+    /// Build packets, dissect capture files, draw headers
     Wire(Box<wire::Wire>),
     /// Published figures of five papers, beside what the wire allows
     #[command(subcommand)]
@@ -177,7 +177,7 @@ pub struct Rtt {
     /// Session identifier
     #[arg(long, value_name = "N", default_value = "0")]
     pub identifier: u16,
-    /// File whose octets are the key that both ends share, without the end of its last line
+    /// File with the shared key; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE")]
     pub stamp_key: Option<PathBuf>,
     /// Print figures as JSON instead of text
@@ -197,55 +197,55 @@ pub enum Protocol {
 /// Options of `agent`.
 #[derive(Args, Debug)]
 pub struct Agent {
-    /// Make a key for this host, and nothing else
+    /// Create a key for this host and exit
     #[arg(long)]
     pub new_key: bool,
-    /// Address and port to listen at, once for each [default: every address, port 7477]
+    /// Address and port to listen on; may be repeated [default: all addresses, port 7477]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub listen: Vec<String>,
-    /// One coordinator measures at a time, and the others wait for their turn
+    /// Let one coordinator measure at a time; others wait for their turn
     #[arg(long, conflicts_with = "at_once")]
     pub exclusive: bool,
-    /// Coordinators that measure at once; others wait for their turn
+    /// Number of coordinators that may measure at once; others wait for their turn
     #[arg(long, value_name = "N", default_value = "256")]
     pub at_once: usize,
-    /// Connections of all coordinators
+    /// Maximum number of connections, over all coordinators
     #[arg(long, value_name = "N", default_value = "2048")]
     pub connections: usize,
-    /// Most flows of a run
+    /// Maximum number of flows of a run
     #[arg(long, value_name = "N", default_value = "10000")]
     pub flows: u32,
-    /// Highest rate of a run; runs must then state theirs
+    /// Maximum rate of a run; runs without a rate are then refused
     #[arg(long, value_name = "RATE")]
     pub rate: Option<BitRate>,
-    /// Longest run
+    /// Maximum duration of a run
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub duration: Nanos,
-    /// Most memory for the payloads and buffers of a run
+    /// Maximum memory for the payloads and buffers of a run
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub memory: Bytes,
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,
-    /// Serve clients of iperf3, too, at this port [default: 5201]
+    /// Also serve iperf3 clients on this port [default: 5201]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3: Option<u16>,
-    /// Private key of users of iperf3, in PEM
+    /// RSA private key for iperf3 authentication, in PEM
     #[arg(long, value_name = "FILE", requires_all = ["iperf3", "iperf3_users"])]
     pub iperf3_key: Option<PathBuf>,
-    /// Users of iperf3, a line each: name,SHA-256 of {name}password
+    /// File of iperf3 users, one per line: name,SHA-256 of {name}password
     #[arg(long, value_name = "FILE", requires_all = ["iperf3", "iperf3_key"])]
     pub iperf3_users: Option<PathBuf>,
-    /// Serve clients of netperf, too, at this port [default: 12865]
+    /// Also serve netperf clients on this port [default: 12865]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "12865")]
     pub netperf: Option<u16>,
-    /// Reflect packets of STAMP and TWAMP-Light, too, at this port [default: 862]
+    /// Also reflect STAMP and TWAMP-Light packets on this port [default: 862]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
-    /// File whose octets are the key of STAMP, without the end of its last line
+    /// File with the STAMP key; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE", requires = "stamp")]
     pub stamp_key: Option<PathBuf>,
-    /// Network that may use these ports, once for each; without, only this host may
+    /// Network that may use these ports; may be repeated [default: only this host]
     #[arg(long, value_name = "CIDR")]
     pub allow: Vec<Network>,
     /// Whose key the agent shows
@@ -291,28 +291,28 @@ pub struct Run {
 /// How a plan is run.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Lay the plan's [quick] table over it: a look in minutes instead of an answer in an hour
+    /// Use the plan's [quick] settings: a look in minutes instead of an answer in an hour
     #[arg(long)]
     pub quick: bool,
-    /// Begin anew, even where records of the same plan could be continued
+    /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// The other end is the agent on this host instead of a lab; `server=HOST` or `peer=HOST` says the
-    /// same. Several addresses of one host are parted by commas
+    /// Run against the agent on this host instead of in a lab (also server=HOST or peer=HOST). Several
+    /// addresses of one host are separated by commas
     #[arg(long, group = "other_end", value_name = "[NAME=]HOST", value_parser = other_end)]
     pub to: Option<String>,
-    /// Both ends are on this machine, each with one of these two addresses, instead of in a lab: ports that a
-    /// cable joins, or Soft RoCE in `lab guest`
+    /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
+    /// cable, or Soft RoCE in `lab guest`
     #[arg(long, group = "other_end", value_name = "ADDRESS,ADDRESS", value_parser = Ends::parse)]
     pub ends: Option<Ends>,
-    /// What network leads to the other end of --to or --ends, such as ethernet:10G,mtu=9000; needed where
-    /// the plan has several links
+    /// Link to the host of --to or between the addresses of --ends, such as ethernet:10G,mtu=9000;
+    /// required if the plan has several links
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How the host of --to is reached
     #[command(flatten)]
     pub reach: Reach,
-    /// Only check the plan file and say what would be run
+    /// Check the plan file, say what would be run, and exit
     #[arg(long)]
     pub check: bool,
     /// Print the results as JSON instead of tables
@@ -356,71 +356,70 @@ impl How {
 /// Options of `measure`.
 #[derive(Args, Debug)]
 pub struct Measure {
-    /// How data moves
+    /// Traffic pattern
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(Factor::Pattern.words()))]
     pub pattern: String,
-    /// Where to: `loopback`; `lab:LINK` for two namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; or a host with an agent, several of its addresses parted by commas
+    /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
+    /// lab:ethernet:10G,mtu=9000; or the name or addresses (comma-separated) of a host with an agent
     pub target: String,
-    /// What listens on the host: an agent, or a server of iperf3
+    /// Server that listens on the host
     #[arg(long, value_enum, default_value_t = PeerKind::Agent)]
     pub peer: PeerKind,
-    /// User at a server of iperf3 that asks for one; the password is in IPERF3_PASSWORD
+    /// User name for an iperf3 server with authentication; the password is read from IPERF3_PASSWORD
     #[arg(long, value_name = "NAME", requires = "rsa_public_key_path")]
     pub username: Option<String>,
-    /// Public key of such a server, in PEM
+    /// Public key of that iperf3 server, in PEM
     #[arg(long, value_name = "FILE", requires = "username")]
     pub rsa_public_key_path: Option<PathBuf>,
-    /// Pad as iperf3 did before 3.17
+    /// Use PKCS#1 padding for the password, as iperf3 before 3.17
     #[arg(long, requires = "username")]
     pub use_pkcs1_padding: bool,
-    /// What network leads to a host [default: what this host's device says of itself]
+    /// Link to the host, for ceilings [default: speed and MTU of this host's network device]
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How a host is reached
     #[command(flatten)]
     pub reach: Reach,
-    /// Length of a run; the longest where --bytes or --count ends it [default: 2s, or 1h with those]
+    /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// A run ends when it has sent so much, of requests where there are some; each way of a stream both
-    /// ways
+    /// End a run after this many bytes sent (of requests, if the pattern has any); per direction with --bidir
     #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
     pub bytes: Option<Amount>,
-    /// A run ends after so many payloads or requests
+    /// End a run after N payloads or requests
     #[arg(long, short = 'k', value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
     pub count: Option<Amount>,
-    /// A run does not count its first so long, which is added to its length
+    /// Omit the first TIME of each run from the results; the run lasts that much longer
     #[arg(long, short = 'O', value_name = "TIME", conflicts_with_all = ["bytes", "count"])]
     pub omit: Option<Nanos>,
-    /// Length of a run before the first that counts; 0s for none
+    /// Duration of a warm-up run before the first counted run; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
     /// Runs of each setting [default: 1, or 10 with --vs]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// Tell what each interval moved, while it runs; alone, of 100 ms. On a terminal a single setting is
-    /// told each second unless another time is named
+    /// Report every TIME during a run [default: 100ms if the option is given without a value, 1s on a
+    /// terminal with a single setting, else no reports]
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
-    /// Levels to lay over the others, such as path=gso; several are run in turn and compared with the
-    /// first
+    /// Setting to measure, as levels that replace the others, such as path=gso. Repeat the option to
+    /// compare settings with the first
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
-    /// A threshold that every setting has to keep, such as goodput>=9G or rtt-p99<=50us
+    /// Exit with 1 unless every setting meets this threshold, such as goodput>=9G or rtt-p99<=50us
     #[arg(long, value_name = "FIGURE>=VALUE")]
     pub require: Vec<Requirement>,
-    /// The other end sends: --direction reverse
+    /// The server sends: --direction reverse
     #[arg(long, short = 'R', conflicts_with = "direction")]
     pub reverse: bool,
-    /// Both ends send at once, in flows of their own: --direction both
+    /// Client and server send at once, in separate flows: --direction both
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
-    /// Socket buffers of both ends, each way
+    /// Socket buffer size, send and receive, at both ends
     #[arg(id = "buffers", long = "window", short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
-    /// Payloads or requests depart at this rate: 1G is bits, 1000/s payloads; --pace fixed:RATE
+    /// Target rate: 1G is bits per second, 1000/s payloads or requests per second: --pace fixed:RATE
     #[arg(long, short = 'b', value_name = "RATE", conflicts_with = "pace",
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
@@ -430,7 +429,7 @@ pub struct Measure {
     /// Port of the server [default: the kernel chooses]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub port: u16,
-    /// Seed of the order of runs
+    /// Seed of the random order of runs
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// Print records and figures as JSON instead of text
@@ -485,12 +484,12 @@ fn runs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Two processors, or one for both ends.
+/// Two CPUs, or one for both ends.
 fn cpus(text: &str) -> Result<(u32, u32), String> {
-    let (start, answer) = text.split_once(',').unwrap_or((text, text));
-    match (start.trim().parse(), answer.trim().parse()) {
-        (Ok(start), Ok(answer)) => Ok((start, answer)),
-        _ => Err("use two numbers of processors, such as 0,1".to_owned()),
+    let (client, server) = text.split_once(',').unwrap_or((text, text));
+    match (client.trim().parse(), server.trim().parse()) {
+        (Ok(client), Ok(server)) => Ok((client, server)),
+        _ => Err("use two CPU numbers, such as 0,1".to_owned()),
     }
 }
 

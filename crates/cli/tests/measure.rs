@@ -316,8 +316,8 @@ fn intervals_are_told_while_a_run_lasts() {
         told.map(|told| told["interval"]["bytes"].as_u64().unwrap()).sum()
     };
     let flow = &last["records"][0]["flows"][0];
-    assert_eq!(bytes("start"), flow["sent"]["bytes"].as_u64().unwrap());
-    assert_eq!(bytes("answer"), flow["received"]["bytes"].as_u64().unwrap());
+    assert_eq!(bytes("client"), flow["sent"]["bytes"].as_u64().unwrap());
+    assert_eq!(bytes("server"), flow["received"]["bytes"].as_u64().unwrap());
     expect("stream loopback -t 1s --interval 1us", 64, &["an interval of 1us is out of range"]);
 }
 

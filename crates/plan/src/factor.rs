@@ -24,9 +24,9 @@ use crate::window::Window;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Factor {
-    /// How data moves: [`Pattern`].
+    /// Traffic pattern: [`Pattern`].
     Pattern,
-    /// What carries it: [`Transport`].
+    /// Transport protocol: [`Transport`].
     Transport,
     /// IP version: 4, 6.
     Family,
@@ -34,7 +34,7 @@ pub enum Factor {
     Payload,
     /// Application bytes per response.
     Response,
-    /// Requests under way at once in each flow, or payloads of a burst.
+    /// Requests in flight per flow, or payloads per burst.
     Outstanding,
     /// Which way a stream flows: [`Direction`].
     Direction,
@@ -52,23 +52,23 @@ pub enum Factor {
     Rtt,
     /// What else the emulated link does, in link words.
     Emulate,
-    /// Bus of the starting host, emulated: [`fabricmark_link::HostBus`].
+    /// Emulated host bus of the client: [`fabricmark_link::HostBus`].
     Bus,
     /// Whether super-packets may cross the emulated link whole: on, off.
     Offload,
     /// Largest window of TCP: [`Window`].
     Window,
-    /// What requests of RDMA ask for: [`Operation`].
+    /// RDMA operation: [`Operation`].
     Operation,
-    /// Requests of RDMA that may be under way in each direction.
+    /// RDMA work requests in flight per direction.
     Depth,
-    /// Bytes that travel in a request of RDMA itself.
+    /// Largest inline payload of an RDMA work request, in bytes.
     Inline,
-    /// One in so many requests of RDMA tells that it has been done.
+    /// Every how many RDMA work requests one is signalled.
     SignalEvery,
-    /// How queue pairs of RDMA find each other: [`Meet`].
+    /// RDMA connection setup: [`Meet`].
     Meet,
-    /// Whether payloads of RDMA are looked at when they arrive: true, false.
+    /// Whether the contents of RDMA payloads are verified: true, false.
     Verify,
     /// How bytes pass between program and kernel: [`Path`].
     Path,
@@ -237,56 +237,56 @@ impl Factor {
     /// What it is, in a line.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Pattern => "how data moves",
-            Self::Transport => "what carries it",
+            Self::Pattern => "traffic pattern",
+            Self::Transport => "transport protocol",
             Self::Family => "IP version: 4 or 6",
             Self::Payload => "application bytes per write, datagram or request",
             Self::Response => "application bytes per response",
-            Self::Outstanding => "requests under way at once in each flow; payloads of a burst",
-            Self::Direction => "which way a stream flows",
-            Self::Probe => "a ping-pong beside the load: the round trip idle and loaded",
-            Self::Flows => "flows at once",
+            Self::Outstanding => "requests in flight per flow; payloads per burst",
+            Self::Direction => "direction of a stream; reverse: the server sends",
+            Self::Probe => "measure the RTT beside the load by a ping-pong: idle and loaded",
+            Self::Flows => "number of parallel flows",
             Self::Pace => {
                 "when payloads or requests depart: closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
                  trace:FILE"
             }
-            Self::PaceWait => "how the sender waits for a departure",
-            Self::Link => "the link between the two ends",
-            Self::Rtt => "round trip of the emulated link: 0ms to 10s",
-            Self::Emulate => "what else the emulated link does: loss=1e-6 queue=50ms ...",
-            Self::Bus => "emulated bus of the starting host: pci-x:133, pcie:1x8, or a rate",
-            Self::Offload => "whether super-packets cross the emulated link whole: on or off",
-            Self::Window => "largest window of TCP: 2bdp, or bytes",
-            Self::Operation => "what a request of RDMA asks for",
-            Self::Depth => "requests of RDMA under way in each direction",
-            Self::Inline => "bytes that travel in a request of RDMA itself",
-            Self::SignalEvery => "one in so many requests of RDMA tells that it has been done",
-            Self::Meet => "how queue pairs of RDMA find each other",
-            Self::Verify => {
-                "whether payloads of RDMA are looked at when they arrive: true or false"
+            Self::PaceWait => "how the sender waits for the next departure of an open loop",
+            Self::Link => "link between client and server",
+            Self::Rtt => "RTT of the emulated link, 0ms to 10s",
+            Self::Emulate => {
+                "impairments and queue of the emulated link, such as loss=1e-6 or queue=50ms"
             }
-            Self::Path => "how bytes pass between program and kernel",
-            Self::Wait => "what a load thread does while there is nothing to do",
-            Self::Congestion => "TCP congestion control",
+            Self::Bus => "emulated host bus of the client: pci-x:133, pcie:1x8, or a rate",
+            Self::Offload => "segmentation offload over the emulated link: on or off",
+            Self::Window => "largest TCP window, in bytes or BDPs: 64KiB, 2bdp",
+            Self::Operation => "RDMA operation",
+            Self::Depth => "RDMA work requests in flight per direction",
+            Self::Inline => "largest inline payload of an RDMA work request, in bytes",
+            Self::SignalEvery => "signal every Nth RDMA work request",
+            Self::Meet => "RDMA connection setup: a TCP exchange, or RDMA CM",
+            Self::Verify => "verify the contents of RDMA payloads: true or false",
+            Self::Path => "system calls that move the data",
+            Self::Wait => "how a load thread waits for I/O",
+            Self::Congestion => "congestion control algorithm",
             Self::Nodelay => "TCP_NODELAY: true or false",
-            Self::Mss => "largest TCP segment asked for, in bytes",
-            Self::PacingRate => "the kernel's own pacing of TCP, in bit/s (SO_MAX_PACING_RATE)",
-            Self::Dscp => "differentiated services code point, 0 to 63",
-            Self::ReceiveBuffer => "receive buffer asked for",
-            Self::SendBuffer => "send buffer asked for",
+            Self::Mss => "TCP maximum segment size, in bytes (TCP_MAXSEG)",
+            Self::PacingRate => "kernel pacing rate of TCP, in bit/s (SO_MAX_PACING_RATE)",
+            Self::Dscp => "DSCP, 0 to 63",
+            Self::ReceiveBuffer => "receive buffer, in bytes (SO_RCVBUF)",
+            Self::SendBuffer => "send buffer, in bytes (SO_SNDBUF)",
             Self::Cork => "TCP_CORK: true or false",
             Self::QuickAck => "TCP_QUICKACK: true or false",
-            Self::DontFragment => "forbid or allow fragments: true or false",
+            Self::DontFragment => "forbid IP fragmentation: true or false",
             Self::FlowLabel => "IPv6 flow label",
-            Self::Mark => "SO_MARK of both ends' packets",
-            Self::Source => "address that flows are opened from",
-            Self::SourcePort => "port that the flow is opened from",
-            Self::Device => "network device that flows are opened through",
-            Self::ConnectTimeout => "longest time for a connection to be made",
+            Self::Mark => "mark of the packets of client and server (SO_MARK)",
+            Self::Source => "local address of the client",
+            Self::SourcePort => "local port of the client",
+            Self::Device => "network device of the client (SO_BINDTODEVICE)",
+            Self::ConnectTimeout => "connection timeout",
             Self::Timestamps => {
-                "who stamps the packets of udp and tcp, to tell the share of the application in round trips"
+                "kernel timestamps of udp and tcp packets, to tell the application's share of an RTT"
             }
-            Self::Label => "a name without an effect, to compare a setting with itself",
+            Self::Label => "a name without effect, to compare a setting with itself",
         }
     }
 
