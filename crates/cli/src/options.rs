@@ -227,7 +227,7 @@ pub struct Agent {
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,
-    /// Also serve iperf3 clients on this port [default: 5201]
+    /// Also serve iperf3 clients on this port, 5201 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3: Option<u16>,
     /// RSA private key for iperf3 authentication, in PEM
@@ -236,10 +236,10 @@ pub struct Agent {
     /// File of iperf3 users, one per line: name,SHA-256 of {name}password
     #[arg(long, value_name = "FILE", requires_all = ["iperf3", "iperf3_key"])]
     pub iperf3_users: Option<PathBuf>,
-    /// Also serve netperf clients on this port [default: 12865]
+    /// Also serve netperf clients on this port, 12865 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "12865")]
     pub netperf: Option<u16>,
-    /// Also reflect STAMP and TWAMP-Light packets on this port [default: 862]
+    /// Also reflect STAMP and TWAMP-Light packets on this port, 862 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
     /// File with the STAMP key; a trailing newline is not part of the key
@@ -383,7 +383,7 @@ pub struct Measure {
     /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// End a run after this many bytes sent (of requests, if the pattern has any); per direction with --bidir
+    /// End a run after sending SIZE bytes (of requests, where there are some); per direction with --bidir
     #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
     pub bytes: Option<Amount>,
     /// End a run after N payloads or requests
@@ -398,15 +398,16 @@ pub struct Measure {
     /// Runs of each setting [default: 1, or 10 with --vs]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// Report every TIME during a run [default: 100ms if the option is given without a value, 1s on a
-    /// terminal with a single setting, else no reports]
+    /// Report every TIME during a run, every 100ms if no TIME is given. Without the option: every 1s for
+    /// a single setting on a terminal, else never
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to measure, as levels that replace the others, such as path=gso. Repeat the option to
     /// compare settings with the first
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
-    /// Exit with 1 unless every setting meets this threshold, such as goodput>=9G or rtt-p99<=50us
+    /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
+    /// misses it, with 2 if that is inconclusive
     #[arg(long, value_name = "FIGURE>=VALUE")]
     pub require: Vec<Requirement>,
     /// The server sends: --direction reverse

@@ -1,6 +1,6 @@
 //! Where the ends of runs are: what each kind of network has to say of itself.
 //!
-//! A kind is a file. What it does not say is what holds for two processes of this machine in the network that this
+//! A kind is a type in a file there. What it does not say is what holds for two processes of this machine in the network that this
 //! process is in.
 
 mod hosts;

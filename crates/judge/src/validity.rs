@@ -57,15 +57,21 @@ fn value(figure: Option<Figure>) -> Option<f64> {
 
 /// Why a run that both ends finished has no figure, and where what was sent went.
 fn no_figure(record: &Record) -> String {
-    let bytes: u64 = record.load().map(|flow| flow.received.bytes).sum();
-    let (what, remedy) = match record.point.pattern {
-        _ if bytes > 0 => (
-            format!("the {bytes} bytes that arrived came in too short a time for a rate"),
-            "; take a longer run, or a larger amount",
-        ),
-        Pattern::Stream => ("nothing arrived".to_owned(), ""),
-        _ => ("no response arrived".to_owned(), ""),
+    let total_of = |count: fn(&Flow) -> u64| -> u64 { record.load().map(count).sum() };
+    let what = match record.point.pattern {
+        Pattern::Stream => match total_of(|flow| flow.received.bytes) {
+            0 => "nothing arrived".to_owned(),
+            bytes => format!("the {bytes} bytes that arrived came in too short a time for a rate"),
+        },
+        _ => match total_of(|flow| flow.sent.calls) {
+            0 => "no response arrived".to_owned(),
+            calls => {
+                format!("the {calls} responses that arrived came in too short a time for a rate")
+            }
+        },
     };
+    let remedy =
+        if what.ends_with("arrived") { "" } else { "; take a longer run, or a larger amount" };
     let total =
         |count: fn(&Drops) -> u64| -> u64 { record.load().map(|flow| count(&flow.drops)).sum() };
     let places = [
@@ -136,8 +142,8 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
         let moved_bps = 8.0 * bytes as f64 * per_s;
         exceeds(moved_bps, bound_bps, bucket_bytes, seconds).then(|| {
             format!(
-                "{per_s:.3} exchanges/s with {name} of {bytes} bytes are {:.2} Mbit/s, above the {:.2} of the wire: more were \
-                 under way than the schedule is long; use a longer duration",
+                "{per_s:.3} exchanges/s with {name} of {bytes} bytes are {:.2} Mbit/s, above the {:.2} of the wire: the schedule \
+                 is too short for what stood in queues; use a longer duration",
                 moved_bps / 1e6,
                 bound_bps / 1e6
             )

@@ -44,7 +44,7 @@ const QUEUE: Nanos = Nanos(1_000_000_000);
 /// An IP packet that every wire carries in one piece: a multiple of 4 bytes with the IPoIB header.
 const SINGLE: u64 = 252;
 
-/// What may pass at once after a pause, in time of the wire: that of [`crate::Shaper`].
+/// What may pass at once after a pause, in time of the wire: that of [`fabricmark_link::TokenBucket`].
 const BUCKET_SECONDS: f64 = 524e-6;
 
 /// The longest packet of a device, whose segments nobody has made yet.

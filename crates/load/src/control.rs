@@ -101,7 +101,7 @@ impl Control {
         self.end();
     }
 
-    /// Whether the sending or client is to send nothing more.
+    /// Whether the sender, or the client of an exchange, is to send nothing more.
     pub fn is_ended(&self) -> bool {
         self.stop.load(Relaxed)
     }

@@ -43,7 +43,7 @@ impl Point {
         Some(words)
     }
 
-    /// The bus of the starting host, where one is emulated.
+    /// The bus of the client, where one is emulated.
     pub fn host_bus(&self) -> Option<HostBus> {
         // Checked when the point was made.
         self.bus.as_deref()?.parse().ok()

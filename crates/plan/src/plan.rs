@@ -198,9 +198,9 @@ pub enum Figure {
     SenderDemand,
     /// Processor time of the receiving machine for each KiB; mean over runs.
     ReceiverDemand,
-    /// Processor time of the asking machine for each exchange; mean over runs.
+    /// CPU time of the client for each exchange; mean over runs.
     AskerDemand,
-    /// Processor time of the answering machine for each exchange; mean over runs.
+    /// CPU time of the server for each exchange; mean over runs.
     AnswererDemand,
     /// Median of how late payloads or requests of an open loop departed; median over runs.
     SlipP50,

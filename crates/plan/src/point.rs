@@ -305,7 +305,7 @@ pub struct Point {
     /// nothing else.
     #[serde(default)]
     pub emulate: Option<String>,
-    /// What all packets of the starting host cross beside the emulated link, as
+    /// What all packets of the client cross beside the emulated link, as
     /// [`fabricmark_link::HostBus`] reads it; absent for nothing.
     #[serde(default)]
     pub bus: Option<String>,

@@ -2,7 +2,7 @@
 //! one (RFC 8085, section 5; the same problem is QUIC's, RFC 9000, section 8).
 //!
 //! ```text
-//!  client                server
+//!  client                      server
 //!  Open       --------------->               repeated until it is accepted
 //!             <---------------  Accept       with a cookie for this address alone
 //!  Confirm    --------------->               with the cookie, repeated until it is confirmed

@@ -22,7 +22,7 @@ pub struct Flow {
     pub sent: Counts,
     /// What the other end counted.
     pub received: Counts,
-    /// The same in intervals, where the plan asks for them.
+    /// What `sent` counts, in intervals, where the plan asks for them.
     #[serde(default)]
     pub sent_series: Option<Series>,
     /// What the other end did through time.
@@ -47,7 +47,7 @@ pub struct Flow {
     /// How its departures kept to the pace; absent in a closed loop.
     #[serde(default)]
     pub pacing: Option<Pacing>,
-    /// What TCP counted there.
+    /// What TCP counted at the end of `sent`.
     pub tcp: Option<TcpCounters>,
     /// What QUIC counted at the end that sends or asks; absent where each exchange has a connection of
     /// its own.
@@ -65,11 +65,13 @@ pub struct Counts {
     /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
     /// the ramp behind which nothing waits, at a client from the last answer of the ramp, in an open loop from the
     /// first answer to a request that was due after it. Where the answers of an open loop are spread over more than its
-    /// schedule, and the least round trip of the path is known, it is from one such round trip after the schedule's begin.
+    /// schedule, and the least round trip of the path is known, it is from one such round trip after the end of the ramp;
+    /// where answers to requests of the ramp came later than that, their share of the whole time is not in it. Where the
+    /// round trip is not known, it is from a mean step before the first answer.
     pub elapsed_ns: u64,
     /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
     /// the arrival that started the interval. At a client those of requests that were answered
-    /// before it began, 0 at a sender.
+    /// before it began, in an open loop those of requests that were due in the ramp, 0 at a sender.
     pub ramp_bytes: u64,
     /// Calls that belong to `ramp_bytes`.
     #[serde(default)]

@@ -88,12 +88,12 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             "Figures",
             "Goodput is application bytes that arrived after the first twentieth of a run, over \
              the time since then; of bursts those of the answered ones, over the whole time. A round \
-             trip counts from the first byte of a request or burst. Half a round trip is half of the \
+             trip counts from the first byte of a request or burst. RTT/2 is half of the \
              mean round trip, not a one-way delay. Percentiles are medians over runs with \
              order-statistic intervals. Service demand is the time in which any processor of the \
              machine was busy, for each KiB or transaction; of two ends on one machine it has the \
-             work of both. In an open loop round trips count from the intended departure; its slip \
-             is how much later payloads or requests departed. Between the stamps that packets get \
+             work of both. In an open loop round trips count from the intended departure; the departure \
+             lag is how much later payloads or requests departed. Between the stamps that packets get \
              lie the wire and the whole server; the rest of a round trip is the application's: \
              its system calls and its wake-up."
                 .to_owned(),
@@ -103,8 +103,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             format!(
                 "Ratios of the runs of one block, paired t test on their logarithms at {confidence} \
                  with Holm's correction over each table. Same: the whole interval is within ±{} \
-                 (latency ±{}). Cannot tell: the runs do not decide, and ≥ names the smallest \
-                 difference that they would have shown with probability 80 %.",
+                 (latency ±{}). Inconclusive: the runs do not decide; the MDE (minimum detectable \
+                 effect) is the smallest difference that they would have shown with probability 80 %.",
                 Percent(THROUGHPUT_TIE),
                 Percent(LATENCY_TIE)
             ),

@@ -127,7 +127,7 @@ pub(crate) fn figure_key(figure: Figure) -> &'static str {
         Figure::RttP50 => "rtt_p50",
         Figure::RttP99 => "rtt_p99",
         Figure::RttP999 => "rtt_p999",
-        Figure::Step => "mean step",
+        Figure::Step => "step",
         Figure::StepP50 => "step_p50",
         Figure::StepP99 => "step_p99",
         Figure::StepP999 => "step_p999",
@@ -183,6 +183,15 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_figures_are_words_of_json() {
+        for (_, figure) in Figure::ALL {
+            let key = figure_key(figure);
+            let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(key.chars().all(is_word), "{key:?}");
+        }
+    }
 
     #[test]
     fn levels_of_long_ways_are_written_with_their_units() {

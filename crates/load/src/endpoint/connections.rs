@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure};
 use fabricmark_record::Series;
-use fabricmark_units::Bytes;
+use fabricmark_units::{Bytes, Nanos};
 use socket2::{SockRef, Socket};
 
 use super::Endpoint;
@@ -111,7 +111,9 @@ impl Endpoint {
         control.check()?;
         let mut asked = asked.map_err(peer("an exchange failed"))?;
         if let Some(pacing) = pacer.map(Pacer::finish) {
-            asked = asked.over_schedule(&pacing, omit, self.prepare.least_rtt_ns);
+            // One after the other, each takes all of its round trips.
+            let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
+            asked = asked.over_schedule(&pacing, omit, least_rtt);
             report.pacing = Some(pacing);
         }
         note_asked(report, asked);

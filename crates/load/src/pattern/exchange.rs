@@ -112,7 +112,8 @@ impl Asked {
 
     /// What counts of an open loop whose answers are spread over a longer time than what counts of its schedule. Over a
     /// path of a known round trip they are counted from the earliest time at which a part of one could come, since much of
-    /// the second may come before the first is whole. Else the first one is given the mean time between two of them.
+    /// the second may come before the first is whole; where answers to requests of the ramp come later than that, all answers
+    /// have the same time. Over other paths the first one is given the mean time between two of them.
     pub(crate) fn over_schedule(
         mut self,
         pacing: &Pacing,
@@ -124,12 +125,23 @@ impl Asked {
         if !self.is_open_loop || counted == 0 || self.counts.elapsed_ns <= window_ns {
             return self;
         }
-        if let Some(Nanos(least_ns)) = least_rtt {
-            let begins_ns = self.before_ns.max(self.ramp_ends_ns.saturating_add(least_ns));
-            self.counts.elapsed_ns += self.from_ns.saturating_sub(begins_ns);
-        } else {
-            self.counts.elapsed_ns += self.counts.elapsed_ns / (counted - 1).max(1);
-        }
+        let last_ns = self.from_ns + self.counts.elapsed_ns;
+        let since = |begins_ns: u64| last_ns.saturating_sub(begins_ns);
+        let step_ns = self.counts.elapsed_ns / (counted - 1).max(1);
+        self.counts.elapsed_ns = match least_rtt {
+            Some(Nanos(least_ns))
+                if self.before_ns <= self.ramp_ends_ns.saturating_add(least_ns) =>
+            {
+                since(self.ramp_ends_ns.saturating_add(least_ns))
+            }
+            // Answers to requests of the ramp share the path with those that count.
+            Some(Nanos(least_ns)) => {
+                let began_ns = self.ramp_ends_ns.saturating_sub(ramp.0).saturating_add(least_ns);
+                let share = counted as f64 / self.counts.calls as f64;
+                (share * since(began_ns) as f64) as u64
+            }
+            None => since(self.from_ns.saturating_sub(step_ns).max(self.ramp_ends_ns)),
+        };
         self
     }
 }
@@ -471,5 +483,19 @@ mod tests {
         let asked = asked.until(400_000, 1, &[0; 64]);
         let counts = asked.over_schedule(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
+        // Parts of four by turns, two of which are due in the ramp.
+        let mut asked = Asked::open_loop(0, Nanos(20_000));
+        for (k, at) in (0u64..).zip([170, 180, 190, 200, 370, 380, 390, 400]) {
+            asked.take(1_000 * at, 1_000 * at - 10_000 * k);
+        }
+        let asked = asked.until(400_000, 1, &[0; 64]);
+        let counts = asked.over_schedule(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
+        assert_eq!((counts.ramp_calls, counts.received_per_s()), (2, Some(20e3)));
+    }
+
+    #[test]
+    fn one_answer_of_an_unknown_path_is_given_no_more_time_than_its_schedule_began_before_it() {
+        let counts = answers_at(&[10, 100], None);
+        assert_eq!((counts.counted_calls(), counts.elapsed_ns), (2, 100_000));
     }
 }

@@ -1,7 +1,7 @@
 //! The coordinator's side of one run: it drives both ends through the same conversation.
 //!
 //! ```text
-//!   coordinator            server          client
+//!   coordinator              server                  client
 //!       |-- prepare ------------>|                      |
 //!       |-- prepare ----------------------------------->|
 //!       |<- ready, port ---------|                      |
@@ -62,7 +62,7 @@ pub struct Ends {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversationError {
     /// An end reported a failure.
-    #[error("the {} end failed: {failure}", name(*role))]
+    #[error("the {} failed: {failure}", role.name())]
     Failed {
         /// Which end.
         role: Role,
@@ -70,7 +70,7 @@ pub enum ConversationError {
         failure: Failure,
     },
     /// An end did not answer in time.
-    #[error("the {} end did not answer within {:.1} s{}", name(*role), within.as_secs_f64(), help(*is_ending))]
+    #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
     Silent {
         /// Which end.
         role: Role,
@@ -80,7 +80,7 @@ pub enum ConversationError {
         is_ending: bool,
     },
     /// An end's connection closed.
-    #[error("the {} end vanished", name(*role))]
+    #[error("the {} vanished", role.name())]
     Vanished {
         /// Which end.
         role: Role,
@@ -101,13 +101,6 @@ fn help(is_ending: bool) -> &'static str {
             ": it has stopped, or send buffers drain for longer than that; use fewer flows or a smaller send buffer"
         }
         false => ": it has stopped, or its machine is overloaded",
-    }
-}
-
-fn name(role: Role) -> &'static str {
-    match role {
-        Role::Client => "starting",
-        Role::Server => "answering",
     }
 }
 
