@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fabricmark_plan::Factor;
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const CORE: [&str; 9] =
@@ -110,5 +112,25 @@ fn every_dependency_has_its_line_of_reason() {
     for line in dependencies.lines().filter(|line| line.contains(" = ")) {
         let is_ours = line.starts_with("fabricmark-");
         assert!(is_ours || line.contains(" # "), "no reason: {line}");
+    }
+}
+
+#[test]
+fn every_factor_has_one_row_of_the_plan_files_page_with_all_its_words() {
+    let page = read(&Path::new(ROOT).join("docs/plan-file.md"));
+    let from = page.find("## `[factors]` and `[settings]`").unwrap();
+    let rows: Vec<(&str, &str)> = page[from..]
+        .lines()
+        .take_while(|line| !line.starts_with("### "))
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .collect();
+    for factor in Factor::ALL {
+        let key = format!("`{factor}`");
+        let of_it: Vec<_> = rows.iter().filter(|(keys, _)| keys.contains(&key)).collect();
+        assert_eq!(of_it.len(), 1, "{key}: {of_it:?}");
+        for word in factor.words() {
+            let is_told = |quote: &str| of_it[0].1.contains(&format!("`{quote}{word}{quote}`"));
+            assert!(is_told("\"") || is_told(""), "{key} has no {word:?} in {:?}", of_it[0].1);
+        }
     }
 }
