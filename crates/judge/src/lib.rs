@@ -65,7 +65,7 @@ pub fn judge(point: &Point, parts: &[Part], provenance: Provenance, link_drops: 
     Findings { flows, figures: figures::together(&found), limits: limits(point), warnings }
 }
 
-/// Whether a run counts, whose record is complete but for that; a warm-up only needs a figure.
+/// Completed, or invalid with the reasons. A warm-up run is completed if it has a figure.
 pub fn outcome(record: &Record) -> Outcome {
     let broken = violations(record, bucket_bytes(&record.point));
     let has_figure = record.measured_value().is_some();
@@ -126,7 +126,7 @@ fn judge_part(
     (flow, figures, noted)
 }
 
-/// Where datagrams of a stream were lost: each kind of drop explains as many as it counted.
+/// Lost datagrams of a stream, by drop counter. Losses beyond the sum of all counters are unexplained.
 fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
     if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
         return Drops::default();

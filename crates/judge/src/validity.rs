@@ -7,7 +7,7 @@ use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
 
-use fabricmark_record::{Carrier, Counts, Drops, Figure, Flow, Pacing, Record, THE_EMULATOR};
+use fabricmark_record::{Carrier, Counts, Figure, Flow, Pacing, Record, THE_EMULATOR};
 
 /// Bucket error of a histogram, of both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -55,30 +55,35 @@ fn value(figure: Option<Figure>) -> Option<f64> {
     figure.map(|figure| figure.value)
 }
 
-/// Why a run that both ends finished has no figure, and where what was sent went.
+/// Why a finished run has no figure, and where packets were lost.
 fn no_figure(record: &Record) -> String {
-    let total_of = |count: fn(&Flow) -> u64| -> u64 { record.load().map(count).sum() };
-    let what = match record.point.pattern {
-        Pattern::Stream => match total_of(|flow| flow.received.bytes) {
-            0 => "nothing arrived".to_owned(),
-            bytes => format!("the {bytes} bytes that arrived came in too short a time for a rate"),
-        },
-        _ => match total_of(|flow| flow.sent.calls) {
-            0 => "no response arrived".to_owned(),
-            calls => {
-                format!("the {calls} responses that arrived came in too short a time for a rate")
-            }
-        },
+    let total = |count: fn(&Flow) -> u64| -> u64 { record.load().map(count).sum() };
+    let (all, counted, units) = match record.point.pattern {
+        Pattern::Stream => (
+            total(|flow| flow.received.bytes),
+            total(|flow| flow.received.counted_bytes()),
+            "bytes",
+        ),
+        _ => (total(|flow| flow.sent.calls), total(|flow| flow.sent.counted_calls()), "responses"),
     };
-    let remedy =
-        if what.ends_with("arrived") { "" } else { "; take a longer run, or a larger amount" };
-    let total =
-        |count: fn(&Drops) -> u64| -> u64 { record.load().map(|flow| count(&flow.drops)).sum() };
+    let is_open_loop = record.load().any(|flow| flow.pacing.is_some());
+    let (what, remedy) = match (all, counted) {
+        (0, _) if units == "bytes" => ("nothing arrived".to_owned(), ""),
+        (0, _) => ("no response arrived".to_owned(), ""),
+        (_, 0) if is_open_loop && record.omit_ns.0 > 0 => (
+            format!("all {all} {units} that arrived were due in the omitted time"),
+            "; use a lower rate, or omit less",
+        ),
+        _ => (
+            format!("the {all} {units} that arrived came in too short a time for a rate"),
+            "; take a longer run, or a larger amount",
+        ),
+    };
     let places = [
-        (total(|drops| drops.link), "packets dropped by the link"),
-        (total(|drops| drops.socket), "datagrams dropped by the receiving socket"),
-        (total(|drops| drops.reassembly), "failures of reassembly"),
-        (total(|drops| drops.unexplained), "datagrams lost, and no drop counter says where"),
+        (total(|flow| flow.drops.link), "packets dropped by the link"),
+        (total(|flow| flow.drops.socket), "datagrams dropped by the receiving socket"),
+        (total(|flow| flow.drops.reassembly), "failures of reassembly"),
+        (total(|flow| flow.drops.unexplained), "datagrams lost, and no drop counter says where"),
     ];
     let places = places.iter().filter(|(count, _)| *count > 0);
     let places: Vec<_> = places.map(|(count, place)| format!("{count} {place}")).collect();

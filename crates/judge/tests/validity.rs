@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_judge::{outcome, violations};
-use fabricmark_plan::{Pattern, Point, Testbed};
+use fabricmark_plan::{Pattern, Point};
 use fabricmark_record::{
-    Carrier, Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, HostFacts,
-    Interval, KernelCounters, Limits, MachineUsage, Node, Outcome, Pacing, Place, ProcessUsage,
-    Provenance, Record, SCHEMA_VERSION, Series, Side, Usage,
+    Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, Interval,
+    KernelCounters, Limits, MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record,
+    Series, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
@@ -17,21 +17,6 @@ const MS: u64 = 1_000_000;
 
 fn figure(value: f64) -> Option<Figure> {
     Some(Figure { value, provenance: Provenance::Emulated })
-}
-
-fn node(name: &str) -> Node {
-    Node {
-        name: name.to_owned(),
-        carrier: Carrier::LocalSocket,
-        namespace: None,
-        address: None,
-        device: None,
-        side: Side::default(),
-        usage: None,
-        kernel: None,
-        host: HostFacts::default(),
-        clock_offset: None,
-    }
 }
 
 fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record {
@@ -51,30 +36,8 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
         there: way,
         back: way,
     };
-    Record {
-        schema: SCHEMA_VERSION,
-        program: "0.1.0".to_owned(),
-        place: Place {
-            plan_digest: String::new(),
-            seed: 1,
-            block: 0,
-            place: 0,
-            point: 0,
-            warm_up: false,
-        },
-        point,
-        testbed: Testbed::Lab,
-        duration_ns: Nanos(1_000 * MS),
-        omit_ns: Nanos(0),
-        started: "2026-01-05T09:00:00Z".to_owned(),
-        nodes: vec![node("client"), node("server")],
-        flows: vec![flow],
-        figures,
-        limits,
-        emulation: Some(emulation),
-        warnings: Vec::new(),
-        outcome: Outcome::Completed,
-    }
+    let emulation = Some(emulation);
+    Record { flows: vec![flow], figures, limits, emulation, ..fabricmark_testkit::record(point) }
 }
 
 fn flow(sent: Counts, received: Counts) -> Flow {
@@ -202,6 +165,23 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
     (pacing.departures, pacing.elapsed_ns, pacing.covered_ns) = (1, 20 * MS, 31_291_690);
     let found = violations(&record, 0).join("; ");
     assert!(found.contains("above the 6.26 of the wire"), "{found:?}");
+}
+
+#[test]
+fn an_overloaded_open_loop_that_counts_nothing_says_that_the_omitted_time_is_at_fault() {
+    let mut record = paced_datagrams();
+    record.point = point(
+        "pattern=exchange,transport=udp,family=4,payload=64,link=ethernet:10M,pace=fixed:1000/s",
+    );
+    (record.figures, record.emulation) = (Figures::default(), None);
+    record.flows[0].sent = Counts { calls: 20, ramp_calls: 20, ..Counts::default() };
+    record.omit_ns = Nanos(300 * MS);
+    assert_eq!(
+        violations(&record, 0),
+        [
+            "all 20 responses that arrived were due in the omitted time; use a lower rate, or omit less"
+        ]
+    );
 }
 
 #[test]

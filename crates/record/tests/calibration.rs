@@ -1,15 +1,13 @@
 //! What a calibration says of runs: fabricated ones, no figure here was measured.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::Testbed;
 use fabricmark_record::{
-    Calibration, CalibrationRow, Carrier, Counts, CpuShares, CpuUsage, Drops, EmulatedWay,
-    Emulation, Figure, Figures, Flow, HostFacts, Limits, MachineUsage, Node, Outcome, Place,
-    Provenance, Quantity, Record, SCHEMA_VERSION, Side, Usage,
+    Calibration, CalibrationRow, Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation,
+    Figure, Flow, HostFacts, MachineUsage, Node, Outcome, Place, Provenance, Quantity, Record,
+    Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
-use fabricmark_units::Nanos;
 
 const STREAM: &str =
     "pattern=stream,transport=tcp,family=6,payload=65536,congestion=cubic,rtt=0ms,";
@@ -35,41 +33,20 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
         cpus: 2,
         ..HostFacts::default()
     };
-    let node = Node {
-        name: "client".to_owned(),
-        carrier: Carrier::LocalSocket,
-        namespace: None,
-        address: None,
-        device: None,
-        side: Side::default(),
-        usage: None,
-        kernel: None,
-        host,
-        clock_offset: None,
-    };
+    let bare = fabricmark_testkit::record(point);
+    let client = Node { host, ..bare.nodes[0].clone() };
     Record {
-        schema: SCHEMA_VERSION,
-        program: "0.1.0".to_owned(),
         place: Place {
             plan_digest: levels.split(',').next().unwrap().to_owned(),
-            seed: 1,
             block,
             place,
             point: place,
-            warm_up: false,
+            ..bare.place
         },
-        point,
-        testbed: Testbed::Lab,
-        duration_ns: Nanos::from_secs(1),
-        omit_ns: Nanos(0),
         started: format!("2026-01-05T09:00:0{block}Z"),
-        nodes: vec![node],
-        flows: Vec::new(),
-        figures: Figures::default(),
-        limits: Limits::default(),
+        nodes: vec![client],
         emulation: Some(emulation),
-        warnings: Vec::new(),
-        outcome: Outcome::Completed,
+        ..bare
     }
 }
 

@@ -1,11 +1,14 @@
-//! Points and orders for the tests of other crates. Levels are written as those of `--vs`, and a later one replaces an
+//! Points, orders and records for the tests of other crates. Levels are written as those of `--vs`, and a later one replaces an
 //! earlier one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fabricmark_plan::{Contradiction, Point, Role, overlay, resolve};
+use fabricmark_plan::{Contradiction, Point, Role, Testbed, overlay, resolve};
 use fabricmark_proto::Prepare;
+use fabricmark_record::{
+    Carrier, Figures, HostFacts, Limits, Node, Outcome, Place, Record, SCHEMA_VERSION, Side,
+};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 
@@ -47,5 +50,45 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         interval_ns: None,
         seed: 1,
         trace: None,
+    }
+}
+
+/// A completed run of a second in a lab, of which only client and server are known.
+pub fn record(point: Point) -> Record {
+    let node = |role: Role| Node {
+        name: role.name().to_owned(),
+        carrier: Carrier::LocalSocket,
+        namespace: None,
+        address: None,
+        device: None,
+        side: Side::default(),
+        usage: None,
+        kernel: None,
+        host: HostFacts::default(),
+        clock_offset: None,
+    };
+    Record {
+        schema: SCHEMA_VERSION,
+        program: "0.1.0".to_owned(),
+        place: Place {
+            plan_digest: String::new(),
+            seed: 1,
+            block: 0,
+            place: 0,
+            point: 0,
+            warm_up: false,
+        },
+        point,
+        testbed: Testbed::Lab,
+        duration_ns: Nanos::from_secs(1),
+        omit_ns: Nanos(0),
+        started: "2026-01-05T09:00:00Z".to_owned(),
+        nodes: [Role::Client, Role::Server].map(node).to_vec(),
+        flows: Vec::new(),
+        figures: Figures::default(),
+        limits: Limits::default(),
+        emulation: None,
+        warnings: Vec::new(),
+        outcome: Outcome::Completed,
     }
 }
