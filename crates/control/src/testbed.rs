@@ -1,7 +1,6 @@
-//! Where the ends of runs are: what each kind of network has to say of itself.
+//! Testbeds: the networks in which client and server run.
 //!
-//! A kind is a type in a file there. What it does not say is what holds for two processes of this machine in the network that this
-//! process is in.
+//! Each implements [`Testbed`]. The default methods hold for two workers in the network namespace of this process.
 
 mod hosts;
 mod iperf3;
@@ -23,15 +22,17 @@ use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::{Iperf3Access, Peer};
 
-/// A place where the ends of runs are.
+/// A network in which client and server run.
 pub(crate) trait Testbed {
-    /// Starts two workers at the ends of a link.
-    fn start_pair(&mut self, link: Link, program: &Path) -> Result<Pair, PlanError>;
-
-    /// Where an end is attached to the link of a point.
+    /// Network device and address of an end, on the link of a point.
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError>;
 
-    /// Whether the workers of a link are of no use to other links.
+    /// Starts a worker at each end of a link.
+    fn start_pair(&mut self, _link: Link, program: &Path) -> Result<Pair, PlanError> {
+        Pair::start(program, |_| None)
+    }
+
+    /// Whether a link needs workers of its own, as loopback does beside the links of a lab.
     fn is_apart(&self, _link: Link) -> bool {
         false
     }
@@ -48,14 +49,14 @@ pub(crate) trait Testbed {
         [2 * place, 2 * place + 1].map(|number| in_turn(here, number))
     }
 
-    /// Whether a link of this machine stands for the wire of a point.
+    /// Whether the link of a point is shaped or emulated by this machine.
     fn imitates(&self, _point: &Point) -> bool {
         false
     }
 
-    /// The least round trip of a point's path, where it is known.
+    /// A lower bound of the RTT of a point's path; `None` where nothing is known of the path.
     fn least_rtt(&self, _point: &Point) -> Option<Nanos> {
-        None
+        Some(Nanos(0))
     }
 
     /// Packets that a point's link has dropped so far.
@@ -68,24 +69,23 @@ pub(crate) trait Testbed {
         Ok(None)
     }
 
-    /// Waits until what an end has sent over the emulated link of a point has left it, for no longer than two round
-    /// trips and `within`.
+    /// Waits until the emulated link of a point has delivered what an end sent, for at most two RTTs and `within`.
     fn settle(&self, _from: Role, _point: &Point, _within: Duration) -> Result<(), PlanError> {
         Ok(())
     }
 
-    /// Waits until a connection that was lost is back.
+    /// Reconnects to an agent after its connection was lost.
     fn reconnect(&mut self, _is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
         Ok(())
     }
 
-    /// The server of iperf3 that is the other end, where one is.
+    /// The iperf3 server, if the server of the runs is one.
     fn iperf3(&self) -> Option<&Iperf3Access> {
         None
     }
 }
 
-/// Builds what the plan's links need, or calls the other end.
+/// Builds the lab of a plan, or connects to the agent.
 pub(crate) fn open(
     plan: &Plan,
     peer: &Peer,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fabricmark_plan::{Point, Role};
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_record::Carrier;
+use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Link};
 
 use super::{Testbed, in_turn};
@@ -18,7 +19,7 @@ use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::AgentAccess;
 
-/// How long a lost agent is called again: a cable that was moved, a daemon that was started anew.
+/// How long a lost agent is called again: long enough to move a cable or to restart the daemon.
 const CALL_FOR: Duration = Duration::from_secs(30);
 
 /// Pause between calls.
@@ -111,7 +112,11 @@ impl Testbed for Hosts {
         [in_turn(here, place), in_turn(&self.welcome.cpus, place)]
     }
 
-    /// Calls the agent until it is back, for a while.
+    fn least_rtt(&self, _: &Point) -> Option<Nanos> {
+        None
+    }
+
+    /// Calls the agent until it answers, for at most [`CALL_FOR`].
     fn reconnect(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
         let until = Instant::now() + CALL_FOR;
         loop {

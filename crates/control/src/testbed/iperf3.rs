@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fabricmark_plan::{Point, Role};
 use fabricmark_record::{Carrier, HostFacts};
+use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 use super::Testbed;
@@ -44,6 +45,10 @@ impl Testbed for Iperf3 {
             }
         };
         NodeFacts { carrier, namespace: None, host, clock_offset: None }
+    }
+
+    fn least_rtt(&self, _: &Point) -> Option<Nanos> {
+        None
     }
 
     fn iperf3(&self) -> Option<&Iperf3Access> {

@@ -111,7 +111,7 @@ impl Endpoint {
         control.check()?;
         let mut asked = asked.map_err(peer("an exchange failed"))?;
         if let Some(pacing) = pacer.map(Pacer::finish) {
-            // One after the other, each takes all of its round trips.
+            // Exchanges follow one another, so the first one's round trips belong to the time.
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
             asked = asked.over_schedule(&pacing, omit, least_rtt);
             report.pacing = Some(pacing);

@@ -110,10 +110,12 @@ impl Asked {
         self
     }
 
-    /// What counts of an open loop whose answers are spread over a longer time than what counts of its schedule. Over a
-    /// path of a known round trip they are counted from the earliest time at which a part of one could come, since much of
-    /// the second may come before the first is whole; where answers to requests of the ramp come later than that, all answers
-    /// have the same time. Over other paths the first one is given the mean time between two of them.
+    /// Sets the counted time of an overloaded open loop, whose responses take longer than its schedule.
+    ///
+    /// Responses of several flows share the path, so that most of the second may have arrived before the first is complete.
+    /// If the least RTT is known, the time therefore begins one such RTT after the ramp: no byte can arrive earlier. If
+    /// responses to requests of the ramp arrive after that, the whole time is divided by the number of responses. If it is
+    /// not known, the time begins one mean gap between responses before the first.
     pub(crate) fn over_schedule(
         mut self,
         pacing: &Pacing,
@@ -134,7 +136,6 @@ impl Asked {
             {
                 since(self.ramp_ends_ns.saturating_add(least_ns))
             }
-            // Answers to requests of the ramp share the path with those that count.
             Some(Nanos(least_ns)) => {
                 let began_ns = self.ramp_ends_ns.saturating_sub(ramp.0).saturating_add(least_ns);
                 let share = counted as f64 / self.counts.calls as f64;
