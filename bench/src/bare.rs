@@ -88,7 +88,7 @@ fn ways(job: &Job<'_>) -> Option<Ways> {
             let spin = if wait == Wait::Spin { "-spin" } else { "" };
             of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
         }
-        Work::ConnectExchange => of("exchange", "ask", "answer", 1, "connect"),
+        Work::Crr => of("exchange", "ask", "answer", 1, "connect"),
         Work::Datagrams { bytes, path: Path::Copy } => {
             of("datagrams", "send", "receive", bytes, "plain")
         }
@@ -115,7 +115,7 @@ impl Contender for Bare {
             work,
             Work::Stream { .. }
                 | Work::Exchange { flows: 1, .. }
-                | Work::ConnectExchange
+                | Work::Crr
                 | Work::Datagrams { path: Path::Copy | Path::Gso, .. }
                 | Work::Departures { wait: Wait::Block }
         )
@@ -191,7 +191,7 @@ mod tests {
         let line = "{\"count\": 10, \"bytes\": 640, \"elapsed_ns\": 2000000000}\n";
         let of = |work| read(work, line).unwrap().into_values().next().unwrap();
         assert_eq!(of(Work::Stream { bytes: 64 }), 2560.0);
-        assert_eq!(of(Work::ConnectExchange), 5.0);
+        assert_eq!(of(Work::Crr), 5.0);
         let line = "{\"count\": 10, \"p50_ns\": 900, \"p99_ns\": 1234}";
         let slip = read(Work::Departures { wait: Wait::Block }, line).unwrap();
         assert_eq!(slip, value(Figure::SlipP99Ns, 1234.0));
@@ -211,7 +211,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut work = vec![
             Work::Stream { bytes: 131_072 },
-            Work::ConnectExchange,
+            Work::Crr,
             Work::Datagrams { bytes: 64, path: Path::Copy },
             Work::Datagrams { bytes: 64, path: Path::Gso },
             Work::Departures { wait: Wait::Block },

@@ -89,8 +89,8 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     }
     let (pattern, transport, payload) = match job.work {
         Work::Stream { bytes } => ("stream", Transport::Tcp, bytes),
-        Work::Exchange { transport, bytes, .. } => ("exchange", transport, bytes),
-        Work::ConnectExchange => ("connect-exchange", Transport::Tcp, 1),
+        Work::Exchange { transport, bytes, .. } => ("rr", transport, bytes),
+        Work::Crr => ("crr", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
         Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => return None,
@@ -119,7 +119,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
                 line += &format!(" --flows {flows} --wait epoll");
             }
         }
-        Work::ConnectExchange => line += " --response 1",
+        Work::Crr => line += " --response 1",
         Work::Datagrams { path, .. } => {
             line += match path {
                 Path::Copy => " --path copy",
@@ -148,7 +148,7 @@ fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<S
     let Target::Adapters([from, to]) = job.target else { return None };
     let pattern = match (is_stream, verb) {
         (true, _) => "stream",
-        (false, Verb::Read) => "exchange",
+        (false, Verb::Read) => "rr",
         (false, _) => "ping-pong",
     };
     let (milliseconds, client, server) =
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             line(exchange, Target::Veth),
             format!(
-                "measure exchange lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
+                "measure rr lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
                  --cpu 0,{second} --runs 1 --json --response 64 --wait spin --congestion cubic"
             )
         );
@@ -246,7 +246,7 @@ mod tests {
         let text = r#"{"records": [{"figures": {
             "exchanges_per_s": {"value": 12500.5, "provenance": "measured"},
             "goodput_bps": null, "memory_per_flow_bytes": {"value": 4096}}}]}"#;
-        let values = read(Work::ConnectExchange, &output(0, text, "")).unwrap();
+        let values = read(Work::Crr, &output(0, text, "")).unwrap();
         let expected = [(Figure::ExchangesPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];
         assert_eq!(values, Values::from(expected));
         let missing = read(Work::Stream { bytes: 64 }, &output(0, text, ""));

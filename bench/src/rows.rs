@@ -120,7 +120,7 @@ pub fn rows(target: Target) -> Vec<Row> {
             }
         }
     }
-    let work = Work::ConnectExchange;
+    let work = Work::Crr;
     let row = Row::new("TCP connect and exchange, 1 B".to_owned(), target, work).peers(work, 1.0);
     rows.push(row.bare(None));
     for bytes in [64, 1024] {

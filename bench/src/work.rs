@@ -93,7 +93,7 @@ pub enum Work {
         is_stream: bool,
     },
     /// A TCP connection for each exchange of one byte.
-    ConnectExchange,
+    Crr,
     /// Datagrams sent without pause.
     Datagrams {
         /// Bytes a datagram.
@@ -203,7 +203,7 @@ impl Work {
         match self {
             Self::Stream { .. } | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
             Self::Verbs { .. } => Figure::RttP50Ns,
-            Self::Exchange { .. } | Self::ConnectExchange => Figure::ExchangesPerS,
+            Self::Exchange { .. } | Self::Crr => Figure::ExchangesPerS,
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
             Self::Idle => Figure::ResidentBytes,

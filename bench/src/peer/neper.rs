@@ -22,7 +22,7 @@ impl Contender for Neper {
             work,
             Work::Stream { .. }
                 | Work::Datagrams { .. }
-                | Work::ConnectExchange
+                | Work::Crr
                 | Work::Exchange { wait: Wait::Block, flows: 1, .. }
         )
     }
@@ -42,7 +42,7 @@ impl Contender for Neper {
                 ("udp_rr", format!("-Q {bytes} -R {bytes}"))
             }
             // It would end connections by a reset.
-            Work::ConnectExchange => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned()),
+            Work::Crr => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned()),
             Work::Departures { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {
                 return Err(Failure::NotOffered(format!("{:?}", job.work)));
             }
@@ -116,12 +116,7 @@ mod tests {
                 13_401.0,
                 1.000101995,
             ),
-            (
-                Work::ConnectExchange,
-                include_str!("../../samples/neper-tcp_crr.txt"),
-                11_320.0,
-                1.000013055,
-            ),
+            (Work::Crr, include_str!("../../samples/neper-tcp_crr.txt"), 11_320.0, 1.000013055),
         ] {
             let values = read(work, &printed(client, "")).unwrap();
             let rate = values[&Figure::ExchangesPerS];

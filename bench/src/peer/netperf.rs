@@ -23,7 +23,7 @@ impl Contender for Netperf {
             work,
             Work::Stream { .. }
                 | Work::Datagrams { .. }
-                | Work::ConnectExchange
+                | Work::Crr
                 | Work::Exchange { wait: Wait::Block, flows: 1, .. }
         )
     }
@@ -36,7 +36,7 @@ impl Contender for Netperf {
             Work::Stream { bytes } => ("TCP_STREAM", format!("-m {bytes} -M 131072")),
             // Without -R 1 its datagrams leave no device.
             Work::Datagrams { bytes, .. } => ("UDP_STREAM", format!("-m {bytes} -M {bytes} -R 1")),
-            Work::ConnectExchange => ("TCP_CRR", "-r 1,1".to_owned()),
+            Work::Crr => ("TCP_CRR", "-r 1,1".to_owned()),
             Work::Exchange { transport: Transport::Tcp, bytes, .. } => {
                 ("TCP_RR", format!("-r {bytes},{bytes} -D"))
             }
@@ -95,7 +95,7 @@ mod tests {
         for (work, text, rate) in [
             (of(Transport::Tcp), include_str!("../../samples/netperf-tcp_rr.txt"), 6006.679),
             (of(Transport::Udp), include_str!("../../samples/netperf-udp_rr.txt"), 6436.995),
-            (Work::ConnectExchange, include_str!("../../samples/netperf-tcp_crr.txt"), 4916.641),
+            (Work::Crr, include_str!("../../samples/netperf-tcp_crr.txt"), 4916.641),
         ] {
             assert_eq!(read(work, text), Ok(value(Figure::ExchangesPerS, rate)));
         }

@@ -1,6 +1,6 @@
 //! Levels of factors as options: each factor is one, with its words and its help.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use fabricmark_plan::{Factor, Probe, Where};
 
@@ -15,45 +15,38 @@ fn options() -> impl Iterator<Item = Factor> {
     Factor::ALL.into_iter().filter(|factor| !ARGUMENTS.contains(factor))
 }
 
-/// The name of a factor's option: `--window` is iperf3's word for both buffers.
-fn long(factor: Factor) -> String {
-    match factor {
-        Factor::Window => "tcp-window".to_owned(),
-        _ => factor.key().replace('_', "-"),
-    }
-}
-
-/// The letters that iperf3 has for the same.
-fn letter(factor: Factor) -> Option<char> {
-    match factor {
-        Factor::Flows => Some('P'),
-        Factor::Payload => Some('l'),
-        Factor::Congestion => Some('C'),
-        Factor::Mss => Some('M'),
-        Factor::Source => Some('B'),
-        _ => None,
-    }
+/// The words of a factor that has few, with what each means.
+pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
+    let choices = factor.choices().iter().map(|choice| {
+        let value = PossibleValue::new(choice.word).help(choice.about);
+        choice.was.into_iter().fold(value, PossibleValue::alias)
+    });
+    let none = factor.has_none().then(|| PossibleValue::new("none"));
+    PossibleValuesParser::new(none.into_iter().chain(choices))
 }
 
 impl Args for Levels {
     fn augment_args(mut command: Command) -> Command {
         for factor in options() {
-            let about = factor.about();
-            let words = factor.words();
+            let (about, spec) = (factor.about(), factor.spec());
             let mut capital = about.chars();
             let first = capital.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+            let flag = if spec.flag.is_empty() { factor.key() } else { spec.flag };
             let mut option = Arg::new(factor.key())
-                .long(long(factor))
+                .long(flag.replace('_', "-"))
                 .value_name("LEVEL")
                 .help(format!("{first}{}", capital.as_str()))
                 .help_heading("Levels");
-            option = if words.is_empty() {
-                option.value_parser(move |text: &str| factor.level(text))
-            } else {
-                option.value_parser(PossibleValuesParser::new(words))
+            let read = move |text: &str| factor.level(text);
+            option = match factor.choices() {
+                [] => option.value_parser(read),
+                _ => option.value_parser(words(factor).try_map(move |word| read(&word))),
             };
-            if let Some(letter) = letter(factor) {
+            if let Some(letter) = spec.letter {
                 option = option.short(letter);
+            }
+            if let Some(earlier) = factor.earlier_key() {
+                option = option.alias(earlier.replace('_', "-"));
             }
             if factor == Factor::Source {
                 option = option.visible_alias("bind");

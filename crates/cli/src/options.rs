@@ -12,6 +12,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
 use fabricmark_plan::{Amount, Factor};
@@ -19,7 +20,7 @@ use fabricmark_report::Requirement;
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
 
-use crate::levels::Levels;
+use crate::levels::{Levels, words};
 
 /// Which way of moving these bytes is better here, by how much, is the difference real, and how far
 /// is it from what the wire allows?
@@ -357,7 +358,7 @@ impl How {
 #[derive(Args, Debug)]
 pub struct Measure {
     /// Traffic pattern
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Factor::Pattern.words()))]
+    #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
     /// lab:ethernet:10G,mtu=9000; or the name or addresses (comma-separated) of a host with an agent

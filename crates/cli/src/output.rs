@@ -21,6 +21,20 @@ pub fn parse(file: &str, text: &str, size: Size) -> Result<Plan, Problems> {
     fabricmark_plan::parse(file, text, size, &published)
 }
 
+/// The plan of an experiment, without its traces.
+pub fn plan(experiment: &Experiment) -> Result<Plan, Failure> {
+    let size = if experiment.is_quick { Size::Quick } else { Size::Full };
+    let plan = parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
+        let name = &experiment.name;
+        Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
+    })?;
+    let link = experiment.link.as_ref().and_then(|link| link.parse().ok());
+    match &experiment.host {
+        Some(host) => Ok(plan.to_host(host, link)?),
+        None => Ok(plan),
+    }
+}
+
 /// An experiment with its plan and records.
 pub struct Loaded {
     experiment: Experiment,
@@ -32,16 +46,7 @@ pub struct Loaded {
 impl Loaded {
     /// Reads an experiment's plan and records.
     pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
-        let size = if experiment.is_quick { Size::Quick } else { Size::Full };
-        let mut plan =
-            parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
-                let name = &experiment.name;
-                Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
-            })?;
-        if let Some(host) = &experiment.host {
-            let link = experiment.link.as_ref().and_then(|link| link.parse().ok());
-            plan = plan.to_host(host, link)?;
-        }
+        let plan = plan(experiment)?;
         let records = store.records(experiment)?;
         Ok(Self { experiment: experiment.clone(), plan, records })
     }

@@ -79,7 +79,7 @@ impl Progress for Line {
                 .goodput_bps
                 .map(|figure| format!(" · last {:.1} Mbit/s", figure.value / 1e6))
                 .unwrap_or_default(),
-            (_, Pattern::Exchange | Pattern::ConnectExchange) => figures
+            (_, Pattern::Rr | Pattern::Crr) => figures
                 .exchanges_per_s
                 .map(|figure| format!(" · last {:.0}/s", figure.value))
                 .unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabricmark_plan::Factor;
+use fabricmark_plan::{Factor, Kind, Section};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -115,22 +115,49 @@ fn every_dependency_has_its_line_of_reason() {
     }
 }
 
-#[test]
-fn every_factor_has_one_row_of_the_plan_files_page_with_all_its_words() {
-    let page = read(&Path::new(ROOT).join("docs/plan-file.md"));
-    let from = page.find("## `[factors]` and `[settings]`").unwrap();
-    let rows: Vec<(&str, &str)> = page[from..]
-        .lines()
-        .take_while(|line| !line.starts_with("### "))
-        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
-        .collect();
-    for factor in Factor::ALL {
-        let key = format!("`{factor}`");
-        let of_it: Vec<_> = rows.iter().filter(|(keys, _)| keys.contains(&key)).collect();
-        assert_eq!(of_it.len(), 1, "{key}: {of_it:?}");
-        for word in factor.words() {
-            let is_told = |quote: &str| of_it[0].1.contains(&format!("`{quote}{word}{quote}`"));
-            assert!(is_told("\"") || is_told(""), "{key} has no {word:?} in {:?}", of_it[0].1);
+/// A row of the page: key, what it is and its levels, and what holds where none is named.
+fn row(factor: Factor) -> String {
+    let (spec, about) = (factor.spec(), factor.about());
+    let is_told = about.contains("at most") || about.contains("`true`");
+    let levels = match spec.kind {
+        Kind::Choice(choices) => {
+            let words = choices.iter().map(|choice| match choice.about {
+                "" => format!("`{}`", choice.word),
+                about => format!("`\"{}\"`: {about}", choice.word),
+            });
+            let separator = if choices[0].about.is_empty() { ", " } else { "; " };
+            format!(": {}", words.collect::<Vec<_>>().join(separator))
         }
+        Kind::Number(least, most) => format!("; {least} to {most}"),
+        _ if is_told => String::new(),
+        Kind::Size(most) => format!("; at most {most}"),
+        Kind::Duration(_, most) => format!("; at most `\"{most}\"`"),
+        Kind::Truth => ": `true`, `false`".to_owned(),
+        Kind::Rate => ", such as `\"100M\"`".to_owned(),
+        Kind::Name | Kind::Address | Kind::Grammar(_) => String::new(),
+    };
+    let unset = if spec.is_required { "required" } else { spec.unset };
+    format!("| `{factor}` | {about}{levels} | {unset} |\n")
+}
+
+#[test]
+fn the_plan_files_page_has_the_tables_of_the_factors() {
+    const HEAD: &str = "| Key | Levels | Default |\n|---|---|---|\n";
+    let path = Path::new(ROOT).join("docs/plan-file.md");
+    let page = read(&path);
+    let mut parts = page.split(HEAD);
+    let mut current = parts.next().unwrap().to_owned();
+    for section in Section::ALL {
+        let old = parts.next().unwrap_or_else(|| panic!("the page has no table of {section:?}"));
+        let factors = Factor::ALL.into_iter().filter(|factor| factor.spec().section == section);
+        current.push_str(HEAD);
+        current.extend(factors.map(row));
+        let rest = old.lines().skip_while(|line| line.starts_with("| "));
+        current.extend(rest.map(|line| format!("{line}\n")));
+    }
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, &current).unwrap();
+    } else {
+        assert!(page == current, "UPDATE_SNAPSHOTS=1 writes the tables of docs/plan-file.md anew");
     }
 }

@@ -114,23 +114,23 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
 
 /// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
 const RDMA: [&str; 9] = [
-    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
+    "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
      [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
-    "transport = [\"rc\"]\npattern = [\"exchange\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
+    "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
      depth = [8]\nsignal_every = [1, 8]\ninline = [0]\nverify = [true]\noperation = [\"send\", \"write-imm\", \"read\"]",
     "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 65536]\nwait = [\"spin\", \"block\"]\n\
      verify = [true]\noperation = [\"write\", \"write-imm\"]",
     "transport = [\"rc\"]\npattern = [\"ping-pong\", \"ping-ping\"]\npayload = [4096]\nwait = [\"spin\"]\n\
      verify = [true]\noperation = [\"send\", \"write\", \"write-imm\"]",
-    "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\"]\npayload = [64, 1024]\n\
+    "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"rr\", \"ping-pong\"]\npayload = [64, 1024]\n\
      wait = [\"spin\"]\nverify = [true]",
-    "transport = [\"rsocket\"]\npattern = [\"stream\", \"exchange\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
+    "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
      wait = [\"spin\", \"block\"]",
-    "transport = [\"rc\"]\npattern = [\"stream\", \"exchange\"]\npayload = [4096]\nwait = [\"block\"]\n\
+    "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [4096]\nwait = [\"block\"]\n\
      meet = [\"tcp\", \"rdma-cm\"]\nverify = [true]",
-    "transport = [\"rc\"]\npattern = [\"stream\", \"exchange\"]\npayload = [1024]\nwait = [\"epoll\"]\n\
+    "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\n\
      flows = [1, 3]\nverify = [true]",
-    "transport = [\"ud\"]\npattern = [\"stream\", \"exchange\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
+    "transport = [\"ud\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
      verify = [true]",
 ];
 
@@ -325,8 +325,7 @@ fn inside_a_guest_requests_that_may_not_be_fail_with_their_names() {
 #[test]
 fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     let plan = tempfile::NamedTempFile::new().unwrap();
-    fs::write(plan.path(), PLAN.replace(BOTH, "[\"smc\"]").replace("\"burst\"", "\"exchange\""))
-        .unwrap();
+    fs::write(plan.path(), PLAN.replace(BOTH, "[\"smc\"]").replace("\"burst\"", "\"rr\"")).unwrap();
     let script = format!(
         "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 1",
         plan.path().display()

@@ -150,7 +150,7 @@ mod tests {
 
     /// A point that registers 64 MiB of reads and as much of what is read, 134,217,728 bytes at each end.
     fn registering(peer: &str) -> Plan {
-        let text = "title = 't'\n[factors]\npattern = 'exchange'\ntransport = 'rc'\nfamily = 4\n\
+        let text = "title = 't'\n[factors]\npattern = 'rr'\ntransport = 'rc'\nfamily = 4\n\
                     payload = '1MiB'\nlink = 'veth'\noperation = 'read'\n";
         parse("t", text, Size::Full, &[]).unwrap().to_host(peer, None).unwrap()
     }

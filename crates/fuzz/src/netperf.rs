@@ -96,7 +96,7 @@ fn check(test: &Test) {
             assert!((1..=most.min(1 << 20)).contains(&call_bytes));
         }
         Traffic::Exchange { request_bytes, response_bytes }
-        | Traffic::ConnectExchange { request_bytes, response_bytes } => {
+        | Traffic::Crr { request_bytes, response_bytes } => {
             assert!((1..=most).contains(&request_bytes) && (1..=most).contains(&response_bytes));
         }
     }

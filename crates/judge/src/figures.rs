@@ -97,11 +97,7 @@ pub(crate) fn figures(
             receiver_demand_us_per_kib: us_per_kib(passive),
             ..Figures::default()
         },
-        Pattern::PingPong
-        | Pattern::PingPing
-        | Pattern::Exchange
-        | Pattern::ConnectExchange
-        | Pattern::Burst => {
+        Pattern::PingPong | Pattern::PingPing | Pattern::Rr | Pattern::Crr | Pattern::Burst => {
             let rtt = active.rtt_ns.as_ref();
             let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
             let mean = rtt.and_then(Histogram::mean_ns);

@@ -68,8 +68,7 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
 /// its wire. Of ping-ping the least step, which is one way.
 fn floor(point: &Point) -> Option<Floor> {
     let (family, Bytes(payload)) = (point.family, point.payload);
-    let has_floor =
-        matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Exchange);
+    let has_floor = matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr);
     let words = point.words().filter(|_| has_floor)?;
     let stack = match point.transport {
         Transport::Udp => Stack::Udp { family },

@@ -466,7 +466,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         return None;
     }
     let outstanding = match point.pattern {
-        Pattern::Exchange => point.outstanding.unwrap_or(1),
+        Pattern::Rr => point.outstanding.unwrap_or(1),
         _ => 1,
     };
     let slots = f64::from(outstanding) * f64::from(point.flows);
@@ -487,7 +487,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     let asked_ns = record.duration_ns.0.saturating_sub(record.omit_ns.0) as f64;
     let is_waiting = elapsed_ns - asked_ns > EDGE_MAX * elapsed_ns;
     let is_busy = !point.transport.is_lossy()
-        && point.pattern != Pattern::ConnectExchange
+        && point.pattern != Pattern::Crr
         && (slots == 1.0 || is_waiting);
     let idle = 0.02 + (IDLE_MAX_NS + 2.0 * mean_ns) / elapsed_ns;
     let least = if is_busy { slots * (1.0 - idle) } else { 0.0 };

@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 const TCP: &str = "pattern=stream,transport=tcp,family=4,payload=65536,congestion=cubic,link=veth";
 const UDP: &str = "pattern=stream,transport=udp,family=4,payload=1000,link=veth";
 const PING_PONG: &str = "pattern=ping-pong,transport=udp,family=4,payload=64,link=veth";
-const EXCHANGE: &str = "pattern=exchange,transport=udp,family=4,payload=64,link=veth";
+const EXCHANGE: &str = "pattern=rr,transport=udp,family=4,payload=64,link=veth";
 
 /// A second in which so many payloads of 1,000 bytes were moved; the first tenth is the ramp.
 fn moved(calls: u64) -> EndReport {

@@ -170,9 +170,8 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
 #[test]
 fn an_overloaded_open_loop_that_counts_nothing_says_that_the_omitted_time_is_at_fault() {
     let mut record = paced_datagrams();
-    record.point = point(
-        "pattern=exchange,transport=udp,family=4,payload=64,link=ethernet:10M,pace=fixed:1000/s",
-    );
+    record.point =
+        point("pattern=rr,transport=udp,family=4,payload=64,link=ethernet:10M,pace=fixed:1000/s");
     (record.figures, record.emulation) = (Figures::default(), None);
     record.flows[0].sent = Counts { calls: 20, ramp_calls: 20, ..Counts::default() };
     record.omit_ns = Nanos(300 * MS);
@@ -189,7 +188,7 @@ fn an_open_loop_of_exchanges_is_no_faster_than_the_wire() {
     let found = |per_s: f64| {
         let mut record = ping_pong();
         record.point = point(
-            "pattern=exchange,transport=tcp,family=4,payload=64,response=125511,outstanding=2,flows=4,\
+            "pattern=rr,transport=tcp,family=4,payload=64,response=125511,outstanding=2,flows=4,\
              link=ethernet:10M,congestion=cubic,pace=fixed:10/s",
         );
         record.limits = Limits::default();

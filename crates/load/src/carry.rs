@@ -17,9 +17,9 @@ use crate::crowd::{Crowd, Interest};
 use crate::pacer::{Pacer, Waiting};
 use crate::pattern::answer;
 use crate::pattern::arrivals::Window;
-use crate::pattern::exchange::{self, Asked, Asking};
+use crate::pattern::rr::{self, Asked, Asking};
 use crate::pattern::stream;
-use crate::pattern::{paced_exchange, paced_stream, ping_ping};
+use crate::pattern::{paced_rr, paced_stream, ping_ping};
 use crate::sockets::{peer, system};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
@@ -254,11 +254,10 @@ fn ask<F: Flow>(
     let asking = asking(prepare);
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         let blocks = point.wait != Wait::Spin;
-        let asked = exchange::ask(flow, &mut request, &mut response, asking, blocks, control)?;
+        let asked = rr::ask(flow, &mut request, &mut response, asking, blocks, control)?;
         return Ok((asked, None));
     }
-    let (asked, of_each) =
-        exchange::ask_crowd(flows, &mut request, &mut response, asking, control)?;
+    let (asked, of_each) = rr::ask_crowd(flows, &mut request, &mut response, asking, control)?;
     Ok((asked, Some(Fairness::of(&of_each))))
 }
 
@@ -289,7 +288,7 @@ fn ask_paced<F: Flow>(
     let (mut request, mut response) = messages(prepare);
     let asking = asking(prepare);
     let (asked, of_each, pacing) =
-        paced_exchange::ask(flows, &mut request, &mut response, asking, pacer, control)?;
+        paced_rr::ask(flows, &mut request, &mut response, asking, pacer, control)?;
     Ok((asked, fairness(&of_each), pacing))
 }
 
@@ -347,8 +346,7 @@ pub fn instrument() -> Instrument {
             patience,
             least_rtt: None,
         };
-        let asked =
-            exchange::ask(&mut NullFlow::default(), request, response, asking, true, control);
+        let asked = rr::ask(&mut NullFlow::default(), request, response, asking, true, control);
         asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))
     });
     Instrument { stream_call_ns, ping_pong_ns }

@@ -11,7 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport};
+use fabricmark_plan::{
+    INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, check_order,
+};
 use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
 use fabricmark_units::Bytes;
@@ -109,14 +111,14 @@ impl Endpoint {
         let mut report = match (point.transport, point.pattern, self.socket.take()) {
             (Transport::Udp, _, Some(socket)) => self.udp(socket, peer_at, control, begin)?,
             (Transport::Quic, _, Some(socket)) => self.quic(socket, peer_at, control, begin)?,
-            (Transport::Unix, Pattern::ConnectExchange, Some(socket)) => {
-                self.connect_exchange::<UnixStream>(socket, peer_at, control, begin)?
+            (Transport::Unix, Pattern::Crr, Some(socket)) => {
+                self.crr::<UnixStream>(socket, peer_at, control, begin)?
             }
-            (Transport::Tls, Pattern::ConnectExchange, Some(socket)) => {
-                self.connect_exchange::<TlsStream>(socket, peer_at, control, begin)?
+            (Transport::Tls, Pattern::Crr, Some(socket)) => {
+                self.crr::<TlsStream>(socket, peer_at, control, begin)?
             }
-            (_, Pattern::ConnectExchange, Some(socket)) => {
-                self.connect_exchange::<TcpStream>(socket, peer_at, control, begin)?
+            (_, Pattern::Crr, Some(socket)) => {
+                self.crr::<TcpStream>(socket, peer_at, control, begin)?
             }
             (Transport::Tls, _, Some(socket)) => {
                 let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
@@ -403,28 +405,11 @@ fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
 
 /// Buffers are allocated for whoever sends the order.
 fn check(point: &Point) -> Result<(), Failure> {
-    for Bytes(bytes) in [Some(point.payload), point.response].into_iter().flatten() {
-        let most = Point::payload_max(point.transport);
-        if bytes == 0 || bytes > most.0 {
-            let message = format!("a payload of {bytes} bytes is not 1 to {most}");
-            return Err(Failure::Protocol(message));
-        }
-    }
-    let flows_max = Point::flows_max(point.transport, point.path);
-    if point.flows == 0 || u64::from(point.flows) > flows_max {
-        let message = format!("{} flows are not 1 to {flows_max}", point.flows);
-        return Err(Failure::Protocol(message));
-    }
-    if let Some(outstanding) = point.outstanding
-        && (outstanding == 0 || outstanding > Point::OUTSTANDING_MAX)
-    {
-        let message = format!("{outstanding} outstanding are not 1 to {}", Point::OUTSTANDING_MAX);
-        return Err(Failure::Protocol(message));
-    }
+    check_order(point).map_err(|refused| Failure::Protocol(refused.to_string()))?;
     if point.path.is_uring() {
         uring::check(point.path)?;
     }
-    point.check_verbs().map_err(|refused| Failure::Protocol(refused.to_string()))
+    Ok(())
 }
 
 /// Bytes of each payload that this end sends; the receiver of a stream sends none.

@@ -40,12 +40,12 @@ pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
     pub mod answer;
     pub mod arrivals;
-    pub mod connect_exchange;
-    pub mod exchange;
-    pub mod paced_exchange;
+    pub mod crr;
     mod paced_requests;
+    pub mod paced_rr;
     pub mod paced_stream;
     pub(crate) mod ping_ping;
+    pub mod rr;
     pub mod stream;
 }
 mod rouse;

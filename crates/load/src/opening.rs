@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-use fabricmark_plan::{Point, Transport};
+use fabricmark_plan::{Network, Point, Transport};
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, acceptfrom_with};
@@ -203,7 +203,7 @@ fn connect_all<C: Connection>(
     control: &Control,
 ) -> Result<Vec<C>, Failure> {
     let point = &prepare.point;
-    if point.transport == Transport::Unix {
+    if point.transport.traits().network == Network::Machine {
         let at = unix_address(prepare)?;
         for socket in &sockets {
             socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;

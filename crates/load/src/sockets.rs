@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fabricmark_plan::{Point, Role, Transport, Wait};
+use fabricmark_plan::{Network, Point, Role, Socket as Kind, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
 use fabricmark_units::{BitRate, Bytes};
@@ -92,9 +92,10 @@ pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failu
 /// Why a socket was not bound.
 fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     let at = options::local(prepare, port);
-    system(match prepare.point.transport {
-        Transport::Unix => "bind a unix socket".to_owned(),
-        transport => format!("bind {transport} {at}"),
+    let transport = prepare.point.transport;
+    system(match transport.traits().network {
+        Network::Machine => format!("bind a {transport} socket"),
+        Network::Nothing | Network::Ip | Network::Rdma => format!("bind {transport} {at}"),
     })
 }
 
@@ -132,7 +133,7 @@ const LISTEN_MIN: u32 = 128;
 
 /// Lets connections come, where the transport has any.
 fn listen(socket: &Socket, point: &Point) -> io::Result<()> {
-    if point.transport.has_udp() {
+    if point.transport.traits().socket == Kind::Udp {
         return Ok(());
     }
     socket.listen(point.flows.clamp(LISTEN_MIN, LISTEN_MAX).cast_signed())
@@ -142,26 +143,19 @@ fn listen(socket: &Socket, point: &Point) -> io::Result<()> {
 fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
     let point = &prepare.point;
     let domain = Domain::for_address(options::local(prepare, 0));
-    let (domain, kind, protocol) = match point.transport {
-        Transport::Unix => (Domain::UNIX, Type::STREAM, None),
-        Transport::Udp | Transport::Quic => (domain, Type::DGRAM, Some(Protocol::UDP)),
-        Transport::Mptcp => (domain, Type::STREAM, Some(Protocol::MPTCP)),
-        Transport::Sctp => (domain, Type::STREAM, Some(Protocol::SCTP)),
-        Transport::Smc => {
-            (Domain::from(smc::DOMAIN), Type::STREAM, Some(smc::protocol(point.family)))
-        }
-        _ => (domain, Type::STREAM, Some(Protocol::TCP)),
+    let (domain, kind, protocol) = match point.transport.traits().socket {
+        Kind::Unix => (Domain::UNIX, Type::STREAM, None),
+        Kind::Udp => (domain, Type::DGRAM, Some(Protocol::UDP)),
+        Kind::Mptcp => (domain, Type::STREAM, Some(Protocol::MPTCP)),
+        Kind::Sctp => (domain, Type::STREAM, Some(Protocol::SCTP)),
+        Kind::Smc => (Domain::from(smc::DOMAIN), Type::STREAM, Some(smc::protocol(point.family))),
+        Kind::Tcp | Kind::None => (domain, Type::STREAM, Some(Protocol::TCP)),
     };
     let socket = Socket::new(domain, kind, protocol).map_err(|error| {
         let transport = point.transport;
         match error.raw_os_error() {
             Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => {
-                let help = match transport {
-                    Transport::Sctp => "run `modprobe sctp`, or leave sctp out",
-                    Transport::Smc => "run `modprobe smc smc_diag`, or leave smc out",
-                    Transport::Mptcp => "use a kernel with CONFIG_MPTCP, or leave mptcp out",
-                    _ => "leave it out",
-                };
+                let help = transport.traits().remedy;
                 Failure::Missing(format!("this kernel has no {transport} ({error}): {help}"))
             }
             Some(libc::ENOPROTOOPT) => Failure::Missing(format!(
@@ -178,14 +172,14 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
 /// Binds a socket to the address of its end.
 fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
     let point = &prepare.point;
-    if point.transport == Transport::Unix {
+    if point.transport.traits().network == Network::Machine {
         return match prepare.role {
             Role::Server => socket.bind(&unix_address(prepare).map_err(io::Error::other)?),
             Role::Client => Ok(()),
         };
     }
     let at = options::local(prepare, port);
-    if point.transport.has_udp() {
+    if point.transport.traits().socket == Kind::Udp {
         socket.bind(&at.into())?;
         // The other flows of a datagram run share its port. Nobody else's socket may: it had to allow
         // that before this one was bound, and so this one was bound without.

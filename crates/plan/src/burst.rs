@@ -5,17 +5,13 @@
 
 use fabricmark_units::Bytes;
 
+use crate::choice::Pattern;
+use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::Factor;
+use crate::factor::Point;
 use crate::numbering::NUMBERED;
 use crate::pace::Pace;
-use crate::point::{Pattern, Point, Transport};
-use crate::resolve::{Contradiction, contradiction};
-
-/// Payloads of a burst: WINDOW_SIZE_LARGE of osu_bw.
-pub(crate) const PAYLOADS: u32 = 64;
-
-/// Bytes of the response: those that osu_bw sends back after a window.
-pub(crate) const RESPONSE: Bytes = Bytes(4);
+use crate::transport::Transport;
 
 /// Most bytes of a burst: osu_bw's largest, 64 messages of 4 MiB. A run does not end within a burst.
 const BYTES_MAX: Bytes = Bytes(256 << 20);

@@ -4,10 +4,11 @@ use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Link;
 
+use crate::choice::Offload;
+use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::Factor;
+use crate::factor::Point;
 use crate::plan::Where;
-use crate::point::{Offload, Point};
-use crate::resolve::{Contradiction, contradiction};
 use crate::window::Window;
 
 /// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.
@@ -77,22 +78,21 @@ impl Point {
     }
 }
 
-/// The level of offload, or what follows from the words; `None` where nothing is emulated.
-pub(crate) fn offload(levels: &Where, point: &Point) -> Result<Option<Offload>, Contradiction> {
-    let asked = levels.get(&Factor::Offload).and_then(|level| Offload::named(level));
-    let Some(words) = point.words() else {
-        if point.link == Link::Loopback || asked.is_none() {
-            return Ok(None);
+/// Refuses a level of offload that the link does not have.
+pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contradiction> {
+    let refuse =
+        |message: &str, help| Err(contradiction(Factor::Offload, message.to_owned(), help));
+    let Some(asked) = levels.get(&Factor::Offload) else { return Ok(()) };
+    match point.words() {
+        None if point.link == Link::Loopback => Ok(()),
+        None => {
+            refuse("offload is a matter of emulated links", "add rtt = \"0ms\", or leave it out")
         }
-        let message = "offload is a matter of emulated links".to_owned();
-        return Err(contradiction(Factor::Offload, message, "add rtt = \"0ms\", or leave it out"));
-    };
-    if words.needs_single_packets() && asked == Some(Offload::On) {
-        let message = "the words of emulate meet single packets".to_owned();
-        return Err(contradiction(Factor::Offload, message, "leave out offload, or say off"));
+        Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
+            refuse("the words of emulate meet single packets", "leave out offload, or say off")
+        }
+        Some(_) => Ok(()),
     }
-    let fitting = if words.needs_single_packets() { Offload::Off } else { Offload::On };
-    Ok(Some(asked.unwrap_or(fitting)))
 }
 
 /// The first option that sets a property of the wire. The factor `link` sets it too, and ceilings follow `link`.

@@ -1,477 +1,489 @@
-//! Factors and their levels: the columns of the matrix.
+//! Factors: each is declared once, and plan keys, options of `measure`, help, the table of `docs/plan-file.md`, the JSON
+//! Schema of a point and its reading and writing follow from that.
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
-use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::{BitRate, Bytes, Nanos};
-use fabricmark_wire::Link;
+use fabricmark_wire::{Family, Link};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pace::Pace;
-use crate::point::{
-    Direction, Meet, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps,
-    Transport, Wait,
+use crate::choice::{
+    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
-use crate::verbs;
+use crate::level::{self, Field, Kind, Level, LevelError, NONE};
+use crate::pace::Pace;
+use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 
-/// What may vary between points.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Factor {
-    /// Traffic pattern: [`Pattern`].
-    Pattern,
-    /// Transport protocol: [`Transport`].
-    Transport,
-    /// IP version: 4, 6.
-    Family,
-    /// Application bytes per write, datagram or request.
-    Payload,
-    /// Application bytes per response.
-    Response,
-    /// Requests in flight per flow, or payloads per burst.
-    Outstanding,
-    /// Which way a stream flows: [`Direction`].
-    Direction,
-    /// What probes the round trip beside the load: [`Probe`], or none.
-    Probe,
-    /// Flows at once.
-    Flows,
-    /// When payloads or requests depart: [`Pace`].
-    Pace,
-    /// How the sender waits for a departure: [`PaceWait`].
-    PaceWait,
-    /// A link of the link grammar.
-    Link,
-    /// Round trip of the link, emulated.
-    Rtt,
-    /// What else the emulated link does, in link words.
-    Emulate,
-    /// Emulated host bus of the client: [`fabricmark_link::HostBus`].
-    Bus,
-    /// Whether super-packets may cross the emulated link whole: on, off.
-    Offload,
-    /// Largest window of TCP: [`Window`].
-    Window,
-    /// RDMA operation: [`Operation`].
-    Operation,
-    /// RDMA work requests in flight per direction.
-    Depth,
-    /// Largest inline payload of an RDMA work request, in bytes.
-    Inline,
-    /// Every how many RDMA work requests one is signalled.
-    SignalEvery,
-    /// RDMA connection setup: [`Meet`].
-    Meet,
-    /// Whether the contents of RDMA payloads are verified: true, false.
-    Verify,
-    /// How bytes pass between program and kernel: [`Path`].
-    Path,
-    /// What a load thread does while there is nothing to do: [`Wait`].
-    Wait,
-    /// Congestion control, of TCP or of QUIC.
-    Congestion,
-    /// TCP_NODELAY: true, false.
-    Nodelay,
-    /// Largest TCP segment asked for.
-    Mss,
-    /// The kernel's own pacing of TCP, in bit/s.
-    PacingRate,
-    /// Differentiated services code point.
-    Dscp,
-    /// Receive buffer asked for.
-    ReceiveBuffer,
-    /// Send buffer asked for.
-    SendBuffer,
-    /// TCP_CORK: true, false.
-    Cork,
-    /// TCP_QUICKACK: true, false.
-    QuickAck,
-    /// Whether packets may be fragmented: true for never.
-    DontFragment,
-    /// IPv6 flow label of the end that opens the flow.
-    FlowLabel,
-    /// Mark that routing and filters of this host see (SO_MARK).
-    Mark,
-    /// Address that flows are opened from.
-    Source,
-    /// Port that the flow is opened from.
-    SourcePort,
-    /// Network device that flows are opened through.
-    Device,
-    /// Longest time for a connection to be made.
-    ConnectTimeout,
-    /// Who stamps packets: [`Timestamps`].
-    Timestamps,
-    /// A name without an effect.
-    Label,
+/// What is declared of a factor beside its name and its sentence.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The table of `docs/plan-file.md` that it stands in.
+    pub section: Section,
+    /// What its levels look like.
+    pub kind: Kind,
+    /// Whether every plan must name it.
+    pub is_required: bool,
+    /// Whether `none` is a level: a point without it stands beside points with it.
+    pub has_none: bool,
+    /// What holds where no level is named, for the reader.
+    pub unset: &'static str,
+    /// A level in a heading, with `{}` for it.
+    pub shown: &'static str,
+    /// Its name above its levels; empty for its key.
+    pub name: &'static str,
+    /// The option of `measure`, where it is not its key.
+    pub flag: &'static str,
+    /// The letter of the option, iperf3's.
+    pub letter: Option<char>,
+    /// Whether the flow that probes a load has the same level: what concerns the network rather than the load.
+    pub is_shared: bool,
+    applies: fn(&Point) -> bool,
+    default: fn(&Point) -> Option<Level>,
 }
 
-/// A level as canonical text: sizes in bytes, links in their shortest form.
-pub type Level = String;
+/// A table of `docs/plan-file.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// What every plan names.
+    Required,
+    /// Traffic.
+    Traffic,
+    /// The emulated link.
+    Link,
+    /// System calls and CPU.
+    Calls,
+    /// Socket options.
+    Socket,
+    /// RDMA.
+    Rdma,
+}
 
-/// Why a text is no level of a factor; says what would be one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LevelError(pub String);
+impl Section {
+    /// Every table, in the order of the page.
+    pub const ALL: [Self; 6] =
+        [Self::Required, Self::Traffic, Self::Link, Self::Calls, Self::Socket, Self::Rdma];
 
-/// The level of a factor that has no effect: as if nobody named it.
-pub(crate) const NONE: &str = "none";
+    const fn of(self, kind: Kind) -> Spec {
+        Spec {
+            section: self,
+            kind,
+            is_required: matches!(self, Self::Required),
+            has_none: false,
+            unset: "none",
+            shown: "",
+            name: "",
+            flag: "",
+            letter: None,
+            is_shared: false,
+            applies: |_| true,
+            default: |_| None,
+        }
+    }
+}
+
+impl Spec {
+    const fn when(self, applies: fn(&Point) -> bool) -> Self {
+        Self { applies, ..self }
+    }
+
+    const fn unset(self, unset: &'static str) -> Self {
+        Self { unset, ..self }
+    }
+
+    const fn default(self, unset: &'static str, default: fn(&Point) -> Option<Level>) -> Self {
+        Self { unset, default, ..self }
+    }
+
+    const fn or_none(self) -> Self {
+        Self { has_none: true, ..self }
+    }
+
+    const fn shown(self, shown: &'static str) -> Self {
+        Self { shown, ..self }
+    }
+
+    const fn name(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    const fn flag(self, flag: &'static str) -> Self {
+        Self { flag, ..self }
+    }
+
+    const fn letter(self, letter: char) -> Self {
+        Self { letter: Some(letter), ..self }
+    }
+
+    const fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+}
+
+/// Declares every factor: a sentence on what it is, its name, its field of a point, the key of earlier versions, what
+/// holds for records of versions before it, and its [`Spec`]. The order is that of the columns of a matrix, so of the points of
+/// a plan, and stays. A default may depend on `pace` and on the factors above it.
+macro_rules! factors {
+    ($(#[doc = $about:literal] $variant:ident, $key:ident: $type:ty $(, was $was:literal)? $(, of old $old:literal)? = $spec:expr;)*) => {
+        /// What may vary between points.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Factor {
+            $(#[doc = $about] $(#[serde(alias = $was)])? $variant,)*
+        }
+
+        /// One level of each factor: everything that a run needs to know, defaults included. A factor that does not apply,
+        /// or is left to the kernel, is absent.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        pub struct Point {
+            $(
+                #[doc = $about]
+                #[serde(skip_serializing_if = "Field::is_absent" $(, alias = $was)? $(, default = $old)?)]
+                pub $key: $type,
+            )*
+        }
+
+        impl Factor {
+            /// Every factor, in the order in which a point's name lists them.
+            pub const ALL: [Self; [$($about),*].len()] = [$(Self::$variant),*];
+
+            /// The name that plan files use.
+            pub const fn key(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($key),)*
+                }
+            }
+
+            /// What it is, in a line.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $about.trim_ascii(),)*
+                }
+            }
+
+            /// What is declared of it.
+            pub const fn spec(self) -> &'static Spec {
+                match self {
+                    $(Self::$variant => {
+                        const SPEC: Spec = $spec;
+                        &SPEC
+                    })*
+                }
+            }
+
+            /// The key of earlier versions, which is still read.
+            pub const fn earlier_key(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$variant => crate::choice::earlier!($($was)?),)*
+                }
+            }
+        }
+
+        impl Point {
+            /// A point that is not complete yet.
+            pub(crate) fn blank() -> Self {
+                Self { $($key: Field::blank()),* }
+            }
+
+            /// Sets a factor from canonical text.
+            pub(crate) fn put(&mut self, factor: Factor, level: &str) {
+                match factor {
+                    $(Factor::$variant => Field::put(&mut self.$key, level),)*
+                }
+            }
+
+            /// The level of one factor as text; empty where the factor does not apply to this point.
+            pub fn level(&self, factor: Factor) -> Level {
+                match factor {
+                    $(Factor::$variant => Field::level(&self.$key),)*
+                }
+            }
+        }
+    };
+}
+
+/// Records of versions that had one flow.
+fn one_flow() -> u32 {
+    1
+}
+
+/// Records of versions that blocked.
+fn block() -> Wait {
+    Wait::Block
+}
+
+use Section::{Calls, Link as EmulatedLink, Rdma, Required, Socket, Traffic};
+
+/// Versions of IP.
+const FAMILIES: &[Choice] =
+    &[Choice { word: "4", was: None, about: "" }, Choice { word: "6", was: None, about: "" }];
 
 /// Largest socket buffer that may be asked for: 1 GiB, RFC 7323's largest window.
-const BUFFER_BYTES_MAX: u64 = 1 << 30;
+const BUFFER_MAX: Bytes = Bytes(1 << 30);
+
+/// Largest payload of any transport.
+const PAYLOAD_MAX: Bytes = Transport::Rc.traits().payload_max;
 
 /// Longest time for a connection: Linux gives up after two minutes by itself (tcp_syn_retries).
-const CONNECT_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
+const CONNECT_TIMEOUT_MAX: Nanos = Nanos::from_secs(60);
 
 /// Longest emulated round trip: Linux gives a connection up after some minutes without an answer, and
 /// the Moon is 2.6 s away.
-const RTT_MAX_NS: u64 = 10_000_000_000;
+const RTT_MAX: Nanos = Nanos::from_secs(10);
+
+factors! {
+    /// traffic pattern
+    Pattern, pattern: Pattern = Required.of(Kind::Choice(Pattern::CHOICES)).shown("{}");
+    /// transport protocol
+    Transport, transport: Transport = Required.of(Kind::Choice(Transport::CHOICES)).shown("{}");
+    /// IP version
+    Family, family: Family = Required.of(Kind::Choice(FAMILIES)).shown("{}").name("IP version").shared();
+    /// application bytes per write, datagram or request; at most 64 MiB, over verbs 1 GiB
+    Payload, payload: Bytes = Required.of(Kind::Size(PAYLOAD_MAX)).shown("{} B").letter('l');
+    /// application bytes per response of rr, crr and burst
+    Response, response: Option<Bytes> = Traffic.of(Kind::Size(PAYLOAD_MAX))
+        .shown("response {} B")
+        .when(|point| matches!(point.pattern, Pattern::Rr | Pattern::Crr | Pattern::Burst))
+        .default("as `payload`; 4 in burst", |point| Some(match point.pattern {
+            Pattern::Burst => Point::BURST_RESPONSE.0.to_string(),
+            _ => point.payload.0.to_string(),
+        }));
+    /// requests in flight per flow of rr; payloads per burst
+    Outstanding, outstanding: Option<u32> = Traffic.of(Kind::Number(1, Point::OUTSTANDING_MAX as u64))
+        .shown("{} outstanding")
+        .when(|point| matches!(point.pattern, Pattern::Rr | Pattern::Burst))
+        // A slow response does not hold up an open loop.
+        .default("1; 65536 in an open loop; 64 in burst", |point| Some(match point.pattern {
+            Pattern::Burst => Point::BURST_PAYLOADS.to_string(),
+            _ if point.pace != Pace::Closed => Point::OUTSTANDING_MAX.to_string(),
+            _ => "1".to_owned(),
+        }));
+    /// direction of a stream
+    Direction, direction: Option<Direction> = Traffic.of(Kind::Choice(Direction::CHOICES))
+        .when(|point| point.pattern == Pattern::Stream)
+        .default("`forward`", |_| Some("forward".to_owned()));
+    /// measure the RTT by a ping-pong of 64 bytes, first alone for the duration of a run, then beside the load
+    Probe, probe: Option<Probe> = Traffic.of(Kind::Choice(Probe::CHOICES)).or_none();
+    /// number of parallel flows on one thread at each end; of a stream both ways in each direction
+    Flows, flows: u32, of old "one_flow" = Traffic.of(Kind::Number(1, Point::FLOWS_MAX))
+        .shown("{} flows")
+        .letter('P')
+        .default("1", |_| Some("1".to_owned()));
+    /// when payloads or requests depart: `closed`, `fixed:RATE`, `poisson:RATE`, `burst:BYTES/PERIOD`, `trace:FILE`; a rate is that of all flows together
+    Pace, pace: Pace, of old "Pace::default" = Traffic.of(Kind::of::<Pace>()).default("`closed`", |_| Some("closed".to_owned()));
+    /// how the sender waits for the next departure of an open loop
+    PaceWait, pace_wait: Option<PaceWait> = Traffic.of(Kind::Choice(PaceWait::CHOICES))
+        .shown("departures by {}")
+        .when(|point| point.pace != Pace::Closed)
+        .default("`sleep-spin`", |_| Some("sleep-spin".to_owned()));
+    /// link between client and server: `loopback`, `veth` (no wire, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
+    Link, link: Link = Required.of(Kind::of::<Link>()).shown("{}").shared();
+    /// RTT of the link, at most `10s`, half of it in each direction; the link is then emulated, by `0ms` too
+    Rtt, rtt: Option<Nanos> = EmulatedLink.of(Kind::Duration(Nanos(0), RTT_MAX))
+        .or_none()
+        .name("RTT")
+        .shared();
+    /// impairments and queue of the emulated link in both directions, such as `loss=1e-6 queue=50ms`; `rate`, `schedule` and `framing` only over `veth`
+    Emulate, emulate: Option<String> = EmulatedLink.of(Kind::Grammar(level::emulated)).or_none().shown("{}").shared();
+    /// emulated host bus of the client, which all its packets cross: `pci-x:133` (shared by both directions), `pcie:1x8` (per direction), or a rate of IP packets such as `8.53G`
+    Bus, bus: Option<String> = EmulatedLink.of(Kind::Grammar(level::bus)).or_none().shared();
+    /// segmentation offload over the emulated link
+    Offload, offload: Option<Offload> = EmulatedLink.of(Kind::Choice(Offload::CHOICES))
+        .when(|point| point.words().is_some())
+        .default("`on`; `off` with impairments of single packets", |point| {
+            let is_single = point.words().is_some_and(|words| words.needs_single_packets());
+            Some(if is_single { Offload::Off } else { Offload::On }.to_string())
+        })
+        .shared();
+    /// largest TCP window in bytes, or `2bdp` in bandwidth-delay products of the emulated link (1 to 100, at least 4 MiB)
+    Window, window: Option<Window> = Socket.of(Kind::of::<Window>())
+        .or_none()
+        .unset("kernel autotuning")
+        .flag("tcp-window")
+        .when(|point| point.transport.traits().is_plain_tcp);
+    /// RDMA operation
+    Operation, operation: Option<Operation> = Rdma.of(Kind::Choice(Operation::CHOICES))
+        .shown("{}")
+        .when(|point| point.transport.is_verbs())
+        .default("`send`", |_| Some("send".to_owned()));
+    /// RDMA work requests in flight per direction
+    TxDepth, tx_depth: Option<u32>, was "depth" = Rdma.of(Kind::Number(Point::TX_DEPTH_MIN as u64, Point::TX_DEPTH_MAX as u64))
+        .unset("128, or as many messages as fit in 64 MiB")
+        .when(|point| point.transport.is_verbs());
+    /// largest inline payload of an RDMA work request in bytes, as far as the adapter supports it
+    Inline, inline: Option<u32> = Rdma.of(Kind::Number(0, Point::INLINE_MAX as u64))
+        .unset("220")
+        .shown("inline {} B")
+        .when(|point| point.transport.is_verbs());
+    /// signal every Nth RDMA work request, at most `tx_depth`
+    CqMod, cq_mod: Option<u32>, was "signal_every" = Rdma.of(Kind::Number(1, Point::TX_DEPTH_MAX as u64))
+        .unset("4, or half of `tx_depth` if that is less")
+        .when(|point| point.transport.is_verbs());
+    /// connection setup of RDMA queue pairs
+    Cm, cm: Option<Cm>, was "meet" = Rdma.of(Kind::Choice(Cm::CHOICES))
+        .unset("`tcp`")
+        .when(|point| point.transport.is_verbs());
+    /// verify the contents of each RDMA payload; costs time, and a wrong payload makes a run invalid
+    Verify, verify: Option<bool> = Rdma.of(Kind::Truth)
+        .unset("`false`")
+        .when(|point| point.transport.is_verbs());
+    /// system calls that move the data
+    Path, path: Path = Calls.of(Kind::Choice(Path::CHOICES))
+        .shown("{}")
+        .default("`copy`", |_| Some("copy".to_owned()));
+    /// how a load thread waits for I/O
+    Wait, wait: Wait, of old "block" = Calls.of(Kind::Choice(Wait::CHOICES))
+        .shown("{}")
+        .default("`block`; `epoll` with several flows", |point| {
+            Some(if point.flows == 1 { Wait::Block } else { Wait::Epoll }.to_string())
+        });
+    /// congestion control: of TCP an algorithm of the kernel, of QUIC `cubic`, `reno` or `bbr`
+    Congestion, congestion: Option<String> = Socket.of(Kind::Name)
+        .unset("required with tcp, mptcp and tls; `cubic` with quic")
+        .shown("{}")
+        .letter('C')
+        .when(|point| point.transport.traits().congestion != Congestion::None)
+        .default("required with tcp, mptcp and tls; `cubic` with quic", |point| {
+            match point.transport.traits().congestion {
+                Congestion::Own(known) => known.first().map(|&name| name.to_owned()),
+                Congestion::None | Congestion::Kernel => None,
+            }
+        });
+    /// TCP_NODELAY
+    Nodelay, nodelay: Option<bool> = Socket.of(Kind::Truth)
+        .when(|point| point.transport.has_tcp())
+        .default("`false` in stream, `true` in other patterns", |point| {
+            Some((point.pattern != Pattern::Stream).to_string())
+        });
+    /// TCP maximum segment size in bytes (TCP_MAXSEG)
+    // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
+    Mss, mss: Option<u32> = Socket.of(Kind::Number(88, 65_495))
+        .or_none()
+        .unset("kernel")
+        .shown("MSS {} B")
+        .letter('M')
+        .when(|point| point.transport.has_tcp());
+    /// kernel pacing of each TCP connection in bit/s, TCP and IP headers included (SO_MAX_PACING_RATE)
+    PacingRate, pacing_rate: Option<BitRate> = Socket.of(Kind::Rate)
+        .or_none()
+        .when(|point| point.transport.traits().is_plain_tcp);
+    /// DSCP
+    // RFC 2474: six bits.
+    Dscp, dscp: Option<u32> = Socket.of(Kind::Number(0, 63)).unset("kernel (0)").shown("DSCP {}").shared();
+    /// receive buffer in bytes (SO_RCVBUF)
+    ReceiveBuffer, receive_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+        .shown("receive buffer {} B")
+        .default("kernel autotuning; 4 MiB with udp and quic", |point| {
+            point.transport.traits().receive_buffer.map(|Bytes(bytes)| bytes.to_string())
+        });
+    /// send buffer in bytes (SO_SNDBUF)
+    SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+        .unset("kernel autotuning")
+        .shown("send buffer {} B");
+    /// TCP_CORK: less than a segment waits up to 200 ms for more
+    Cork, cork: Option<bool> = Socket.of(Kind::Truth)
+        .unset("`false`")
+        .when(|point| point.transport.has_tcp());
+    /// TCP_QUICKACK of tcp, set again after each receive call, as the kernel clears it by itself
+    QuickAck, quickack: Option<bool> = Socket.of(Kind::Truth)
+        .unset("kernel")
+        .when(|point| point.transport.traits().is_plain_tcp);
+    /// forbid IP fragmentation: with `true` a datagram larger than the path MTU ends the run with that MTU; `false` allows fragments
+    DontFragment, dont_fragment: Option<bool> = Socket.of(Kind::Truth)
+        .unset("kernel")
+        .when(|point| point.transport.traits().has_ip_options)
+        .shared();
+    /// IPv6 flow label of the client
+    // RFC 8200: 20 bits; 0 is no label.
+    FlowLabel, flow_label: Option<u32> = Socket.of(Kind::Number(1, (1 << 20) - 1))
+        .unset("kernel")
+        .when(|point| point.transport.traits().has_ip_options && point.family == Family::V6)
+        .shared();
+    /// mark of the packets of client and server (SO_MARK); needs CAP_NET_ADMIN
+    Mark, mark: Option<u32> = Socket.of(Kind::Number(1, u32::MAX as u64))
+        .when(|point| point.transport.has_ip())
+        .shared();
+    /// local address of the client
+    Source, source: Option<IpAddr> = Socket.of(Kind::Address)
+        .unset("the node's address")
+        .letter('B')
+        .when(|point| point.transport.has_ip())
+        .shared();
+    /// local port of the client, which serves one flow
+    SourcePort, source_port: Option<u16> = Socket.of(Kind::Number(1, u16::MAX as u64))
+        .unset("any")
+        .when(|point| point.transport.has_ip());
+    /// network device of the client (SO_BINDTODEVICE)
+    Device, device: Option<String> = Socket.of(Kind::Name)
+        .unset("by routing")
+        .when(|point| point.transport.has_ip())
+        .shared();
+    /// connection timeout
+    ConnectTimeout, connect_timeout: Option<Nanos> = Socket.of(Kind::Duration(Nanos(1), CONNECT_TIMEOUT_MAX))
+        .unset("`5s`")
+        .when(|point| point.transport.traits().has_connect)
+        .shared();
+    /// timestamps of the packets of udp and tcp, which tell the application's share of an RTT
+    Timestamps, timestamps: Option<Timestamps> = Calls.of(Kind::Choice(Timestamps::CHOICES))
+        .shown("{} timestamps")
+        .when(|point| {
+            let has_turns = !matches!(point.pattern, Pattern::Stream | Pattern::PingPing);
+            has_turns && point.transport.traits().has_timestamps
+        });
+    /// a name without effect: two labels compare a setting with itself (an A/A run)
+    Label, label: Option<String> = Traffic.of(Kind::Name).shared();
+}
 
 impl Factor {
-    /// Every factor, in the order in which a point's name lists them.
-    pub const ALL: [Self; 43] = [
-        Self::Pattern,
-        Self::Transport,
-        Self::Family,
-        Self::Payload,
-        Self::Response,
-        Self::Outstanding,
-        Self::Direction,
-        Self::Probe,
-        Self::Flows,
-        Self::Pace,
-        Self::PaceWait,
-        Self::Link,
-        Self::Rtt,
-        Self::Emulate,
-        Self::Bus,
-        Self::Offload,
-        Self::Window,
-        Self::Operation,
-        Self::Depth,
-        Self::Inline,
-        Self::SignalEvery,
-        Self::Meet,
-        Self::Verify,
-        Self::Path,
-        Self::Wait,
-        Self::Congestion,
-        Self::Nodelay,
-        Self::Mss,
-        Self::PacingRate,
-        Self::Dscp,
-        Self::ReceiveBuffer,
-        Self::SendBuffer,
-        Self::Cork,
-        Self::QuickAck,
-        Self::DontFragment,
-        Self::FlowLabel,
-        Self::Mark,
-        Self::Source,
-        Self::SourcePort,
-        Self::Device,
-        Self::ConnectTimeout,
-        Self::Timestamps,
-        Self::Label,
-    ];
-
-    /// The factors that every plan must name; the others have defaults.
-    pub const REQUIRED: [Self; 5] =
-        [Self::Pattern, Self::Transport, Self::Family, Self::Payload, Self::Link];
-
-    /// The name that plan files use.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Pattern => "pattern",
-            Self::Transport => "transport",
-            Self::Family => "family",
-            Self::Payload => "payload",
-            Self::Response => "response",
-            Self::Outstanding => "outstanding",
-            Self::Direction => "direction",
-            Self::Probe => "probe",
-            Self::Flows => "flows",
-            Self::Pace => "pace",
-            Self::PaceWait => "pace_wait",
-            Self::Link => "link",
-            Self::Rtt => "rtt",
-            Self::Emulate => "emulate",
-            Self::Bus => "bus",
-            Self::Offload => "offload",
-            Self::Window => "window",
-            Self::Operation => "operation",
-            Self::Depth => "depth",
-            Self::Inline => "inline",
-            Self::SignalEvery => "signal_every",
-            Self::Meet => "meet",
-            Self::Verify => "verify",
-            Self::Path => "path",
-            Self::Wait => "wait",
-            Self::Congestion => "congestion",
-            Self::Nodelay => "nodelay",
-            Self::Mss => "mss",
-            Self::PacingRate => "pacing_rate",
-            Self::Dscp => "dscp",
-            Self::ReceiveBuffer => "receive_buffer",
-            Self::SendBuffer => "send_buffer",
-            Self::Cork => "cork",
-            Self::QuickAck => "quickack",
-            Self::DontFragment => "dont_fragment",
-            Self::FlowLabel => "flow_label",
-            Self::Mark => "mark",
-            Self::Source => "source",
-            Self::SourcePort => "source_port",
-            Self::Device => "device",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::Timestamps => "timestamps",
-            Self::Label => "label",
-        }
+    /// The factor of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let is_it = |factor: &Self| factor.key() == name || factor.earlier_key() == Some(name);
+        Self::ALL.into_iter().find(is_it)
     }
 
-    /// What it is, in a line.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Pattern => "traffic pattern",
-            Self::Transport => "transport protocol",
-            Self::Family => "IP version: 4 or 6",
-            Self::Payload => "application bytes per write, datagram or request",
-            Self::Response => "application bytes per response",
-            Self::Outstanding => "requests in flight per flow; payloads per burst",
-            Self::Direction => "direction of a stream; reverse: the server sends",
-            Self::Probe => "measure the RTT beside the load by a ping-pong: idle and loaded",
-            Self::Flows => "number of parallel flows",
-            Self::Pace => {
-                "when payloads or requests depart: closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
-                 trace:FILE"
-            }
-            Self::PaceWait => "how the sender waits for the next departure of an open loop",
-            Self::Link => "link between client and server",
-            Self::Rtt => "RTT of the emulated link, 0ms to 10s",
-            Self::Emulate => {
-                "impairments and queue of the emulated link, such as loss=1e-6 or queue=50ms"
-            }
-            Self::Bus => "emulated host bus of the client: pci-x:133, pcie:1x8, or a rate",
-            Self::Offload => "segmentation offload over the emulated link: on or off",
-            Self::Window => "largest TCP window, in bytes or BDPs: 64KiB, 2bdp",
-            Self::Operation => "RDMA operation",
-            Self::Depth => "RDMA work requests in flight per direction",
-            Self::Inline => "largest inline payload of an RDMA work request, in bytes",
-            Self::SignalEvery => "signal every Nth RDMA work request",
-            Self::Meet => "RDMA connection setup: a TCP exchange, or RDMA CM",
-            Self::Verify => "verify the contents of RDMA payloads: true or false",
-            Self::Path => "system calls that move the data",
-            Self::Wait => "how a load thread waits for I/O",
-            Self::Congestion => "congestion control algorithm",
-            Self::Nodelay => "TCP_NODELAY: true or false",
-            Self::Mss => "TCP maximum segment size, in bytes (TCP_MAXSEG)",
-            Self::PacingRate => "kernel pacing rate of TCP, in bit/s (SO_MAX_PACING_RATE)",
-            Self::Dscp => "DSCP, 0 to 63",
-            Self::ReceiveBuffer => "receive buffer, in bytes (SO_RCVBUF)",
-            Self::SendBuffer => "send buffer, in bytes (SO_SNDBUF)",
-            Self::Cork => "TCP_CORK: true or false",
-            Self::QuickAck => "TCP_QUICKACK: true or false",
-            Self::DontFragment => "forbid IP fragmentation: true or false",
-            Self::FlowLabel => "IPv6 flow label",
-            Self::Mark => "mark of the packets of client and server (SO_MARK)",
-            Self::Source => "local address of the client",
-            Self::SourcePort => "local port of the client",
-            Self::Device => "network device of the client (SO_BINDTODEVICE)",
-            Self::ConnectTimeout => "connection timeout",
-            Self::Timestamps => {
-                "kernel timestamps of udp and tcp packets, to tell the application's share of an RTT"
-            }
-            Self::Label => "a name without effect, to compare a setting with itself",
-        }
+    /// The factors that every plan must name; the others have defaults.
+    pub fn required() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|factor| factor.spec().is_required)
     }
 
     /// The levels of a factor that has few; empty where they are numbers or names.
-    pub fn words(self) -> Vec<&'static str> {
-        match self {
-            Self::Pattern => Pattern::ALL.iter().map(|word| word.word()).collect(),
-            Self::Transport => Transport::ALL.iter().map(|word| word.word()).collect(),
-            Self::Direction => Direction::ALL.iter().map(|word| word.word()).collect(),
-            Self::Probe => probes(),
-            Self::Operation => Operation::ALL.iter().map(|word| word.word()).collect(),
-            Self::Meet => Meet::ALL.iter().map(|word| word.word()).collect(),
-            Self::Path => Path::ALL.iter().map(|word| word.word()).collect(),
-            Self::Wait => Wait::ALL.iter().map(|word| word.word()).collect(),
-            Self::PaceWait => PaceWait::ALL.iter().map(|word| word.word()).collect(),
-            Self::Timestamps => Timestamps::ALL.iter().map(|word| word.word()).collect(),
-            Self::Offload => Offload::ALL.iter().map(|word| word.word()).collect(),
-            _ => Vec::new(),
+    pub const fn choices(self) -> &'static [Choice] {
+        match self.spec().kind {
+            Kind::Choice(choices) => choices,
+            _ => &[],
         }
     }
 
-    /// The factor of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|factor| factor.key() == name)
-    }
-
-    /// Whether `none` is a level: a point without it stands beside points with it.
+    /// Whether `none` is a level.
     pub const fn has_none(self) -> bool {
-        matches!(
-            self,
-            Self::Probe
-                | Self::Rtt
-                | Self::Emulate
-                | Self::Bus
-                | Self::Window
-                | Self::Mss
-                | Self::PacingRate
-        )
+        self.spec().has_none
     }
 
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
     pub fn level(self, text: &str) -> Result<Level, LevelError> {
-        match self {
-            _ if text == NONE && self.has_none() => Ok(text.to_owned()),
-            Self::Pattern => word(text, Pattern::ALL),
-            Self::Transport => word(text, Transport::ALL),
-            Self::Direction => word(text, Direction::ALL),
-            Self::Probe => word(text, &probes()),
-            Self::Operation => word(text, Operation::ALL),
-            Self::Depth => number(text, verbs::DEPTH_MIN.into(), verbs::DEPTH_MAX.into()),
-            Self::Inline => number(text, 0, verbs::INLINE_MAX.into()),
-            Self::SignalEvery => number(text, 1, verbs::DEPTH_MAX.into()),
-            Self::Meet => word(text, Meet::ALL),
-            Self::Path => word(text, Path::ALL),
-            Self::Wait => word(text, Wait::ALL),
-            Self::Pace => text
-                .parse()
-                .map(|pace: Pace| pace.to_string())
-                .map_err(|error| LevelError(error.to_string())),
-            Self::PaceWait => word(text, PaceWait::ALL),
-            Self::Timestamps => word(text, Timestamps::ALL),
-            Self::PacingRate => bit_rate(text),
-            Self::Family => word(text, &["4", "6"]),
-            Self::Verify | Self::Nodelay | Self::Cork | Self::QuickAck | Self::DontFragment => {
-                word(text, &["true", "false"])
-            }
-            Self::Payload | Self::Response => size(text, Point::RDMA_PAYLOAD_MAX.0),
-            Self::ReceiveBuffer | Self::SendBuffer => size(text, BUFFER_BYTES_MAX),
-            Self::Outstanding => number(text, 1, Point::OUTSTANDING_MAX.into()),
-            Self::Flows => number(text, 1, Point::FLOWS_MAX),
-            // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
-            Self::Mss => number(text, 88, 65_495),
-            // RFC 2474: six bits.
-            Self::Dscp => number(text, 0, 63),
-            Self::Link => Link::from_str(text)
-                .map(|link| link.to_string())
-                .map_err(|error| LevelError(error.to_string())),
-            Self::Rtt => match text.parse::<Nanos>() {
-                Ok(rtt @ Nanos(0..=RTT_MAX_NS)) => Ok(rtt.to_string()),
-                _ => Err(LevelError(format!(
-                    "`{text}` is not a round trip such as 400ms, at most 10s"
-                ))),
-            },
-            Self::Emulate => emulated(text),
-            Self::Bus => text.parse().map(|bus: HostBus| bus.to_string()).map_err(LevelError),
-            Self::Offload => word(text, Offload::ALL),
-            Self::Window => text
-                .parse()
-                .map(|window: Window| window.to_string())
-                .map_err(|error| LevelError(error.to_string())),
-            // RFC 8200: 20 bits; 0 is no label.
-            Self::FlowLabel => number(text, 1, (1 << 20) - 1),
-            Self::Mark => number(text, 1, u32::MAX.into()),
-            Self::SourcePort => number(text, 1, u16::MAX.into()),
-            Self::Source => {
-                text.parse::<IpAddr>().map(|address| address.to_string()).map_err(|_| {
-                    LevelError(format!("`{text}` is not an address such as 10.0.0.1 or fd00::1"))
-                })
-            }
-            Self::ConnectTimeout => match text.parse::<Nanos>() {
-                Ok(within @ Nanos(1..=CONNECT_TIMEOUT_MAX_NS)) => Ok(within.to_string()),
-                _ => Err(LevelError(format!(
-                    "`{text}` is not a duration such as 400ms, at most 60s"
-                ))),
-            },
-            // The kernel takes at most 15 characters for a device, too (IFNAMSIZ, linux/if.h).
-            Self::Congestion | Self::Device | Self::Label => name(text),
+        if text == NONE && self.has_none() {
+            return Ok(text.to_owned());
         }
+        self.spec().kind.canonical(text)
+    }
+
+    /// Whether it applies to a point, of which the factors above it are known.
+    pub(crate) fn applies(self, point: &Point) -> bool {
+        (self.spec().applies)(point)
+    }
+
+    /// Its level in a point where none is named.
+    pub(crate) fn default(self, point: &Point) -> Option<Level> {
+        (self.spec().default)(point)
     }
 }
 
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.key())
-    }
-}
-
-/// Link words but those that are factors of their own.
-fn emulated(text: &str) -> Result<Level, LevelError> {
-    let words: LinkWords = text.parse().map_err(|error| LevelError(format!("{error}")))?;
-    let level = words.to_string();
-    let keys = level.split(' ').map(|word| word.split('=').next().unwrap_or_default());
-    for key in keys {
-        let help = match key {
-            "link" | "mtu" => "it is said by the factor `link`",
-            "rtt" | "delay" => "it is the factor `rtt`",
-            "trace" => "a plan reads no traces of links yet",
-            _ => continue,
-        };
-        return Err(LevelError(format!("`{key}` is no level of emulate: {help}")));
-    }
-    if level.is_empty() {
-        return Err(LevelError("emulate names no word, such as loss=1e-6".to_owned()));
-    }
-    Ok(level)
-}
-
-/// The choices of a probe, and that of none.
-fn probes() -> Vec<&'static str> {
-    [NONE].into_iter().chain(Probe::ALL.iter().map(|word| word.word())).collect()
-}
-
-fn word(text: &str, known: &[impl ToString]) -> Result<Level, LevelError> {
-    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-    if known.iter().any(|word| word == text) {
-        return Ok(text.to_owned());
-    }
-    Err(LevelError(format!("`{text}` is not one of {}", known.join(", "))))
-}
-
-fn number(text: &str, smallest: u64, largest: u64) -> Result<Level, LevelError> {
-    match text.parse::<u64>() {
-        Ok(number) if (smallest..=largest).contains(&number) => Ok(number.to_string()),
-        _ => Err(LevelError(format!("`{text}` is not a number from {smallest} to {largest}"))),
-    }
-}
-
-fn size(text: &str, largest: u64) -> Result<Level, LevelError> {
-    let Bytes(bytes) = text.parse().map_err(|error| LevelError(format!("{error}")))?;
-    if bytes == 0 || bytes > largest {
-        return Err(LevelError(format!(
-            "{bytes} bytes is out of range; use 1 to {}",
-            Bytes(largest)
-        )));
-    }
-    Ok(bytes.to_string())
-}
-
-/// The kernel counts in bytes per second, and takes 0 for no limit.
-fn bit_rate(text: &str) -> Result<Level, LevelError> {
-    let rate: BitRate = text.parse().map_err(|error| LevelError(format!("{error}")))?;
-    if rate.0 < 8 {
-        return Err(LevelError(format!("a rate of {rate} is out of range; use 8 bit/s or more")));
-    }
-    Ok(rate.to_string())
-}
-
-/// The kernel takes at most 15 characters for a congestion control (TCP_CA_NAME_MAX, linux/tcp.h).
-fn name(text: &str) -> Result<Level, LevelError> {
-    let is_name = !text.is_empty()
-        && text.len() <= 15
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err(LevelError(format!("`{text}` is not a name of 1 to 15 letters, digits, `-`, `_`, `.`")))
     }
 }

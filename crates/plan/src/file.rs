@@ -12,7 +12,8 @@ use fabricmark_units::{Nanos, Percent};
 use toml::de::{DeTable, DeValue};
 
 use crate::course::Drawing;
-use crate::factor::{Factor, Level};
+use crate::factor::Factor;
+use crate::level::Level;
 use crate::matrix::{Cross, Levels, groups};
 use crate::plan::{Compare, Filter, Plan, Presentation, Table, Testbed};
 use crate::problem::{Problems, Source};
@@ -221,8 +222,15 @@ impl Reader<'_, '_> {
         let mut levels = Levels::new();
         for factor in Factor::ALL {
             let key = factor.key();
-            let Some(value) = section.take(key) else {
-                continue;
+            let earlier = factor.earlier_key().and_then(|key| section.take(key));
+            let value = match (section.take(key), earlier) {
+                (Some(_), Some(value)) => {
+                    let message = format!("{name} names {key} twice: by its earlier key, too");
+                    self.source.problem(value.span(), message, format!("keep {key}"));
+                    continue;
+                }
+                (Some(value), None) | (None, Some(value)) => value,
+                (None, None) => continue,
             };
             let items: Vec<&Value<'_>> = match value.get_ref().as_array() {
                 Some(array) => array.iter().collect(),
@@ -290,7 +298,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        for factor in Factor::REQUIRED {
+        for factor in Factor::required() {
             if !levels.contains_key(&factor) {
                 let key = factor.key();
                 let help = format!("add {key} = [...] to [factors] or {key} = ... to [settings]");

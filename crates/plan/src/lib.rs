@@ -7,10 +7,14 @@
 //! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
 
 mod burst;
+mod choice;
+mod contradiction;
 mod course;
+mod digest;
 mod emulation;
 mod factor;
 mod file;
+mod level;
 mod matrix;
 mod numbering;
 mod order;
@@ -24,12 +28,18 @@ mod resolve;
 mod role;
 mod settings;
 mod shown;
+mod transport;
 mod verbs;
 mod window;
 
+pub use choice::{
+    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
+};
+pub use contradiction::Contradiction;
 pub use course::{Course, CourseChart, CourseOf, Drawing};
-pub use factor::{Factor, Level, LevelError};
+pub use factor::{Factor, Point, Section, Spec};
 pub use file::{Size, parse};
+pub use level::{Kind, Level, LevelError};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
@@ -37,12 +47,9 @@ pub use plan::{
     Amount, Chart, ChartKind, Compare, Figure, Filter, HostError, INTERVAL_MIN, INTERVALS_MAX,
     Plan, Presentation, Table, Testbed, Where,
 };
-pub use point::{
-    Direction, Meet, Offload, Operation, PaceWait, Path, Pattern, Point, Probe, Timestamps,
-    Transport, Wait,
-};
 pub use problem::{Problem, Problems};
-pub use resolve::{Contradiction, resolve};
+pub use resolve::{check_order, resolve};
 pub use role::Role;
 pub use settings::{SettingError, overlay, settings};
+pub use transport::{Congestion, Headers, Network, Socket, Traits, Transport, Unit};
 pub use window::{Window, WindowError};

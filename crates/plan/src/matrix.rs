@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::factor::{Factor, Level};
+use crate::contradiction::Contradiction;
+use crate::factor::Factor;
+use crate::factor::Point;
+use crate::level::Level;
 use crate::plan::{Compare, Filter, Where};
-use crate::point::Point;
 use crate::reading::Reader;
-use crate::resolve::{Contradiction, resolve};
+use crate::resolve::resolve;
 
 /// More points than this are refused: at a second each, ten runs take eleven days.
 pub(crate) const POINTS_MAX: usize = 100_000;
@@ -51,7 +53,7 @@ impl Reader<'_, '_> {
     /// The points of all crosses, the plan's own first; a point that several have is there once.
     pub(crate) fn points(&mut self, crosses: &[Cross], excludes: &[Filter]) -> Option<Vec<Point>> {
         let plan = &crosses.first()?.levels;
-        if Factor::REQUIRED.iter().any(|f| plan.get(f).is_none_or(Vec::is_empty)) {
+        if Factor::required().any(|f| plan.get(&f).is_none_or(Vec::is_empty)) {
             return None;
         }
         let count = crosses.iter().map(Cross::count).fold(0, usize::saturating_add);

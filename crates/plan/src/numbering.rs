@@ -3,9 +3,11 @@
 use fabricmark_link::Order;
 use fabricmark_units::{Bytes, Nanos};
 
+use crate::choice::Pattern;
+use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::Factor;
-use crate::point::{Pattern, Point, Transport};
-use crate::resolve::{Contradiction, contradiction};
+use crate::factor::Point;
+use crate::transport::Transport;
 
 /// Length from which a datagram carries a sequence number of 32 bits (`DatagramHeader` in the crate `proto`). A shorter
 /// one carries 8 bits for each of its bytes, so that its numbers repeat sooner.
@@ -18,7 +20,7 @@ pub(crate) const NUMBERED: Bytes = Bytes(4);
 /// after which a request is given up. Half of the numbers is the most that may be under way, so that an answer which
 /// comes late by one such time is not taken for that of a request under way.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
-    let is_asked = matches!(point.pattern, Pattern::Exchange | Pattern::PingPong);
+    let is_asked = matches!(point.pattern, Pattern::Rr | Pattern::PingPong);
     let response = point.response.unwrap_or(point.payload);
     let (factor, Bytes(shortest)) = match point.payload <= response {
         true => (Factor::Payload, point.payload),
@@ -63,7 +65,7 @@ mod tests {
     use crate::{overlay, resolve};
 
     fn point(levels: &str) -> Result<Point, Contradiction> {
-        let base = "pattern=exchange,transport=udp,family=4,payload=64,link=ethernet:10M,";
+        let base = "pattern=rr,transport=udp,family=4,payload=64,link=ethernet:10M,";
         resolve(&overlay(&format!("{base}{levels}")).unwrap())
     }
 

@@ -3,8 +3,10 @@
 use fabricmark_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Direction, Path, Pattern, Probe, Wait};
+use crate::factor::{Factor, Point};
 use crate::pace::Pace;
-use crate::point::{Direction, Path, Pattern, Point, Probe, Transport, Wait};
+use crate::transport::Transport;
 
 /// Bytes of a probe: as many as ping(8) of iputils sends with its ICMP header.
 const PROBE_BYTES: Bytes = Bytes(64);
@@ -50,33 +52,21 @@ impl Point {
             Probe::Udp => Transport::Udp,
             Probe::Tcp => Transport::Tcp,
         };
-        let has_tcp = transport.has_tcp();
-        Some(Self {
+        let mut prober = Self {
             pattern: Pattern::PingPong,
             transport,
             payload: PROBE_BYTES,
-            response: None,
-            outstanding: None,
-            direction: None,
-            probe: None,
             flows: 1,
             pace: Pace::Closed,
-            pace_wait: None,
             path: Path::Copy,
             wait: Wait::Block,
-            congestion: None,
-            nodelay: has_tcp.then_some(true),
-            mss: None,
-            pacing_rate: None,
-            window: None,
-            receive_buffer: None,
-            send_buffer: None,
-            cork: None,
-            quickack: None,
-            timestamps: None,
-            source_port: None,
-            ..self.clone()
-        })
+            nodelay: transport.has_tcp().then_some(true),
+            ..Self::blank()
+        };
+        for factor in Factor::ALL.into_iter().filter(|factor| factor.spec().is_shared) {
+            prober.put(factor, &self.level(factor));
+        }
+        Some(prober)
     }
 }
 
@@ -107,12 +97,12 @@ mod tests {
         let prober = probed.prober().unwrap();
         assert_eq!(
             prober.key(),
-            "pattern=ping-pong transport=udp family=4 payload=64 flows=1 pace=closed link=loopback \
-             path=copy wait=block dscp=46"
+            "pattern=ping-pong transport=udp family=4 payload=64 link=loopback dscp=46"
         );
         assert_eq!(point("transport=tcp,probe=none").prober(), None);
         let wide = point("transport=tcp,probe=udp,window=1MiB").prober().unwrap();
         assert_eq!(wide.window, None);
+        assert_eq!((wide.emulate, wide.bus, wide.device), (None, None, None));
     }
 
     #[test]

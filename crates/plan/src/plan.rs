@@ -7,13 +7,16 @@ use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use crate::choice::Pattern;
+use crate::contradiction::Contradiction;
 use crate::course::Drawing;
-use crate::factor::{Factor, Level};
+use crate::factor::Factor;
+use crate::factor::Point;
+use crate::level::Level;
 use crate::pace::{Pace, Trace};
-use crate::point::{Pattern, Point, Transport};
-use crate::resolve::{Contradiction, check_link};
+use crate::resolve::check_link;
+use crate::transport::{Network, Transport};
 use crate::window::Window;
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
@@ -334,18 +337,14 @@ impl Figure {
             Self::KernelRttP50
             | Self::KernelRttP99
             | Self::ApplicationP50
-            | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Exchange],
+            | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Rr],
             Self::Step | Self::StepP50 | Self::StepP99 | Self::StepP999 => &[Pattern::PingPing],
             Self::Rtt | Self::RttP50 | Self::RttP99 | Self::RttP999 => {
-                &[Pattern::PingPong, Pattern::Exchange, Pattern::ConnectExchange, Pattern::Burst]
+                &[Pattern::PingPong, Pattern::Rr, Pattern::Crr, Pattern::Burst]
             }
-            Self::ExchangeRate | Self::AskerDemand | Self::AnswererDemand => &[
-                Pattern::PingPong,
-                Pattern::PingPing,
-                Pattern::Exchange,
-                Pattern::ConnectExchange,
-                Pattern::Burst,
-            ],
+            Self::ExchangeRate | Self::AskerDemand | Self::AnswererDemand => {
+                &[Pattern::PingPong, Pattern::PingPing, Pattern::Rr, Pattern::Crr, Pattern::Burst]
+            }
         }
     }
 
@@ -356,8 +355,8 @@ impl Figure {
             Pattern::Stream | Pattern::Burst => Self::Goodput,
             Pattern::PingPong => Self::Rtt,
             Pattern::PingPing => Self::Step,
-            Pattern::Exchange | Pattern::ConnectExchange if point.pace != Pace::Closed => Self::Rtt,
-            Pattern::Exchange | Pattern::ConnectExchange => Self::ExchangeRate,
+            Pattern::Rr | Pattern::Crr if point.pace != Pace::Closed => Self::Rtt,
+            Pattern::Rr | Pattern::Crr => Self::ExchangeRate,
         }
     }
 }
@@ -377,13 +376,6 @@ fn emulated(point: &Point) -> Option<String> {
 }
 
 impl Plan {
-    /// SHA-256 of everything that decides what is run, as 64 hexadecimal digits. Two plans of equal
-    /// digest share records; a changed title or table does not change it.
-    pub fn digest(&self) -> String {
-        let canonical = serde_json::to_vec(self).expect("a plan is plain data");
-        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// Both addresses, where both ends are on this machine at addresses of their own.
     pub fn own_ends(&self) -> Option<(&str, &str)> {
         self.peer.as_deref()?.split_once(',')
@@ -400,7 +392,7 @@ impl Plan {
             if !links.contains(&point.link) {
                 links.push(point.link);
             }
-            if matches!(point.transport, Transport::Unix | Transport::Null) {
+            if matches!(point.transport.traits().network, Network::Machine | Network::Nothing) {
                 return Err(HostError::StaysHere(point.transport));
             }
         }
@@ -416,7 +408,7 @@ impl Plan {
         let mut points: Vec<Point> = Vec::new();
         let mut places = Vec::new();
         for point in self.points {
-            check_link(link, point.family)
+            check_link(link, point.transport, point.family)
                 .map_err(|Contradiction { message, help, .. }| HostError::Link { message, help })?;
             if let Some(level) = emulated(&point) {
                 return Err(HostError::Emulated(level));

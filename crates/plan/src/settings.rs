@@ -3,9 +3,11 @@
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
-use crate::factor::{Factor, LevelError};
+use crate::contradiction::Contradiction;
+use crate::factor::Factor;
+use crate::level::LevelError;
 use crate::plan::{Plan, Presentation, Testbed, Where};
-use crate::resolve::{Contradiction, resolve};
+use crate::resolve::resolve;
 
 /// Why settings do not make a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

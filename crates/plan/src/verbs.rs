@@ -2,18 +2,10 @@
 
 use fabricmark_units::Bytes;
 
-use crate::factor::Factor;
-use crate::point::{Meet, Operation, Pattern, Point, Transport, Wait};
-use crate::resolve::{Contradiction, contradiction};
-
-/// Fewest requests that may be under way in each direction, so that one can be prepared while another is.
-pub(crate) const DEPTH_MIN: u32 = 2;
-
-/// Most: 16 MiB of single packets. An adapter that has fewer (`max_qp_wr` of ibv_devinfo -v) refuses the pair.
-pub(crate) const DEPTH_MAX: u32 = 4096;
-
-/// Most bytes that a request may carry in itself; adapters have room for some hundreds.
-pub(crate) const INLINE_MAX: u32 = 1024;
+use crate::choice::{Cm, Operation, Pattern, Wait};
+use crate::contradiction::{Contradiction, contradiction};
+use crate::factor::{Factor, Point};
+use crate::transport::Transport;
 
 /// Requests under way in each direction where nobody says: perftest's queues have 128.
 const DEPTH: u32 = 128;
@@ -32,21 +24,27 @@ const DATAGRAMS_BYTES: u64 = 16 << 20;
 /// What may stand before a datagram (IBTA volume 1, section 11.4.1.2).
 const ROUTE_HEADER_BYTES: u64 = 40;
 
-/// Largest packet of RDMA: the largest MTU of a path (IBTA volume 1, section 9.7).
-const PACKET_MAX: Bytes = Bytes(4096);
-
 /// What a number of an atomic takes.
 const WORD: Bytes = Bytes(8);
 
 impl Point {
+    /// Fewest work requests in flight per direction, so that one can be prepared while another is.
+    pub(crate) const TX_DEPTH_MIN: u32 = 2;
+
+    /// Most: 16 MiB of single packets. An adapter that has fewer (`max_qp_wr` of ibv_devinfo -v) refuses the pair.
+    pub(crate) const TX_DEPTH_MAX: u32 = 4096;
+
+    /// Largest inline payload; adapters have room for some hundreds of bytes.
+    pub(crate) const INLINE_MAX: u32 = 1024;
+
     /// Bytes of the longest message of RDMA, and how many may be under way in each direction.
     pub fn verbs_slots(&self) -> (u64, u32) {
         let longest = self.response.map_or(self.payload, |response| response.max(self.payload)).0;
-        let depth = self.depth.unwrap_or_else(|| {
+        let depth = self.tx_depth.unwrap_or_else(|| {
             let fits = u32::try_from(SLOTS_BYTES / longest.max(1)).unwrap_or(DEPTH);
             fits.min(DEPTH)
         });
-        (longest, depth.max(DEPTH_MIN))
+        (longest, depth.max(Self::TX_DEPTH_MIN))
     }
 
     /// Messages of RDMA that may have arrived and not been taken.
@@ -76,57 +74,31 @@ impl Point {
         };
         Bytes(flow.saturating_mul(self.flows.into()))
     }
-
-    /// Refuses what no request of RDMA could do, and more memory than anybody may ask for.
-    pub fn check_verbs(&self) -> Result<(), Contradiction> {
-        check(self)
-    }
 }
 
-fn check(point: &Point) -> Result<(), Contradiction> {
+/// Refuses what no work request could do, and more memory than anybody may ask for.
+pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let Some(operation) = point.operation else { return Ok(()) };
     let Point { pattern, transport, wait, payload, .. } = *point;
     let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
-    if wait == Wait::BusyPoll {
-        let message = "the kernel polls no queue for RDMA".to_owned();
-        return refuse(
-            Factor::Wait,
-            message,
-            "use wait = \"spin\", which asks the adapter's own queue",
-        );
-    }
-    let carried: &[Operation] = match transport {
-        Transport::Uc => &[Operation::Send, Operation::WriteImmediate],
-        Transport::Ud => &[Operation::Send],
-        _ => Operation::ALL,
-    };
+    let carried = transport.traits().operations;
     if !carried.contains(&operation) {
         let words: Vec<&str> = carried.iter().map(|operation| operation.word()).collect();
         let message = format!("{operation} is no operation of {transport}");
         return refuse(Factor::Operation, message, &format!("use {}", words.join(" or ")));
     }
-    for (factor, bytes) in [(Factor::Payload, Some(payload)), (Factor::Response, point.response)] {
-        if let Some(bytes) = bytes
-            && transport == Transport::Ud
-            && bytes > PACKET_MAX
-        {
-            let message = format!("{bytes} do not fit a datagram of RDMA, which is one packet");
-            let help = "use at most 4096, or [[exclude]] transport = \"ud\" there";
-            return refuse(factor, message, help);
-        }
-    }
     if operation.is_fetch() {
-        if pattern != Pattern::Exchange {
+        if pattern != Pattern::Rr {
             let message = format!("{operation} is a round trip of its own, and no {pattern}");
-            return refuse(Factor::Operation, message, "use pattern = \"exchange\"");
+            return refuse(Factor::Operation, message, "use pattern = \"rr\"");
         }
         if point.response.is_some_and(|response| response != payload) {
             let message = format!("{operation} fetches its payload, which is its response, too");
             return refuse(Factor::Response, message, "leave out response");
         }
     }
-    if point.inline.is_some_and(|bytes| bytes > INLINE_MAX) {
-        let message = format!("no request carries more than {INLINE_MAX} bytes in itself");
+    if point.inline.is_some_and(|bytes| bytes > Point::INLINE_MAX) {
+        let message = format!("no request carries more than {} bytes in itself", Point::INLINE_MAX);
         return refuse(Factor::Inline, message, "use less");
     }
     if operation.is_atomic() && payload != WORD {
@@ -144,20 +116,20 @@ fn check(point: &Point) -> Result<(), Contradiction> {
             return refuse(Factor::Wait, message, "use wait = \"spin\", or operation write-imm");
         }
     }
-    if point.meet == Some(Meet::RdmaCm) && transport != Transport::Rc {
+    if point.cm == Some(Cm::Rdma) && transport != Transport::Rc {
         let message = format!("RDMA's communication manager connects no {transport}");
-        return refuse(Factor::Meet, message, "leave out meet, or use transport = \"rc\"");
+        return refuse(Factor::Cm, message, "leave out meet, or use transport = \"rc\"");
     }
     let (_, depth) = point.verbs_slots();
-    if point.signal_every.is_some_and(|every| every > depth) {
+    if point.cq_mod.is_some_and(|every| every > depth) {
         let message = format!("none of {depth} requests would tell that it has been done");
-        return refuse(Factor::SignalEvery, message, "use a smaller signal_every, or more depth");
+        return refuse(Factor::CqMod, message, "use a smaller signal_every, or more depth");
     }
     let bytes = point.registered_bytes();
-    if bytes > REGISTERED_MAX || depth > DEPTH_MAX {
+    if bytes > REGISTERED_MAX || depth > Point::TX_DEPTH_MAX {
         let message = format!("{depth} requests in each flow register {bytes} of memory");
         let help = format!("use less depth, payload or flows, at most {REGISTERED_MAX} together");
-        return refuse(Factor::Depth, message, &help);
+        return refuse(Factor::TxDepth, message, &help);
     }
     Ok(())
 }
@@ -181,8 +153,8 @@ mod tests {
             ("pattern=stream,payload=1MiB", (1 << 20, 64)),
             ("pattern=stream,payload=64MiB", (64 << 20, 2)),
             ("pattern=stream,payload=1GiB", (1 << 30, 2)),
-            ("pattern=exchange,payload=64,response=2MiB", (2 << 20, 32)),
-            ("pattern=stream,payload=1MiB,depth=300", (1 << 20, 300)),
+            ("pattern=rr,payload=64,response=2MiB", (2 << 20, 32)),
+            ("pattern=stream,payload=1MiB,tx_depth=300", (1 << 20, 300)),
         ] {
             assert_eq!(point(levels).unwrap().verbs_slots(), slots, "{levels}");
         }
@@ -196,11 +168,11 @@ mod tests {
             "pattern=burst,payload=64,operation=write-imm",
             "pattern=stream,payload=64,operation=write",
             "pattern=ping-pong,payload=64,operation=write,wait=spin",
-            "pattern=exchange,payload=64,operation=read,outstanding=16",
-            "pattern=exchange,payload=8,operation=fetch-add",
+            "pattern=rr,payload=64,operation=read,outstanding=16",
+            "pattern=rr,payload=8,operation=fetch-add",
             "pattern=stream,payload=1MiB,operation=write-imm,transport=uc",
-            "pattern=exchange,payload=4096,transport=ud",
-            "pattern=ping-ping,payload=1MiB,operation=write-imm,meet=rdma-cm,verify=true",
+            "pattern=rr,payload=4096,transport=ud",
+            "pattern=ping-ping,payload=1MiB,operation=write-imm,cm=rdma,verify=true",
             "pattern=stream,payload=1GiB,operation=write",
         ] {
             assert!(point(carried).is_ok(), "{carried}");
@@ -208,18 +180,18 @@ mod tests {
         for (refused, factor) in [
             ("pattern=ping-pong,payload=64,operation=read", Factor::Operation),
             ("pattern=stream,payload=64,operation=read", Factor::Operation),
-            ("pattern=exchange,payload=64,operation=read,response=1", Factor::Response),
-            ("pattern=exchange,payload=64,operation=compare-swap", Factor::Payload),
+            ("pattern=rr,payload=64,operation=read,response=1", Factor::Response),
+            ("pattern=rr,payload=64,operation=compare-swap", Factor::Payload),
             ("pattern=burst,payload=64,operation=write", Factor::Operation),
-            ("pattern=exchange,payload=64,operation=write,wait=block", Factor::Wait),
+            ("pattern=rr,payload=64,operation=write,wait=block", Factor::Wait),
             ("pattern=stream,payload=64,wait=busy-poll", Factor::Wait),
-            ("pattern=stream,payload=64,depth=8,signal_every=9", Factor::SignalEvery),
-            ("pattern=stream,payload=64MiB,depth=65", Factor::Depth),
-            ("pattern=exchange,payload=64,operation=read,transport=uc", Factor::Operation),
+            ("pattern=stream,payload=64,tx_depth=8,cq_mod=9", Factor::CqMod),
+            ("pattern=stream,payload=64MiB,tx_depth=65", Factor::TxDepth),
+            ("pattern=rr,payload=64,operation=read,transport=uc", Factor::Operation),
             ("pattern=stream,payload=64,operation=write-imm,transport=ud", Factor::Operation),
             ("pattern=stream,payload=4097,transport=ud", Factor::Payload),
-            ("pattern=stream,payload=64,transport=uc,meet=rdma-cm", Factor::Meet),
-            ("pattern=ping-ping,payload=64,transport=ud", Factor::Transport),
+            ("pattern=stream,payload=64,transport=uc,cm=rdma", Factor::Cm),
+            ("pattern=ping-ping,payload=64,transport=ud", Factor::Pattern),
             ("pattern=ping-ping,payload=64,flows=2,wait=epoll", Factor::Wait),
             ("pattern=ping-ping,payload=1MiB,transport=tcp,congestion=cubic", Factor::Wait),
             ("pattern=stream,payload=65MiB,transport=tcp,congestion=cubic", Factor::Payload),
@@ -233,7 +205,7 @@ mod tests {
         for (levels, bytes) in [
             ("pattern=stream,payload=64", 128 * (64 + 40) + 64),
             ("pattern=stream,payload=64,operation=write", 2 * 128 * 64),
-            ("pattern=exchange,payload=1MiB,operation=read", 2 * (64 << 20)),
+            ("pattern=rr,payload=1MiB,operation=read", 2 * (64 << 20)),
             ("pattern=stream,payload=960,transport=ud", 4096 * 1000 + 960),
             ("pattern=stream,payload=64,operation=write,flows=3", 3 * 2 * 128 * 64),
             ("pattern=stream,payload=64,verify=true", 128 * (64 + 40) + 128 * 64),
@@ -249,6 +221,6 @@ mod tests {
         let levels = "pattern=stream,transport=tcp,congestion=cubic,family=4,link=veth,payload=64,operation=write,\
                       depth=9,inline=0";
         let point = resolve(&overlay(levels).unwrap()).unwrap();
-        assert_eq!((point.operation, point.depth, point.inline), (None, None, None));
+        assert_eq!((point.operation, point.tx_depth, point.inline), (None, None, None));
     }
 }

@@ -21,7 +21,7 @@ fn a_burst_is_a_window_of_osu_bw_unless_told_otherwise() {
 
 #[test]
 fn only_a_burst_asks_with_several_payloads() {
-    let exchange = point("pattern=exchange,outstanding=8").unwrap();
+    let exchange = point("pattern=rr,outstanding=8").unwrap();
     assert_eq!(exchange.payloads_per_request(), 1);
     assert_eq!(point("pattern=stream").unwrap().payloads_per_request(), 1);
 }

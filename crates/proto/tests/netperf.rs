@@ -65,7 +65,7 @@ fn test_of(name: &str, address: &str) -> Result<Test, Refusal> {
 fn each_test_of_netperf_is_understood() {
     let after = |seconds| Ending::After(Nanos::from_secs(seconds));
     let exchange = Traffic::Exchange { request_bytes: 1, response_bytes: 1 };
-    let connects = Traffic::ConnectExchange { request_bytes: 1, response_bytes: 1 };
+    let connects = Traffic::Crr { request_bytes: 1, response_bytes: 1 };
     for (name, address, transport, traffic, ending, within_s) in [
         (
             "tcp-stream",
@@ -429,7 +429,7 @@ proptest! {
                     prop_assert!((1..=1 << 20).contains(&call_bytes));
                 }
                 Traffic::Exchange { request_bytes, response_bytes }
-                | Traffic::ConnectExchange { request_bytes, response_bytes } => {
+                | Traffic::Crr { request_bytes, response_bytes } => {
                     prop_assert!(request_bytes > 0 && response_bytes > 0);
                 }
             }

@@ -58,7 +58,8 @@ pub struct Record {
 /// Where a run stands in its experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// Digest of the resolved plan, 64 hexadecimal digits.
+    /// Digest of the resolved plan: its version, a dash, and 64 hexadecimal digits; of earlier versions of the program the
+    /// digits alone.
     pub plan_digest: String,
     /// Seed of the order.
     pub seed: u64,

@@ -12,8 +12,7 @@ use fabricmark_testkit::point;
 const STREAM: &str =
     "pattern=stream,transport=tcp,family=6,payload=65536,congestion=cubic,rtt=0ms,";
 const DATAGRAMS: &str = "pattern=stream,transport=udp,family=6,payload=64,link=veth,rtt=0ms,";
-const REQUESTS: &str =
-    "pattern=exchange,transport=udp,family=6,payload=64,link=veth,pace=fixed:500/s,";
+const REQUESTS: &str = "pattern=rr,transport=udp,family=6,payload=64,link=veth,pace=fixed:500/s,";
 
 /// A run of the point at `place` in a plan, in which nothing was found yet.
 fn run(place: u32, block: u32, levels: &str) -> Record {

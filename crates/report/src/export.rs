@@ -1,10 +1,12 @@
 //! Records for other programs: one row or one line a run.
 
-use fabricmark_plan::{Factor, Point};
+use fabricmark_plan::{Factor, Kind as LevelKind};
 use fabricmark_record::{Counts, Drops, Flow, Outcome, Record};
+use fabricmark_units::BitRate;
 use fabricmark_wire::Kind;
 
-/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name.
+/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name. A factor that no record has a
+/// level of has no column.
 ///
 /// Counts are sums over the flows of a run, elapsed times those of the longest flow.
 pub fn csv(records: &[Record]) -> String {
@@ -12,9 +14,14 @@ pub fn csv(records: &[Record]) -> String {
     let mut put = |row: Vec<String>| {
         writer.write_record(&row).expect("a vector takes every byte and each row is equally long");
     };
-    put(fields(None).into_iter().map(|(name, _)| name).collect());
+    let has_level = |factor: &Factor| {
+        factor.spec().is_required
+            || records.iter().any(|record| !record.point.level(*factor).is_empty())
+    };
+    let factors: Vec<Factor> = Factor::ALL.into_iter().filter(has_level).collect();
+    put(fields(None, &factors).into_iter().map(|(name, _)| name).collect());
     for record in records {
-        put(fields(Some(record)).into_iter().map(|(_, value)| value).collect());
+        put(fields(Some(record), &factors).into_iter().map(|(_, value)| value).collect());
     }
     let bytes = writer.into_inner().expect("a vector takes every byte");
     String::from_utf8(bytes).expect("the fields are text")
@@ -30,7 +37,7 @@ pub fn json_lines(records: &[Record]) -> String {
 
 /// Names and values of one row, so that head and rows cannot differ; without a record the values
 /// are empty.
-fn fields(record: Option<&Record>) -> Vec<(String, String)> {
+fn fields(record: Option<&Record>, factors: &[Factor]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut put = |name: &str, value: Option<String>| {
         fields.push((name.to_owned(), value.unwrap_or_default()));
@@ -44,19 +51,16 @@ fn fields(record: Option<&Record>) -> Vec<(String, String)> {
     put("started", record.map(|record| record.started.clone()));
     put("duration_ns", record.map(|record| record.duration_ns.0.to_string()));
     put("omit_ns", record.map(|record| record.omit_ns.0.to_string()));
-    for factor in Factor::ALL {
-        let name = match factor {
-            Factor::Payload | Factor::ReceiveBuffer => format!("{factor}_bytes"),
-            Factor::PacingRate => format!("{factor}_bps"),
-            _ => factor.to_string(),
-        };
-        let level = |point: &Point| match factor {
-            Factor::Payload => Some(point.payload.0.to_string()),
-            Factor::ReceiveBuffer => point.receive_buffer.map(|bytes| bytes.0.to_string()),
-            Factor::PacingRate => point.pacing_rate.map(|rate| rate.0.to_string()),
-            _ => Some(point.level(factor)),
-        };
-        put(&name, record.and_then(|record| level(&record.point)));
+    for &factor in factors {
+        let level = record.map(|record| record.point.level(factor));
+        match factor.spec().kind {
+            LevelKind::Size(_) => put(&format!("{factor}_bytes"), level),
+            LevelKind::Rate => {
+                let bps = level.and_then(|level| Some(level.parse::<BitRate>().ok()?.0));
+                put(&format!("{factor}_bps"), bps.map(|bps| bps.to_string()));
+            }
+            _ => put(factor.key(), level),
+        }
     }
     let (outcome, reason) = record.map(outcome).unzip();
     put("outcome", outcome.map(str::to_owned));

@@ -16,8 +16,8 @@ use crate::{answer, label, select};
 /// A fact with its name.
 pub(crate) type Fact = (&'static str, String);
 
-/// Digits of the digest that people compare by eye.
-const DIGEST_DIGITS: usize = 12;
+/// Version and digits of the digest that people compare by eye.
+const DIGEST_DIGITS: usize = 14;
 
 /// What stands at the foot of every report.
 pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
@@ -30,7 +30,7 @@ pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
             ("certainty", certainty(e)),
             ("hosts", hosts(e)),
             ("seed", e.plan.seed.to_string()),
-            ("digest", digest(e)),
+            ("digest", digest(e).chars().take(DIGEST_DIGITS).collect()),
             ("started", e.started.to_owned()),
             ("again", e.reproduce.to_owned()),
         ])
@@ -241,12 +241,11 @@ fn certainty(e: &Experiment<'_>) -> String {
     )
 }
 
+/// The digest of the plan.
 pub(crate) fn digest(e: &Experiment<'_>) -> String {
     // That of the plan as it was run, with the traces that its file only names.
     let kept = e.records.first().map(|record| record.place.plan_digest.clone());
-    let mut digest = kept.unwrap_or_else(|| e.plan.digest());
-    digest.truncate(DIGEST_DIGITS);
-    digest
+    kept.unwrap_or_else(|| e.plan.digest())
 }
 
 fn hosts(e: &Experiment<'_>) -> String {

@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Figure, Transport};
+use fabricmark_plan::{Amount, Factor, Figure, Kind, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -9,47 +9,21 @@ use crate::number;
 
 /// A level as it stands in a heading.
 pub(crate) fn level(factor: Factor, level: &str) -> String {
-    match factor {
-        _ if level.is_empty() => format!("no {}", words(factor)),
-        Factor::Family => format!("IPv{level}"),
-        Factor::Transport if level != Transport::Null.to_string() => level.to_uppercase(),
-        Factor::Payload => format!("{} B", row(factor, level)),
-        Factor::Response => format!("response {} B", row(factor, level)),
-        Factor::SendBuffer => format!("send buffer {} B", row(factor, level)),
-        Factor::Probe => format!("probe {level}"),
-        Factor::Rtt => format!("RTT {}", row(factor, level)),
-        Factor::Offload => format!("offload {level}"),
-        Factor::Window => format!("window {}", row(factor, level)),
-        Factor::Depth => format!("depth {level}"),
-        Factor::Inline => format!("inline {level} B"),
-        Factor::SignalEvery => format!("signal every {level}"),
-        Factor::Meet => format!("meet by {level}"),
-        Factor::Verify => format!("verify {level}"),
-        Factor::Outstanding => format!("{level} outstanding"),
-        Factor::Flows => format!("{level} flows"),
-        Factor::Mss => format!("MSS {level} B"),
-        Factor::Dscp => format!("DSCP {level}"),
-        Factor::ReceiveBuffer => format!("receive buffer {} B", row(factor, level)),
-        Factor::Pace => format!("pace {level}"),
-        Factor::PaceWait => format!("departures by {level}"),
-        Factor::PacingRate => format!("pacing rate {level}"),
-        Factor::Nodelay => format!("nodelay {level}"),
-        Factor::Timestamps => format!("{level} timestamps"),
-        Factor::Label => format!("label {level}"),
-        _ => level.to_owned(),
+    match (factor, factor.spec().shown) {
+        _ if level.is_empty() => format!("no {}", name(factor)),
+        (Factor::Transport, _) if level != Transport::Null.word() => level.to_uppercase(),
+        (_, "") => format!("{} {}", name(factor), row(factor, level)),
+        (_, shown) => shown.replace("{}", &row(factor, level)),
     }
 }
 
 /// A level as it stands at the head of a row, where the factor is named above.
 pub(crate) fn row(factor: Factor, text: &str) -> String {
-    match (factor, text.parse()) {
-        (
-            Factor::Payload | Factor::Response | Factor::ReceiveBuffer | Factor::SendBuffer,
-            Ok(Bytes(bytes)),
-        ) => number::fixed(bytes as f64, 0),
-        (Factor::Family, _) => level(factor, text),
+    match (factor.spec().kind, text.parse()) {
         _ if text.is_empty() => "none".to_owned(),
-        (Factor::Rtt, _) => match text.parse() {
+        _ if factor == Factor::Family => format!("IPv{text}"),
+        (Kind::Size(_), Ok(Bytes(bytes))) => number::fixed(bytes as f64, 0),
+        (Kind::Duration(..), _) => match text.parse() {
             Ok(Nanos(0)) => "0".to_owned(),
             // `400ms` with a space that no line breaks at.
             _ => {
@@ -57,27 +31,27 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
                 format!("{}\u{a0}{}", &text[..unit], &text[unit..])
             }
         },
-        (Factor::Window, Ok(Bytes(bytes))) => format!("{} B", number::fixed(bytes as f64, 0)),
-        (Factor::Window, Err(_)) => text.replace("bdp", "\u{a0}×\u{a0}BDP"),
+        _ if factor == Factor::Window => match text.parse() {
+            Ok(Bytes(bytes)) => format!("{} B", number::fixed(bytes as f64, 0)),
+            Err(_) => text.replace("bdp", "\u{a0}×\u{a0}BDP"),
+        },
         _ => text.to_owned(),
     }
 }
 
 /// The heading above the levels of a factor.
 pub(crate) fn heading(factor: Factor) -> String {
-    match factor {
-        Factor::Payload => "payload (B)".to_owned(),
-        Factor::Response => "response (B)".to_owned(),
-        Factor::ReceiveBuffer => "receive buffer (B)".to_owned(),
-        Factor::SendBuffer => "send buffer (B)".to_owned(),
-        Factor::Family => "IP version".to_owned(),
-        Factor::Rtt => "RTT".to_owned(),
-        _ => words(factor),
+    match factor.spec().kind {
+        Kind::Size(_) => format!("{} (B)", name(factor)),
+        _ => name(factor),
     }
 }
 
-fn words(factor: Factor) -> String {
-    factor.to_string().replace('_', " ")
+fn name(factor: Factor) -> String {
+    match factor.spec().name {
+        "" => factor.key().replace('_', " "),
+        name => name.to_owned(),
+    }
 }
 
 /// A figure in words, without its unit.

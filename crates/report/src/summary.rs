@@ -24,7 +24,7 @@ pub fn summary_json(e: &Experiment<'_>) -> Value {
         "quick": e.quick,
         "complete": e.planned_complete,
         "seed": e.plan.seed,
-        "plan_digest": e.plan.digest(),
+        "plan_digest": facts::digest(e),
         "instrument": e.instrument,
         "answers": answer::answers(e, &tables)
             .into_iter()

@@ -193,6 +193,17 @@ impl Store {
         Ok(record)
     }
 
+    /// Gives an experiment the digest that this version computes of its plan.
+    pub fn set_digest(&self, experiment: &Experiment, digest: &str) -> Result<(), StoreError> {
+        self.connection
+            .execute(
+                "UPDATE experiment SET digest = ?2 WHERE id = ?1",
+                params![experiment.id, digest],
+            )
+            .map_err(self.error())?;
+        Ok(())
+    }
+
     /// Marks an experiment as done.
     pub fn complete(&self, experiment: &Experiment) -> Result<(), StoreError> {
         self.connection

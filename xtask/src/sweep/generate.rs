@@ -68,14 +68,14 @@ impl Drawing {
     fn draw(mut self) -> Point {
         let pattern = self.weighted(&[
             ("stream", 42),
-            ("exchange", 22),
+            ("rr", 22),
             ("ping-pong", 11),
             ("burst", 10),
             ("ping-ping", 7),
-            ("connect-exchange", 8),
+            ("crr", 8),
         ]);
-        // Ping-ping wants what nothing is lost of, connect-exchange connections.
-        let has_datagrams = !matches!(pattern, "ping-ping" | "connect-exchange");
+        // Ping-ping wants what nothing is lost of, crr connections.
+        let has_datagrams = !matches!(pattern, "ping-ping" | "crr");
         let udp = if has_datagrams { 28 } else { 1 };
         let transport = self.weighted(&[
             ("tcp", 36),
@@ -144,7 +144,7 @@ impl Drawing {
     }
 
     fn flows(&mut self, pattern: &str) -> u64 {
-        let may_have_many = !matches!(pattern, "ping-ping" | "connect-exchange");
+        let may_have_many = !matches!(pattern, "ping-ping" | "crr");
         if self.chance(if may_have_many { 0.35 } else { 0.02 }) {
             let flows = 2 + self.stream.below(FLOWS_MAX - 1);
             self.put("flows", &flows);
@@ -169,7 +169,7 @@ impl Drawing {
             _ => PAYLOAD_MAX,
         };
         let mut under_way = flows;
-        let has_outstanding = matches!(pattern, "exchange" | "burst");
+        let has_outstanding = matches!(pattern, "rr" | "burst");
         if has_outstanding && self.chance(0.5) {
             let outstanding = self.log(1, 256);
             self.put("outstanding", &outstanding);
@@ -187,7 +187,7 @@ impl Drawing {
         } else {
             default
         };
-        if matches!(pattern, "exchange" | "burst" | "connect-exchange") && self.chance(0.5) {
+        if matches!(pattern, "rr" | "burst" | "crr") && self.chance(0.5) {
             let response = self.log(1, most);
             self.put("response", &response);
         }
@@ -259,8 +259,8 @@ impl Drawing {
 
     fn pace(&mut self, pattern: &str, rate_bps: u64, payload: u64) {
         let is_paced = match pattern {
-            "stream" | "exchange" => self.chance(0.4),
-            "ping-pong" | "connect-exchange" => self.chance(0.3),
+            "stream" | "rr" => self.chance(0.4),
+            "ping-pong" | "crr" => self.chance(0.3),
             _ => self.chance(0.02),
         };
         if !is_paced {
@@ -288,7 +288,7 @@ impl Drawing {
     }
 
     fn socket(&mut self, pattern: &str, transport: &str) {
-        let may_wait = !self.options.contains_key("flows") && pattern != "connect-exchange";
+        let may_wait = !self.options.contains_key("flows") && pattern != "crr";
         if may_wait && self.chance(0.35) {
             let waits: &[&str] = match (pattern, transport) {
                 ("ping-ping", _) => &["block", "spin"],
@@ -474,8 +474,7 @@ mod tests {
         for pace in ["fixed:", "poisson:", "burst:"] {
             assert!(has("pace", pace), "{pace}");
         }
-        for pattern in ["stream", "exchange", "ping-pong", "ping-ping", "burst", "connect-exchange"]
-        {
+        for pattern in ["stream", "rr", "ping-pong", "ping-ping", "burst", "crr"] {
             assert!(points.iter().any(|point| point.pattern == pattern), "{pattern}");
         }
         for target in ["loopback", "lab:veth", "lab:ethernet", "lab:ipoib"] {

@@ -6,7 +6,7 @@ use std::fmt;
 /// A pattern, a target, and options by their name without dashes; the value of a switch is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// `stream`, `exchange` and so on.
+    /// `stream`, `rr` and so on.
     pub pattern: String,
     /// `loopback` or `lab:LINK`.
     pub target: String,

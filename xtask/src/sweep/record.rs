@@ -97,7 +97,7 @@ impl<'a> Record<'a> {
     /// Requests of a flow that may be under way.
     pub fn outstanding(&self) -> f64 {
         match self.pattern() {
-            "exchange" => self.number("/point/outstanding").unwrap_or(1.0),
+            "rr" => self.number("/point/outstanding").unwrap_or(1.0),
             _ => 1.0,
         }
     }

@@ -133,7 +133,7 @@ fn summary(path: &Path, plan: &Plan) -> String {
         plan.groups.len(),
         plan.duration_ns,
         plan.shortest().0.div_ceil(60_000_000_000),
-        &plan.digest()[..12],
+        &plan.digest()[..14],
     )
 }
 
@@ -155,7 +155,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let Job { file, text, command, how } = job;
     let digest = plan.digest();
     if !how.fresh
-        && let Some(experiment) = store.latest_of(&digest)?
+        && let Some(experiment) = kept(store, &digest)?
     {
         let runs = store.records(&experiment)?.len();
         if experiment.is_complete {
@@ -193,6 +193,30 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     })?;
     eprintln!("{}: {}", experiment.name, summary(file, plan));
     Ok(experiment)
+}
+
+/// The experiment of that digest that was begun last. One of a version with another digest is known by its plan, and gets
+/// the digest of this one.
+fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
+    if let Some(experiment) = store.latest_of(digest)? {
+        return Ok(Some(experiment));
+    }
+    for experiment in store.experiments()?.into_iter().rev() {
+        let is_earlier = !experiment.digest.contains('-');
+        if is_earlier && digest_of(&experiment).as_deref() == Some(digest) {
+            store.set_digest(&experiment, digest)?;
+            return Ok(Some(experiment));
+        }
+    }
+    Ok(None)
+}
+
+/// The digest of an experiment's plan, where it and its traces can still be read.
+fn digest_of(experiment: &Experiment) -> Option<String> {
+    let mut plan = output::plan(experiment).ok()?;
+    let folder = Path::new(&experiment.plan_file).parent().unwrap_or(Path::new(""));
+    read_traces(&mut plan, folder).ok()?;
+    Some(plan.digest())
 }
 
 /// Says what is kept and how to go on.

@@ -430,7 +430,7 @@ fn exchanges_agree(
     plain: impl Fn(usize) -> f64 + Sync,
     floor_ms: f64,
 ) {
-    let words = [&["exchange"], words, &["--duration", "500ms"]].concat();
+    let words = [&["rr"], words, &["--duration", "500ms"]].concat();
     let (mut ours, mut near, mut far) = (Ours::default(), Vec::new(), Vec::new());
     let tolerance = |ms: f64| (LATENCY.0 * ms).max(LATENCY.1);
     for _ in 0..ROUNDS {

@@ -9,7 +9,7 @@ use crate::support::{bench, counted, expect, stdout};
 const PACES: &str = r#"
 title = "paces"
 [factors]
-pattern = ["stream", "exchange"]
+pattern = ["stream", "rr"]
 transport = ["udp"]
 family = [4]
 payload = [512]

@@ -1,5 +1,8 @@
 //! What is finished is never lost, and what is left is continued in the same order.
 
+use std::fs;
+use std::path::Path;
+
 use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Size, block, parse};
 use fabricmark_record::Outcome;
 
@@ -72,6 +75,25 @@ fn a_finished_plan_is_shown_and_measured_anew_only_on_request() {
     let all = format!("already has all {} runs", bench.records().len());
     expect(&again, 0, &[&all, "--fresh"]);
     expect(&bench.run(&["run", "plan.toml", "--fresh"]), 0, &["plan-2:"]);
+}
+
+/// The store was written by a version whose digest covered every level and whose patterns and keys had other names.
+#[test]
+fn an_experiment_begun_by_an_earlier_version_goes_on_where_it_was() {
+    let Some(bench) = bench("earlier version") else { return };
+    let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores");
+    fs::create_dir_all(bench.out()).unwrap();
+    fs::copy(stores.join("digest-1.sqlite"), bench.out().join("store.sqlite")).unwrap();
+    let text = fs::read_to_string(stores.join("digest-1.toml")).unwrap();
+    bench.plan(&text);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming old-1: 24 runs"]);
+    let records = bench.records();
+    let plan = parse("plan.toml", &text, Size::Full, &[]).unwrap();
+    assert_eq!(records.len(), 32);
+    for record in &records {
+        assert_eq!(record.point, plan.points[record.place.point as usize]);
+    }
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["old-1 already has all 32 runs"]);
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Counted)
         (counted.receive_buffer_bytes, counted.send_buffer_bytes) = granted;
     }
     let is_tcp = test.transport == Transport::Tcp;
-    if is_tcp && !matches!(test.traffic, Traffic::ConnectExchange { .. }) {
+    if is_tcp && !matches!(test.traffic, Traffic::Crr { .. }) {
         counted.retransmissions =
             tcp_info::sample(socket.as_fd()).ok().and_then(|sample| sample.retransmitted_segments);
     }

@@ -24,7 +24,7 @@ pub(super) fn carry_out(
     let buffer_bytes = match test.traffic {
         Traffic::Receive { call_bytes } | Traffic::Send { call_bytes } => call_bytes as usize,
         Traffic::Exchange { request_bytes, response_bytes }
-        | Traffic::ConnectExchange { request_bytes, response_bytes } => {
+        | Traffic::Crr { request_bytes, response_bytes } => {
             PIECE_BYTES.min(request_bytes.max(response_bytes) as usize)
         }
     };
@@ -36,7 +36,7 @@ pub(super) fn carry_out(
     };
     let mut end = End { stream, buffer: vec![0; buffer_bytes], watch, counted };
     let carried_out = match test.traffic {
-        Traffic::ConnectExchange { request_bytes, response_bytes } => {
+        Traffic::Crr { request_bytes, response_bytes } => {
             end.connections(listener, test, count, request_bytes, response_bytes)
         }
         _ => end.connection(test, count),
@@ -64,7 +64,7 @@ impl End<'_, '_> {
             Traffic::Receive { .. } => while self.receive()? {},
             Traffic::Send { .. } => while self.counted.bytes_sent < count && self.send()? {},
             Traffic::Exchange { request_bytes, response_bytes }
-            | Traffic::ConnectExchange { request_bytes, response_bytes } => {
+            | Traffic::Crr { request_bytes, response_bytes } => {
                 while self.counted.transactions < count
                     && self.exchange(request_bytes, response_bytes)?
                 {}

@@ -34,8 +34,7 @@ pub(super) fn carry_out(
                 arrived = end.receive(&mut buffer)?;
             }
         }
-        Traffic::Exchange { response_bytes, .. }
-        | Traffic::ConnectExchange { response_bytes, .. } => {
+        Traffic::Exchange { response_bytes, .. } | Traffic::Crr { response_bytes, .. } => {
             let mut arrived = end.first(&mut buffer, peer, test)?;
             while arrived.is_some() && end.send(&buffer[..response_bytes as usize])? {
                 end.counted.transactions += 1;

@@ -18,15 +18,15 @@ use crate::control::Control;
 use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
-use crate::pattern::connect_exchange::{self, Patience};
-use crate::pattern::exchange::Asked;
+use crate::pattern::crr::{self, Patience};
+use crate::pattern::rr::Asked;
 use crate::rouse::Blocking;
 use crate::sockets::{bound, peer, peer_within, side, system};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
 
 impl Endpoint {
-    pub(super) fn connect_exchange<C: Connection>(
+    pub(super) fn crr<C: Connection>(
         &self,
         socket: Socket,
         peer_at: Option<SocketAddr>,
@@ -98,15 +98,7 @@ impl Endpoint {
                 amount.take(request.len() as u64);
                 departed_ns
             };
-            connect_exchange::ask(
-                connect,
-                &request,
-                &mut response,
-                departure,
-                asked,
-                patience,
-                gauge,
-            )
+            crr::ask(connect, &request, &mut response, departure, asked, patience, gauge)
         });
         control.check()?;
         let mut asked = asked.map_err(peer("an exchange failed"))?;
@@ -132,7 +124,7 @@ impl Endpoint {
         let _roused = self.roused(control)?;
         let patience = Patience::new(peer_within(&self.prepare), control);
         let (counts, series) = self.counted(control, |gauge| {
-            connect_exchange::answer(accept, &mut request, &response, patience, gauge)
+            crr::answer(accept, &mut request, &response, patience, gauge)
         });
         report.counts = counts.map_err(peer("cannot answer"))?;
         report.series = series;

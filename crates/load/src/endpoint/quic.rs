@@ -28,7 +28,7 @@ impl Endpoint {
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
         let Prepare { point, role, .. } = &self.prepare;
-        let is_connect_exchange = point.pattern == Pattern::ConnectExchange;
+        let is_connect_exchange = point.pattern == Pattern::Crr;
         if let (Role::Client, Some(peer_at)) = (role, peer_at) {
             if is_connect_exchange {
                 let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;

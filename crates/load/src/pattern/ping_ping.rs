@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_record::Counts;
 
-use super::exchange::{Asked, Asking, LOOKS};
+use super::rr::{Asked, Asking, LOOKS};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::transport::{Flow, Message, is_timeout};

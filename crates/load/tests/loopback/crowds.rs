@@ -92,7 +92,7 @@ fn round_trips_of_many_flows_pass_through_rings() {
             [(1, 64, 64, 1), (50, 1, 1, 1), (10, 1000, 30_000, 1), (10, 300, 7, 40)]
         {
             every_request_is_answered(&format!(
-                "pattern=exchange,transport={transport},path=io-uring,flows={flows},wait=epoll,\
+                "pattern=rr,transport={transport},path=io-uring,flows={flows},wait=epoll,\
                  payload={payload},response={response},outstanding={outstanding}"
             ));
         }
@@ -127,7 +127,7 @@ fn round_trips_of_many_connections_of_quic_are_answered() {
         [(20, 1, 1, 1), (10, 64, 30_000, 1), (5, 300_000, 7, 4), (10, 300, 7, 40)]
     {
         every_request_is_answered(&format!(
-            "pattern=exchange,transport=quic,flows={flows},payload={payload},\
+            "pattern=rr,transport=quic,flows={flows},payload={payload},\
              response={response},outstanding={outstanding}"
         ));
     }

@@ -27,12 +27,12 @@ fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
         "pattern=stream,transport=udp,label=series",
         "pattern=stream,transport=udp,label=series,path=gso",
         "pattern=ping-pong,transport=tcp,label=series",
-        "pattern=exchange,transport=unix,label=series,outstanding=4,response=9",
-        "pattern=exchange,transport=tcp,label=series,flows=5",
+        "pattern=rr,transport=unix,label=series,outstanding=4,response=9",
+        "pattern=rr,transport=tcp,label=series,flows=5",
         "pattern=stream,transport=tcp,label=series,flows=5,path=io-uring",
-        "pattern=exchange,transport=unix,label=series,flows=5,path=io-uring",
+        "pattern=rr,transport=unix,label=series,flows=5,path=io-uring",
         "pattern=stream,transport=quic,label=series,flows=5",
-        "pattern=connect-exchange,transport=tcp,label=series,response=9",
+        "pattern=crr,transport=tcp,label=series,response=9",
         "pattern=burst,transport=tcp,label=series,outstanding=4,response=9",
         "pattern=ping-ping,transport=tcp,label=series,payload=8000000,wait=spin",
     ] {
@@ -43,7 +43,7 @@ fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
             assert!(series.bytes() > 0, "{levels}");
             assert_eq!(series.bytes(), end.counts.bytes, "{levels}");
             assert_eq!(series.calls(), end.counts.calls, "{levels}");
-            let has_tcp = levels.contains("tcp") && !levels.contains("connect");
+            let has_tcp = levels.contains("tcp") && !levels.contains("crr");
             let sampled = series.intervals.iter().filter(|interval| interval.tcp.is_some()).count();
             assert_eq!(sampled, if has_tcp { series.intervals.len() } else { 0 }, "{levels}");
         }

@@ -3,11 +3,11 @@
 
 mod burst;
 mod crowds;
-mod exchange;
 mod intervals;
 mod pace;
 mod refusals;
 mod rousing;
+mod rr;
 mod stamps;
 mod strangers;
 mod support;
@@ -133,7 +133,7 @@ fn socket_options_let_every_byte_pass() {
         ("tcp", 4, "device=lo"),
         ("udp", 6, "device=lo"),
     ] {
-        for pattern in ["stream", "exchange"] {
+        for pattern in ["stream", "rr"] {
             let levels =
                 format!("pattern={pattern},transport={transport},family={family},{options}");
             let (start, answer) = run(&levels);
@@ -162,7 +162,7 @@ fn round_trips_pass_through_a_ring() {
         for wait in ["block", "spin"] {
             for (payload, response, outstanding) in [(1, 1, 1), (1000, 30_000, 1), (300, 7, 100)] {
                 let levels = format!(
-                    "pattern=exchange,transport={transport},path=io-uring,wait={wait},\
+                    "pattern=rr,transport={transport},path=io-uring,wait={wait},\
                      payload={payload},response={response},outstanding={outstanding}"
                 );
                 let (start, answer) = run(&levels);
@@ -208,7 +208,7 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
 
 #[test]
 fn each_round_trip_is_recorded_once() {
-    for pattern in ["ping-pong", "exchange"] {
+    for pattern in ["ping-pong", "rr"] {
         for transport in ["tcp", "udp", "mptcp", "tls", "quic", "unix"] {
             for (payload, wait) in [(1, "block"), (64, "spin"), (512, "epoll"), (3, "busy-poll")] {
                 if transport == "quic" && !QUIC_WAITS.contains(&wait) {
@@ -239,7 +239,7 @@ fn several_requests_may_be_under_way_and_differ_from_their_responses() {
             }
             for (payload, response) in [(1, 1000), (1000, 1), (5, 5)] {
                 let levels = format!(
-                    "pattern=exchange,transport={transport},wait={wait},payload={payload},\
+                    "pattern=rr,transport={transport},wait={wait},payload={payload},\
                      response={response},outstanding=8"
                 );
                 let (start, answer) = run(&levels);
@@ -258,9 +258,9 @@ fn many_flows_share_a_thread() {
         ("stream", "unix", 20),
         ("stream", "udp", 20),
         ("stream", "tls", 20),
-        ("exchange", "tcp", 200),
-        ("exchange", "udp", 50),
-        ("exchange", "tls", 10),
+        ("rr", "tcp", 200),
+        ("rr", "udp", 50),
+        ("rr", "tls", 10),
         ("ping-pong", "unix", 50),
         ("burst", "tcp", 50),
         ("burst", "unix", 10),
@@ -286,7 +286,7 @@ fn many_flows_share_a_thread() {
 #[test]
 fn each_connect_exchange_has_a_connection_of_its_own() {
     for transport in ["tcp", "mptcp", "tls", "quic", "unix"] {
-        let levels = format!("pattern=connect-exchange,transport={transport},payload=1,response=9");
+        let levels = format!("pattern=crr,transport={transport},payload=1,response=9");
         let (start, answer) = run(&levels);
         assert!(start.counts.calls > 0, "{levels}");
         assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
@@ -314,7 +314,7 @@ proptest! {
     ) {
         for transport in RELIABLE.into_iter().chain(["quic"]) {
             let wait = if transport == "quic" && wait == "busy-poll" { "block" } else { wait };
-            for pattern in ["stream", "exchange", "ping-pong", "burst"] {
+            for pattern in ["stream", "rr", "ping-pong", "burst"] {
                 let burst = if pattern == "burst" { ",outstanding=5" } else { "" };
                 let levels = format!(
                     "pattern={pattern},transport={transport},wait={wait},payload={payload}{burst}"

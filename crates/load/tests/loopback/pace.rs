@@ -86,7 +86,7 @@ fn no_payload_departs_before_the_pace_allows_it() {
 #[test]
 fn each_request_of_an_open_loop_departs_once_and_is_answered() {
     let count = departures().len() as u64;
-    for pattern in ["exchange", "ping-pong"] {
+    for pattern in ["rr", "ping-pong"] {
         for transport in ["udp", "tcp", "mptcp", "quic", "unix"] {
             for (wait, flows) in [("block", 1), ("spin", 1), ("epoll", 5)] {
                 for pace_wait in ["sleep", "sleep-spin", "spin"] {
@@ -104,13 +104,13 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
         }
     }
     for transport in ["tcp", "unix"] {
-        let levels = format!("pattern=connect-exchange,transport={transport}");
+        let levels = format!("pattern=crr,transport={transport}");
         let (start, answer) = run_trace(&levels, &departures());
         assert_eq!(start.pacing.unwrap().departures, count, "{levels}");
         assert_eq!(start.rtt_ns.unwrap().len(), count, "{levels}");
         assert_eq!(answer.counts.calls, count, "{levels}");
     }
-    let (start, _) = run_trace("pattern=exchange,transport=null", &departures());
+    let (start, _) = run_trace("pattern=rr,transport=null", &departures());
     assert_eq!(start.rtt_ns.unwrap().len(), count);
 }
 
@@ -118,9 +118,9 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
 fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
     // All are due at once and one may be under way, so the last one waits for all the others.
     for levels in [
-        "pattern=exchange,outstanding=1,transport=tcp",
+        "pattern=rr,outstanding=1,transport=tcp",
         "pattern=ping-pong,transport=udp",
-        "pattern=connect-exchange,transport=tcp",
+        "pattern=crr,transport=tcp",
     ] {
         let (start, _) = run_trace(levels, &[0; 50]);
         let (rtt, pacing) = (start.rtt_ns.unwrap(), start.pacing.unwrap());
@@ -132,7 +132,7 @@ fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
 
 #[test]
 fn large_requests_that_fill_the_socket_buffers_are_all_answered() {
-    let levels = "pattern=exchange,transport=tcp,payload=1000000,response=1000000";
+    let levels = "pattern=rr,transport=tcp,payload=1000000,response=1000000";
     for flows in [1, 3] {
         let (start, answer) = run_trace(&format!("{levels},flows={flows}"), &[0; 20]);
         assert_eq!(start.rtt_ns.unwrap().len(), 20);

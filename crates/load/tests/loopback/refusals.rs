@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 
 use fabricmark_load::{Control, Endpoint};
-use fabricmark_plan::{Point, Role};
+use fabricmark_plan::{Role, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_units::{Bytes, Nanos};
 
@@ -63,7 +63,7 @@ fn a_tls_handshake_with_an_end_that_speaks_no_tls_is_named() {
 #[test]
 fn an_end_that_leaves_during_a_run_is_named_by_the_other() {
     for transport in ["tcp", "tls", "quic"] {
-        let levels = format!("pattern=exchange,transport={transport},payload=1,response=9999");
+        let levels = format!("pattern=rr,transport={transport},payload=1,response=9999");
         let start =
             Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(Role::Client, &levels) };
         // It sends for 50 ms, listens to nothing, and leaves.
@@ -110,11 +110,12 @@ fn a_run_that_is_given_up_ends_at_once_at_both_ends() {
 #[test]
 fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
     let mut start = prepare(Role::Client, "pattern=stream,transport=tcp");
-    start.point.payload = Bytes(Point::PAYLOAD_MAX.0 + 1);
+    let Bytes(most) = Transport::Tcp.traits().payload_max;
+    start.point.payload = Bytes(most + 1);
     let error = Endpoint::prepare(start).unwrap_err();
     assert!(matches!(error, Failure::Protocol(_)), "{error}");
     let mut start = prepare(Role::Client, "pattern=stream,transport=tcp");
-    start.point.payload = Point::PAYLOAD_MAX;
+    start.point.payload = Bytes(most);
     assert!(Endpoint::prepare(start).is_ok());
 }
 

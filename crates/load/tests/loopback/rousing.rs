@@ -66,7 +66,7 @@ fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
 
 #[test]
 fn a_request_that_comes_long_after_its_connection_is_answered() {
-    let answer = endless(Role::Server, "pattern=connect-exchange,transport=tcp,response=9");
+    let answer = endless(Role::Server, "pattern=crr,transport=tcp,response=9");
     let (opening, address) = (opening(&answer), answer.address);
     let control = Control::default();
     let answer = Endpoint::prepare(answer).unwrap();
@@ -137,7 +137,7 @@ fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
 fn large_requests_and_answers_under_way_at_once_do_not_block_each_other() {
     for transport in ["tcp", "tls", "unix"] {
         let levels = format!(
-            "pattern=exchange,transport={transport},payload=1000000,outstanding=4,\
+            "pattern=rr,transport={transport},payload=1000000,outstanding=4,\
              send_buffer=65536,receive_buffer=65536"
         );
         let (start, answer) = crate::support::run(&levels);

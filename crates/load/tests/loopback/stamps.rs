@@ -34,13 +34,13 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
         "pattern=ping-pong,transport=udp,family=6,wait=spin",
         // Numbers of 8 bits, which repeat.
         "pattern=ping-pong,transport=udp,payload=1",
-        "pattern=exchange,transport=udp,response=20000,wait=epoll,flows=5",
-        "pattern=exchange,transport=udp,pace=fixed:1000/s,outstanding=1",
+        "pattern=rr,transport=udp,response=20000,wait=epoll,flows=5",
+        "pattern=rr,transport=udp,pace=fixed:1000/s,outstanding=1",
         "pattern=ping-pong,transport=tcp",
         "pattern=ping-pong,transport=tcp,wait=spin,family=6",
         // The response comes in many segments.
-        "pattern=exchange,transport=tcp,payload=1,response=1000000",
-        "pattern=exchange,transport=tcp,payload=1000000,response=1,wait=epoll,flows=2",
+        "pattern=rr,transport=tcp,payload=1,response=1000000",
+        "pattern=rr,transport=tcp,payload=1000000,response=1,wait=epoll,flows=2",
     ] {
         let (start, answer) = run(&format!("{levels},timestamps=software"));
         assert_eq!(answer.kernel_times, None, "{levels}");

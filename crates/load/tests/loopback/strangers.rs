@@ -73,8 +73,8 @@ fn run_among<T>(levels: &str, admits: &[IpAddr], strangers: impl Fn(SocketAddr) 
 #[test]
 fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
     for transport in ["tcp", "mptcp", "tls"] {
-        for pattern in ["exchange,flows=3", "connect-exchange"] {
-            if (transport, pattern) == ("mptcp", "connect-exchange") {
+        for pattern in ["rr,flows=3", "crr"] {
+            if (transport, pattern) == ("mptcp", "crr") {
                 // MPTCP hands connections over in another order than that of their arrival, so that one of
                 // the silent may come behind the opening, where strangers are known by their address alone.
                 continue;
@@ -99,7 +99,7 @@ fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
 #[test]
 fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
     for transport in ["tcp", "mptcp", "tls"] {
-        for pattern in ["exchange", "connect-exchange"] {
+        for pattern in ["rr", "crr"] {
             let levels = format!("pattern={pattern},transport={transport}");
             run_among(&levels, &["::ffff:127.0.0.1".parse().unwrap()], |at| {
                 assert!(is_closed(&connection(STRANGER, at)), "{levels}");
@@ -110,7 +110,7 @@ fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
 
 #[test]
 fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
-    for pattern in ["exchange,flows=2", "connect-exchange"] {
+    for pattern in ["rr,flows=2", "crr"] {
         let levels = format!("pattern={pattern},transport=quic");
         run_among(&levels, &[], |at| {
             datagrams(STRANGER, at).send(&[0xc0; 1200]).unwrap();
@@ -120,7 +120,7 @@ fn datagrams_of_strangers_do_not_keep_a_run_over_quic_from_opening() {
 
 #[test]
 fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
-    let levels = "pattern=exchange,transport=quic";
+    let levels = "pattern=rr,transport=quic";
     let silent = Prepare { token: [1; 16], ..prepare(Role::Client, levels) };
     let answering = Endpoint::prepare(prepare(Role::Server, levels)).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -139,7 +139,7 @@ fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
 
 #[test]
 fn quic_connections_from_an_address_that_is_not_admitted_get_no_answer() {
-    let levels = "pattern=exchange,transport=quic";
+    let levels = "pattern=rr,transport=quic";
     let answer = Prepare { from: vec![IpAddr::from(STRANGER)], ..prepare(Role::Server, levels) };
     let answering = Endpoint::prepare(answer).unwrap();
     let at = SocketAddr::from((PEER, answering.port()));
@@ -253,7 +253,7 @@ fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
 
 #[test]
 fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
-    let start = prepare(Role::Client, "pattern=connect-exchange,transport=tcp");
+    let start = prepare(Role::Client, "pattern=crr,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { duration_ns: Nanos::from_secs(600), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -274,7 +274,7 @@ fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
 
 #[test]
 fn an_abort_ends_an_asking_end_in_mid_exchange() {
-    let start = prepare(Role::Client, "pattern=connect-exchange,transport=tcp");
+    let start = prepare(Role::Client, "pattern=crr,transport=tcp");
     let opening = Opening::new(start.run, 0, start.token);
     let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -351,7 +351,7 @@ fn what_is_no_range_of_ports_is_refused() {
 
 #[test]
 fn a_patient_end_waits_longer_than_a_peer_is_late() {
-    let levels = "pattern=exchange,transport=udp";
+    let levels = "pattern=rr,transport=udp";
     let start = Prepare { patience_ns: Nanos::from_secs(60), ..prepare(Role::Client, levels) };
     let opening = Opening::new(start.run, 0, start.token);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -199,7 +199,7 @@ fn response(test: &Test, prepared: Prepared) -> Response {
         Traffic::Receive { call_bytes } => (Some(call_bytes), None),
         Traffic::Send { call_bytes } => (None, Some(call_bytes)),
         Traffic::Exchange { request_bytes, response_bytes }
-        | Traffic::ConnectExchange { request_bytes, response_bytes } => {
+        | Traffic::Crr { request_bytes, response_bytes } => {
             (Some(request_bytes), Some(response_bytes))
         }
     };

@@ -58,7 +58,7 @@ pub enum Traffic {
         response_bytes: u32,
     },
     /// A connection for each request: TCP_CRR.
-    ConnectExchange {
+    Crr {
         /// Bytes of a request.
         request_bytes: u32,
         /// Bytes of a response.
@@ -194,9 +194,7 @@ fn traffic(request: &Request, transport: Transport) -> Result<Traffic, Refusal> 
             let request_bytes = of_an_exchange(request.request_bytes)?;
             let response_bytes = of_an_exchange(request.response_bytes)?;
             match (has_connections, transport) {
-                (true, Transport::Tcp) => {
-                    Ok(Traffic::ConnectExchange { request_bytes, response_bytes })
-                }
+                (true, Transport::Tcp) => Ok(Traffic::Crr { request_bytes, response_bytes }),
                 (true, Transport::Udp) => Err(Refusal::Direction),
                 (false, _) => Ok(Traffic::Exchange { request_bytes, response_bytes }),
             }
@@ -221,7 +219,7 @@ fn ending(length: i32, traffic: Traffic, duration_max: Nanos) -> Result<(Ending,
     }
     let pad = match traffic {
         Traffic::Send { .. } => Nanos(0),
-        Traffic::ConnectExchange { .. } => PAD_OF_CONNECTIONS,
+        Traffic::Crr { .. } => PAD_OF_CONNECTIONS,
         Traffic::Receive { .. } | Traffic::Exchange { .. } => PAD,
     };
     Ok((Ending::After(length), Nanos(length.0 + pad.0)))

@@ -82,7 +82,7 @@ fn kind(point: &Point) -> Option<Kind> {
         Pattern::Stream if point.probe.is_some() => Kind::Loaded,
         Pattern::Stream if words.rate_bps().is_some() => Kind::Rate,
         Pattern::Stream => Kind::Highest,
-        Pattern::Exchange | Pattern::PingPong => Kind::Delay,
-        Pattern::PingPing | Pattern::ConnectExchange | Pattern::Burst => return None,
+        Pattern::Rr | Pattern::PingPong => Kind::Delay,
+        Pattern::PingPing | Pattern::Crr | Pattern::Burst => return None,
     })
 }

@@ -52,7 +52,7 @@ pub fn floor_ns(record: &Record) -> f64 {
     };
     let response = message_ns(record, wire, response);
     match record.pattern() {
-        "connect-exchange" => {
+        "crr" => {
             // The round trips before the first request: those of RFC 9293, RFC 8446 over it, RFC 9000.
             let shakes = match record.transport() {
                 "tls" => 2.0,
@@ -107,7 +107,7 @@ fn rtt_within_queues(record: &Record) -> Vec<String> {
     };
     let is_plain = record.is_emulated()
         && record.transport() == "udp"
-        && matches!(record.pattern(), "exchange" | "ping-pong")
+        && matches!(record.pattern(), "rr" | "ping-pong")
         && !record.has_chance()
         && !["up", "pause", "schedule", "rate"].iter().any(|key| record.word(key).is_some())
         && record.text("/point/bus").is_empty()

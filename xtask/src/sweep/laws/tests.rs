@@ -99,7 +99,7 @@ fn exchange() -> Value {
         "outcome": { "kind": "completed" },
         "place": { "warm_up": false },
         "point": {
-            "pattern": "exchange", "transport": "tcp", "family": 4, "payload": 100, "response": 100,
+            "pattern": "rr", "transport": "tcp", "family": 4, "payload": 100, "response": 100,
             "outstanding": 1, "link": "ethernet:10M", "rtt": 20_000_000, "pace": "closed", "flows": 1,
         },
         "emulation": { "there": way(60), "back": way(60) },

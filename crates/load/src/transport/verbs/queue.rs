@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Meet, Role, Transport, Wait};
+use fabricmark_plan::{Cm, Role, Transport, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{
     Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Manager, Place, Region,
@@ -83,7 +83,7 @@ pub(crate) struct Queue {
     /// The connection by which both ends found each other; it tells when the other end is gone.
     beside: TcpStream,
     depth: u32,
-    signal_every: u32,
+    cq_mod: u32,
     /// Requests of which it is not known that they have been done.
     under_way: u32,
     /// Those since the last that will tell, and how many of these are payloads.
@@ -122,7 +122,7 @@ impl Queue {
         let inline = point.inline.unwrap_or(INLINE_BYTES);
         let endpoint = Endpoint::new(adapter, needs.kind, room, inline, *token)
             .map_err(system("make a queue pair"))?;
-        let signal_every = match point.signal_every {
+        let cq_mod = match point.cq_mod {
             _ if needs.all_tell => 1,
             // One half of the requests can leave while the other is told of.
             None => SIGNAL_EVERY.min(needs.depth / 2).max(1),
@@ -132,7 +132,7 @@ impl Queue {
             endpoint,
             beside,
             depth: needs.depth,
-            signal_every,
+            cq_mod,
             under_way: 0,
             untold: 0,
             untold_payloads: 0,
@@ -207,7 +207,7 @@ impl Queue {
             return Err(Failure::System(message));
         }
         self.memory = other.memory;
-        if prepare.point.meet == Some(Meet::RdmaCm) {
+        if prepare.point.cm == Some(Cm::Rdma) {
             return self.dial(prepare, control).map(|()| None);
         }
         self.endpoint
@@ -217,7 +217,7 @@ impl Queue {
 
     /// Connects by the communication manager with whoever is told its port; nothing where the pair was connected.
     fn accept(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
-        if prepare.point.meet != Some(Meet::RdmaCm) {
+        if prepare.point.cm != Some(Cm::Rdma) {
             return Ok(());
         }
         let (manager, port) =
@@ -321,7 +321,7 @@ impl Queue {
     ) -> io::Result<()> {
         self.under_way += 1;
         self.untold += 1;
-        let signaled = tells || self.untold >= self.signal_every;
+        let signaled = tells || self.untold >= self.cq_mod;
         let id = u64::from(self.untold_payloads) << PAYLOADS_AT | u64::from(self.untold);
         if signaled {
             (self.untold, self.untold_payloads) = (0, 0);

@@ -7,7 +7,7 @@ use crate::support::{bench, counted, expect};
 const OPEN: &str = r#"
 title = "open"
 [factors]
-pattern = ["exchange"]
+pattern = ["rr"]
 transport = ["udp"]
 family = [4]
 payload = [1000]
@@ -49,7 +49,7 @@ fn responses_that_share_a_wire_have_no_rate_above_it() {
     let Some(bench) = bench("responses that share a wire") else { return };
     // 1 Gbit/s are asked for of a wire that leaves TCP 9.49 Mbit/s; four responses are on it at once.
     let answer = bench.measure(
-        "exchange lab:ethernet:10M --flows 4 --outstanding 2 --response 125511 --pace fixed:1000/s -t 1s",
+        "rr lab:ethernet:10M --flows 4 --outstanding 2 --response 125511 --pace fixed:1000/s -t 1s",
     );
     let per_s = answer["records"][0]["figures"]["exchanges_per_s"]["value"].as_f64().unwrap();
     let mbps = 8e-6 * 125_511.0 * per_s;
@@ -68,7 +68,7 @@ fn an_open_loop_whose_answers_cannot_be_told_apart_is_refused_before_it_runs() {
 fn flows_over_a_long_way_are_opened_together() {
     let Some(bench) = bench("many flows over a long way") else { return };
     // One after the other they take three round trips each, and longer in all than anybody waits for a run.
-    let line = "exchange lab:veth --rtt 300ms --flows 24 --transport tls -t 700ms --warm-up 0s";
+    let line = "rr lab:veth --rtt 300ms --flows 24 --transport tls -t 700ms --warm-up 0s";
     let answer = bench.measure(line);
     assert_eq!(answer["records"][0]["outcome"]["kind"], "completed", "{answer}");
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::time::Duration;
 
-use super::exchange::Asked;
+use super::rr::Asked;
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::gauge::Gauge;

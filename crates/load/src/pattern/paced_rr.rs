@@ -8,8 +8,8 @@ use std::io;
 
 use fabricmark_record::Pacing;
 
-use super::exchange::{Asked, Asking, SEARCH_EVERY_NS};
 use super::paced_requests::Requests;
+use super::rr::{Asked, Asking, SEARCH_EVERY_NS};
 use crate::clock::now_ns;
 use crate::control::Control;
 use crate::crowd::{Crowd, Interest};

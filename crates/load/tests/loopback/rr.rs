@@ -12,7 +12,7 @@ use crate::support::{accept_datagrams, both, prepare, token};
 
 #[test]
 fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_next() {
-    let levels = "pattern=exchange,transport=udp,payload=1,response=1";
+    let levels = "pattern=rr,transport=udp,payload=1,response=1";
     let minute = Nanos::from_secs(60);
     let interval_ns = Some(minute);
     let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Client, levels) };
@@ -55,7 +55,7 @@ fn short_messages_find_their_requests_after_their_numbers_repeat() {
         "payload=2,pace=fixed:20000/s,outstanding=512",
         "payload=1,flows=5,outstanding=64",
     ] {
-        let levels = format!("pattern=exchange,transport=udp,{levels}");
+        let levels = format!("pattern=rr,transport=udp,{levels}");
         let [start, answer] = [Role::Client, Role::Server].map(|role| {
             let of_time = prepare(role, &levels);
             let amount = Some(Bytes(600 * of_time.point.payload.0));

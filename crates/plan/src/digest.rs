@@ -1,0 +1,55 @@
+//! The digest of a plan: two plans of equal digest share records.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::plan::Plan;
+
+/// Version of the digest: another one where a default changes what is run, or what is covered does. A factor or a key that
+/// is added with a default that changes nothing keeps it.
+const VERSION: u32 = 2;
+
+impl Plan {
+    /// The version of the digest, a dash, and the SHA-256 of everything that decides what is run and differs from its
+    /// default, as 64 hexadecimal digits. A changed title or table does not change it.
+    pub fn digest(&self) -> String {
+        let sum = Sha256::digest(self.canonical());
+        let mut digest = format!("{VERSION}-");
+        for byte in sum {
+            let _ = write!(digest, "{byte:02x}");
+        }
+        digest
+    }
+
+    /// What decides what is run, a line each.
+    fn canonical(&self) -> String {
+        let Self { stop, .. } = self;
+        let mut lines = vec![
+            format!("seed {}", self.seed),
+            format!("duration {}", self.duration_ns.0),
+            format!("warm-up {}", self.warm_up_ns.0),
+            format!(
+                "stop {} {:?} {} {}",
+                stop.confidence, stop.half_width, stop.runs_min, stop.runs_max
+            ),
+        ];
+        lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
+        if self.omit_ns.0 > 0 {
+            lines.push(format!("omit {}", self.omit_ns.0));
+        }
+        lines.extend(self.amount.map(|amount| format!("amount {amount:?}")));
+        lines.extend(self.interval_ns.map(|interval| format!("interval {}", interval.0)));
+        if self.port > 0 {
+            lines.push(format!("port {}", self.port));
+        }
+        lines.extend(self.cpus.map(|(client, server)| format!("cpus {client} {server}")));
+        lines.extend(self.points.iter().map(|point| format!("point {}", point.key())));
+        lines.extend(self.groups.iter().map(|group| format!("group {group:?}")));
+        lines.extend(self.compare.iter().map(|compare| {
+            format!("compare {} {} {}", compare.factor, compare.baseline, compare.candidate)
+        }));
+        lines.extend(self.traces.iter().map(|(name, trace)| format!("trace {name} {trace:?}")));
+        lines.join("\n")
+    }
+}

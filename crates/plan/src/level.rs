@@ -1,0 +1,264 @@
+//! Levels as text: what a level of each kind looks like, and its canonical form.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_units::{BitRate, Bytes, Nanos};
+use fabricmark_wire::{Family, Link};
+
+use crate::choice::{
+    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
+};
+use crate::pace::Pace;
+use crate::transport::Transport;
+use crate::window::Window;
+
+/// A level as canonical text: sizes in bytes, links in their shortest form.
+pub type Level = String;
+
+/// The level of a factor that has no effect: as if nobody named it.
+pub(crate) const NONE: &str = "none";
+
+/// Why a text is no level of a factor; says what would be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LevelError(pub String);
+
+/// What the levels of a factor look like.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// One of few.
+    Choice(&'static [Choice]),
+    /// A whole number, least and most.
+    Number(u64, u64),
+    /// Bytes, at least 1, and at most so many.
+    Size(Bytes),
+    /// A duration, least and most.
+    Duration(Nanos, Nanos),
+    /// A rate in bit/s.
+    Rate,
+    /// True or false.
+    Truth,
+    /// A name of the kernel.
+    Name,
+    /// An IP address.
+    Address,
+    /// A text of a grammar of its own, and what brings it into its canonical form.
+    Grammar(fn(&str) -> Result<Level, String>),
+}
+
+impl Kind {
+    /// A grammar that a type reads and writes.
+    pub(crate) const fn of<T: FromStr<Err: ToString> + ToString>() -> Self {
+        Self::Grammar(|text| {
+            text.parse().map(|value: T| value.to_string()).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Brings a level into its canonical form, or says what a level looks like.
+    pub(crate) fn canonical(self, text: &str) -> Result<Level, LevelError> {
+        match self {
+            Self::Choice(known) => choice(text, known),
+            Self::Truth if matches!(text, "true" | "false") => Ok(text.to_owned()),
+            Self::Truth => Err(format!("`{text}` is not one of true, false")),
+            Self::Number(least, most) => match text.parse::<u64>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
+                _ => Err(format!("`{text}` is not a number from {least} to {most}")),
+            },
+            Self::Size(most) => size(text, most),
+            Self::Duration(least, most) => match text.parse::<Nanos>() {
+                Ok(time) if (least..=most).contains(&time) => Ok(time.to_string()),
+                _ => Err(format!("`{text}` is not a duration such as 400ms, at most {most}")),
+            },
+            Self::Rate => rate(text),
+            Self::Name => name(text),
+            Self::Address => text
+                .parse()
+                .map(|at: IpAddr| at.to_string())
+                .map_err(|_| format!("`{text}` is not an address such as 10.0.0.1 or fd00::1")),
+            Self::Grammar(canonical) => canonical(text),
+        }
+        .map_err(LevelError)
+    }
+}
+
+fn choice(text: &str, known: &[Choice]) -> Result<Level, String> {
+    match known.iter().find(|choice| choice.word == text || choice.was == Some(text)) {
+        Some(choice) => Ok(choice.word.to_owned()),
+        None => {
+            let words: Vec<&str> = known.iter().map(|choice| choice.word).collect();
+            Err(format!("`{text}` is not one of {}", words.join(", ")))
+        }
+    }
+}
+
+fn size(text: &str, most: Bytes) -> Result<Level, String> {
+    let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if bytes.0 == 0 || bytes > most {
+        return Err(format!("{} bytes is out of range; use 1 to {most}", bytes.0));
+    }
+    Ok(bytes.0.to_string())
+}
+
+/// The kernel counts in bytes per second, and takes 0 for no limit.
+fn rate(text: &str) -> Result<Level, String> {
+    let rate: BitRate = text.parse().map_err(|error| format!("{error}"))?;
+    if rate.0 < 8 {
+        return Err(format!("a rate of {rate} is out of range; use 8 bit/s or more"));
+    }
+    Ok(rate.to_string())
+}
+
+/// The kernel takes at most 15 characters for a congestion control (TCP_CA_NAME_MAX, linux/tcp.h), and for a device
+/// (IFNAMSIZ, linux/if.h).
+fn name(text: &str) -> Result<Level, String> {
+    let is_name = !text.is_empty()
+        && text.len() <= 15
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a name of 1 to 15 letters, digits, `-`, `_`, `.`"))
+    }
+}
+
+/// Options of an emulated link but those that are factors of their own.
+pub(crate) fn emulated(text: &str) -> Result<Level, String> {
+    let words: LinkWords = text.parse().map_err(|error| format!("{error}"))?;
+    let level = words.to_string();
+    let keys = level.split(' ').map(|word| word.split('=').next().unwrap_or_default());
+    for key in keys {
+        let help = match key {
+            "link" | "mtu" => "it is said by the factor `link`",
+            "rtt" | "delay" => "it is the factor `rtt`",
+            "trace" => "a plan reads no traces of links yet",
+            _ => continue,
+        };
+        return Err(format!("`{key}` is no level of emulate: {help}"));
+    }
+    if level.is_empty() {
+        return Err("emulate names no option, such as loss=1e-6".to_owned());
+    }
+    Ok(level)
+}
+
+/// A bus as [`HostBus`] reads it.
+pub(crate) fn bus(text: &str) -> Result<Level, String> {
+    text.parse().map(|bus: HostBus| bus.to_string())
+}
+
+/// A value that a level stands for.
+pub(crate) trait Value: Sized {
+    /// What stands in a point that is not complete yet.
+    fn blank() -> Self;
+
+    /// From canonical text.
+    fn read(level: &str) -> Option<Self>;
+
+    /// As canonical text.
+    fn write(&self) -> Level;
+}
+
+macro_rules! values {
+    ($($type:ty = $blank:expr, $read:expr, $write:expr;)*) => {
+        $(impl Value for $type {
+            fn blank() -> Self {
+                $blank
+            }
+
+            fn read(level: &str) -> Option<Self> {
+                $read(level)
+            }
+
+            fn write(&self) -> Level {
+                $write(self)
+            }
+        })*
+    };
+}
+
+fn parsed<T: FromStr>(level: &str) -> Option<T> {
+    level.parse().ok()
+}
+
+fn family(level: &str) -> Option<Family> {
+    Family::try_from(level.parse::<u8>().ok()?).ok()
+}
+
+values! {
+    u16 = 0, parsed, u16::to_string;
+    u32 = 0, parsed, u32::to_string;
+    bool = false, parsed, bool::to_string;
+    String = String::new(), parsed, String::clone;
+    Bytes = Bytes(0), parsed, |bytes: &Bytes| bytes.0.to_string();
+    Nanos = Nanos(0), parsed, Nanos::to_string;
+    BitRate = BitRate(0), parsed, BitRate::to_string;
+    IpAddr = IpAddr::from([0; 4]), parsed, IpAddr::to_string;
+    Family = Family::V4, family, |family: &Family| u8::from(*family).to_string();
+    Link = Link::Loopback, parsed, Link::to_string;
+    Pace = Pace::Closed, parsed, Pace::to_string;
+    Window = Window::Bdp(1), parsed, Window::to_string;
+    Pattern = Pattern::Stream, Self::named, Self::to_string;
+    Transport = Transport::Tcp, Self::named, Self::to_string;
+    Direction = Direction::Forward, Self::named, Self::to_string;
+    Probe = Probe::Udp, Self::named, Self::to_string;
+    Path = Path::Copy, Self::named, Self::to_string;
+    Offload = Offload::On, Self::named, Self::to_string;
+    Wait = Wait::Block, Self::named, Self::to_string;
+    PaceWait = PaceWait::SleepSpin, Self::named, Self::to_string;
+    Timestamps = Timestamps::Software, Self::named, Self::to_string;
+    Operation = Operation::Send, Self::named, Self::to_string;
+    Cm = Cm::Tcp, Self::named, Self::to_string;
+}
+
+/// A field of a point: a value, or one that is absent where its factor does not apply.
+pub(crate) trait Field: Sized {
+    /// What stands in a point that is not complete yet.
+    fn blank() -> Self;
+
+    /// From canonical text; empty text makes it absent.
+    fn put(&mut self, level: &str);
+
+    /// As canonical text; empty where it is absent.
+    fn level(&self) -> Level;
+
+    /// Whether it is absent.
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Value> Field for T {
+    fn blank() -> Self {
+        <T as Value>::blank()
+    }
+
+    fn put(&mut self, level: &str) {
+        if let Some(value) = T::read(level) {
+            *self = value;
+        }
+    }
+
+    fn level(&self) -> Level {
+        self.write()
+    }
+}
+
+impl<T: Value> Field for Option<T> {
+    fn blank() -> Self {
+        None
+    }
+
+    fn put(&mut self, level: &str) {
+        *self = if level.is_empty() { None } else { T::read(level) };
+    }
+
+    fn level(&self) -> Level {
+        self.as_ref().map(T::write).unwrap_or_default()
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}

@@ -1,0 +1,345 @@
+//! Transports: a row for each says what it is and what it supports. Validation, help, documentation and ceilings read
+//! the rows; the file that moves its bytes is in `load/src/transport/`.
+
+use std::fmt;
+
+use fabricmark_units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{Choice, Operation, Path, Pattern, Wait, choices};
+
+/// What a transport is and what it supports.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// What its calls move.
+    pub unit: Unit,
+    /// The headers around its payload, which its ceilings and floors are computed from.
+    pub headers: Headers,
+    /// The network that it crosses.
+    pub network: Network,
+    /// Whether options of IP apply to its sockets (DSCP and mark aside).
+    pub has_ip_options: bool,
+    /// Whether it connects by the kernel's handshake, with a time-out.
+    pub has_connect: bool,
+    /// Whether options of TCP apply to its sockets.
+    pub has_tcp_options: bool,
+    /// Whether its sockets are TCP's own, whose window, pacing and quick acknowledgements can be set.
+    pub is_plain_tcp: bool,
+    /// Its congestion control.
+    pub congestion: Congestion,
+    /// Receive buffer of its sockets by default; `None` for the kernel's.
+    pub receive_buffer: Option<Bytes>,
+    /// Whether its packets can have timestamps of the kernel.
+    pub has_timestamps: bool,
+    /// Whether DSCP applies.
+    pub has_dscp: bool,
+    /// Paths.
+    pub paths: &'static [Path],
+    /// Ways to wait.
+    pub waits: &'static [Wait],
+    /// Patterns.
+    pub patterns: &'static [Pattern],
+    /// RDMA operations; empty where it is not verbs.
+    pub operations: &'static [Operation],
+    /// Most flows.
+    pub flows_max: u32,
+    /// Most bytes of a payload or a response.
+    pub payload_max: Bytes,
+    /// The socket that it opens, if only to connect queue pairs.
+    pub socket: Socket,
+    /// What to do where the kernel lacks it.
+    pub remedy: &'static str,
+}
+
+/// The sockets of the kernel that transports open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// None.
+    None,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Multipath TCP.
+    Mptcp,
+    /// SCTP.
+    Sctp,
+    /// SMC.
+    Smc,
+    /// Unix stream sockets.
+    Unix,
+}
+
+/// What the calls of a transport move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes: a receive call may return a part of a payload, or several.
+    Bytes,
+    /// Whole payloads, of which none is lost.
+    Messages,
+    /// Whole payloads, which may be lost.
+    Datagrams,
+}
+
+/// The network that a transport crosses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// None: it measures the program itself.
+    Nothing,
+    /// None: both ends are on one machine.
+    Machine,
+    /// IP.
+    Ip,
+    /// An RDMA adapter's.
+    Rdma,
+}
+
+/// Congestion control of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// It has none that can be chosen.
+    None,
+    /// The kernel's, which a plan must name: kernels differ in their default.
+    Kernel,
+    /// One of these, by default the first.
+    Own(&'static [&'static str]),
+}
+
+/// The headers around the payload of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// Not known to `wire`.
+    Unknown,
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// At least those of TCP: a bound of TCP holds, and is not tight.
+    AtLeastTcp,
+    /// TLS records over TCP.
+    Tls,
+    /// QUIC.
+    Quic,
+    /// A reliable connection of verbs, or an unreliable one, whose packets have the same headers.
+    Connection,
+    /// Unreliable datagrams of verbs.
+    Datagram,
+}
+
+/// 4 MiB, so that a receiver that is not scheduled for a few milliseconds loses nothing at 1 Gbit/s.
+const DATAGRAM_BUFFER: Bytes = Bytes(4 << 20);
+
+/// Largest payload of a socket: both ends allocate a buffer of its size.
+const PAYLOAD_MAX: Bytes = Bytes(64 << 20);
+
+/// Largest message of verbs: what most adapters support (`max_msg_sz` of ibv_devinfo -v).
+const MESSAGE_MAX: Bytes = Bytes(1 << 30);
+
+/// Largest datagram of verbs, one packet: the largest MTU of a path (IBTA volume 1, section 9.7).
+const PACKET_MAX: Bytes = Bytes(4096);
+
+const WITHOUT_CONNECTIONS: &[Pattern] =
+    &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::PingPing, Pattern::Burst];
+
+/// Of ping-ping nothing may be lost: both ends would wait.
+const LOSSY: &[Pattern] = &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::Burst];
+
+/// The kernel polls no other device than that of a socket.
+const WITHOUT_POLLING: &[Wait] = &[Wait::Block, Wait::Epoll, Wait::Spin];
+
+const TCP: Traits = Traits {
+    unit: Unit::Bytes,
+    headers: Headers::Tcp,
+    network: Network::Ip,
+    has_ip_options: true,
+    has_connect: true,
+    has_tcp_options: true,
+    is_plain_tcp: false,
+    congestion: Congestion::Kernel,
+    receive_buffer: None,
+    has_timestamps: false,
+    has_dscp: true,
+    paths: &[Path::Copy],
+    waits: Wait::ALL,
+    patterns: Pattern::ALL,
+    operations: &[],
+    flows_max: 10_000,
+    payload_max: PAYLOAD_MAX,
+    socket: Socket::Tcp,
+    remedy: "leave it out",
+};
+
+/// Sockets like those of TCP, without its options.
+const STREAM: Traits = Traits {
+    headers: Headers::Unknown,
+    has_tcp_options: false,
+    congestion: Congestion::None,
+    patterns: WITHOUT_CONNECTIONS,
+    ..TCP
+};
+
+const VERBS: Traits = Traits {
+    unit: Unit::Messages,
+    headers: Headers::Connection,
+    network: Network::Rdma,
+    has_ip_options: false,
+    has_connect: false,
+    waits: WITHOUT_POLLING,
+    operations: Operation::ALL,
+    payload_max: MESSAGE_MAX,
+    ..STREAM
+};
+
+/// Declares every transport: what it is in a line, its word, and its traits.
+macro_rules! transports {
+    ($(#[doc = $about:literal] $variant:ident = $word:literal, $traits:expr;)*) => {
+        choices! {
+            /// What carries the payload.
+            Transport {
+                $(#[doc = $about] $variant = $word,)*
+            }
+        }
+
+        impl Transport {
+            /// What it is and what it supports.
+            pub const fn traits(self) -> &'static Traits {
+                match self {
+                    $(Self::$variant => {
+                        const TRAITS: Traits = $traits;
+                        &TRAITS
+                    })*
+                }
+            }
+        }
+    };
+}
+
+transports! {
+    /// the kernel's TCP (RFC 9293)
+    Tcp = "tcp", Traits {
+        is_plain_tcp: true,
+        has_timestamps: true,
+        paths: &[
+            Path::Copy, Path::Trunc, Path::ZeroCopy, Path::SendFile, Path::Splice, Path::Uring, Path::UringZeroCopy,
+        ],
+        ..TCP
+    };
+    /// the kernel's UDP (RFC 768)
+    Udp = "udp", Traits {
+        unit: Unit::Datagrams,
+        headers: Headers::Udp,
+        socket: Socket::Udp,
+        has_connect: false,
+        receive_buffer: Some(DATAGRAM_BUFFER),
+        has_timestamps: true,
+        // The kernel sends without a copy where the protocol says that it can (SOCK_SUPPORT_ZC).
+        paths: &[Path::Copy, Path::Trunc, Path::Mmsg, Path::Gso, Path::Uring, Path::UringZeroCopy],
+        patterns: LOSSY,
+        ..STREAM
+    };
+    /// TCP over several paths (RFC 8684)
+    Mptcp = "mptcp", Traits {
+        socket: Socket::Mptcp,
+        remedy: "use a kernel with CONFIG_MPTCP, or leave mptcp out",
+        // It takes few options of IP (net/mptcp/sockopt.c).
+        has_ip_options: false,
+        paths: &[Path::Copy, Path::Uring],
+        ..TCP
+    };
+    /// stream sockets within one machine (unix(7)), over loopback
+    Unix = "unix", Traits {
+        network: Network::Machine,
+        socket: Socket::Unix,
+        has_ip_options: false,
+        has_connect: false,
+        paths: &[Path::Copy, Path::Uring],
+        patterns: Pattern::ALL,
+        ..STREAM
+    };
+    /// SCTP, one stream (RFC 9260)
+    Sctp = "sctp", Traits { headers: Headers::AtLeastTcp, socket: Socket::Sctp, remedy: "run `modprobe sctp`, or leave sctp out", ..STREAM };
+    /// TLS 1.3 over TCP (RFC 8446)
+    Tls = "tls", Traits { headers: Headers::Tls, ..TCP };
+    /// QUIC, one stream in a connection (RFC 9000)
+    Quic = "quic", Traits {
+        headers: Headers::Quic,
+        socket: Socket::Udp,
+        // It sets what it needs itself, the octet of the DSCP too, for ECN.
+        has_ip_options: false,
+        has_dscp: false,
+        has_connect: false,
+        receive_buffer: Some(DATAGRAM_BUFFER),
+        // In the kernel's words: `reno` is New Reno (RFC 9002).
+        congestion: Congestion::Own(&["cubic", "reno", "bbr"]),
+        waits: WITHOUT_POLLING,
+        patterns: Pattern::ALL,
+        // It opens them one after the other, some milliseconds each.
+        flows_max: 500,
+        ..STREAM
+    };
+    /// TCP sockets whose bytes travel by RDMA (RFC 7609)
+    Smc = "smc", Traits { socket: Socket::Smc, remedy: "run `modprobe smc smc_diag`, or leave smc out", ..STREAM };
+    /// sockets of librdmacm, whose bytes travel by RDMA (rsocket(7))
+    Rsocket = "rsocket", Traits {
+        network: Network::Rdma,
+        has_ip_options: false,
+        has_connect: false,
+        waits: &[Wait::Block, Wait::Spin],
+        flows_max: 1,
+        ..STREAM
+    };
+    /// verbs, reliable connection (IBTA volume 1, section 9.7)
+    Rc = "rc", VERBS;
+    /// verbs, unreliable connection: a message of which a packet is lost is lost
+    Uc = "uc", Traits {
+        unit: Unit::Datagrams,
+        patterns: LOSSY,
+        operations: &[Operation::Send, Operation::WriteImmediate],
+        ..VERBS
+    };
+    /// verbs, unreliable datagrams: messages of one packet
+    Ud = "ud", Traits {
+        unit: Unit::Datagrams,
+        headers: Headers::Datagram,
+        patterns: LOSSY,
+        operations: &[Operation::Send],
+        payload_max: PACKET_MAX,
+        ..VERBS
+    };
+    /// no network: the overhead of the program itself
+    Null = "null", Traits {
+        unit: Unit::Messages,
+        network: Network::Nothing,
+        socket: Socket::None,
+        has_ip_options: false,
+        has_connect: false,
+        waits: &[Wait::Block],
+        // Nothing arrives, and each end of ping-ping waits for the other's.
+        patterns: LOSSY,
+        flows_max: 1,
+        ..STREAM
+    };
+}
+
+impl Transport {
+    /// Whether TCP's options apply.
+    pub const fn has_tcp(self) -> bool {
+        self.traits().has_tcp_options
+    }
+
+    /// Whether it is RDMA by verbs.
+    pub const fn is_verbs(self) -> bool {
+        !self.traits().operations.is_empty()
+    }
+
+    /// Whether messages are lost for good.
+    pub const fn is_lossy(self) -> bool {
+        matches!(self.traits().unit, Unit::Datagrams)
+    }
+
+    /// Whether its packets are those of IP.
+    pub const fn has_ip(self) -> bool {
+        matches!(self.traits().network, Network::Ip)
+    }
+}
