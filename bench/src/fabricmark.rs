@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn figures_come_from_the_record_and_absent_ones_stay_absent() {
         let text = r#"{"records": [{"figures": {
-            "exchanges_per_s": {"value": 12500.5, "provenance": "measured"},
+            "transactions_per_s": {"value": 12500.5, "provenance": "measured"},
             "goodput_bps": null, "memory_per_flow_bytes": {"value": 4096}}}]}"#;
         let values = read(Work::Crr, &output(0, text, "")).unwrap();
         let expected = [(Figure::ExchangesPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];

@@ -151,9 +151,9 @@ impl Figure {
     pub fn key(self) -> &'static str {
         match self {
             Self::GoodputBps => "goodput_bps",
-            Self::ExchangesPerS => "exchanges_per_s",
+            Self::ExchangesPerS => "transactions_per_s",
             Self::DatagramsPerS => "payloads_per_s",
-            Self::SlipP99Ns => "slip_p99_ns",
+            Self::SlipP99Ns => "departure_lag_p99_ns",
             Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
             Self::CpuShare => "cpu_share",
             Self::ResidentBytes => "resident_bytes",

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 
 use fabricmark_control::{Position, Progress};
-use fabricmark_plan::{Pattern, Point, Step};
+use fabricmark_plan::{Figure, Point, Step, Unit};
 use fabricmark_record::{Outcome, Record};
 
 /// A progress line on standard error.
@@ -70,23 +70,19 @@ impl Progress for Line {
     }
 
     fn ends(&mut self, record: &Record) {
-        let figures = &record.figures;
-        self.last = match (&record.outcome, record.point.pattern) {
-            (Outcome::Skipped(reason) | Outcome::Invalid(reason), _) => {
+        self.last = match &record.outcome {
+            Outcome::Skipped(reason) | Outcome::Invalid(reason) => {
                 format!(" · last: {reason}")
             }
-            (_, Pattern::Stream | Pattern::Burst) => figures
-                .goodput_bps
-                .map(|figure| format!(" · last {:.1} Mbit/s", figure.value / 1e6))
-                .unwrap_or_default(),
-            (_, Pattern::Rr | Pattern::Crr) => figures
-                .exchanges_per_s
-                .map(|figure| format!(" · last {:.0}/s", figure.value))
-                .unwrap_or_default(),
-            (_, Pattern::PingPong | Pattern::PingPing) => figures
-                .time_mean_ns()
-                .map(|figure| format!(" · last {:.1} µs", figure.value / 1e3))
-                .unwrap_or_default(),
+            Outcome::Completed => {
+                let figure = Figure::deciding(&record.point);
+                let written = record.figures.value(figure).map(|value| match figure.spec().unit {
+                    Unit::Bps => format!(" · last {:.1} Mbit/s", value / 1e6),
+                    Unit::PerSecond => format!(" · last {value:.0}/s"),
+                    _ => format!(" · last {:.1} µs", value / 1e3),
+                });
+                written.unwrap_or_default()
+            }
         };
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabricmark_plan::{Factor, Kind, Section};
+use fabricmark_plan::{Factor, Figure, Kind, Pattern, Section};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -140,24 +140,45 @@ fn row(factor: Factor) -> String {
     format!("| `{factor}` | {about}{levels} | {unset} |\n")
 }
 
+/// A row of the page: name, what it is, the patterns that yield it, and its key.
+fn figure_row(figure: Figure) -> String {
+    let spec = figure.spec();
+    let patterns: Vec<&str> = spec.patterns.iter().map(|pattern| pattern.word()).collect();
+    let patterns =
+        if spec.patterns == Pattern::ALL { "all".to_owned() } else { patterns.join(", ") };
+    format!("| `{}` | {} | {patterns} | `{}` |\n", figure.name(), figure.about(), spec.key)
+}
+
 #[test]
-fn the_plan_files_page_has_the_tables_of_the_factors() {
-    const HEAD: &str = "| Key | Levels | Default |\n|---|---|---|\n";
+fn the_plan_files_page_has_the_tables_of_the_factors_and_figures() {
     let path = Path::new(ROOT).join("docs/plan-file.md");
     let page = read(&path);
-    let mut parts = page.split(HEAD);
-    let mut current = parts.next().unwrap().to_owned();
-    for section in Section::ALL {
-        let old = parts.next().unwrap_or_else(|| panic!("the page has no table of {section:?}"));
-        let factors = Factor::ALL.into_iter().filter(|factor| factor.spec().section == section);
-        current.push_str(HEAD);
-        current.extend(factors.map(row));
-        let rest = old.lines().skip_while(|line| line.starts_with("| "));
-        current.extend(rest.map(|line| format!("{line}\n")));
-    }
+    let of_section = |section| {
+        let factors =
+            Factor::ALL.into_iter().filter(move |factor| factor.spec().section == section);
+        factors.map(row).collect::<String>()
+    };
+    let factors = Section::ALL.map(of_section);
+    let figures = [Figure::ALL.map(figure_row).concat()];
+    let current = with_tables(&page, "| Key | Levels | Default |\n|---|---|---|\n", &factors);
+    let head = "| Figure | Meaning | Patterns | Key |\n|---|---|---|---|\n";
+    let current = with_tables(&current, head, &figures);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(&path, &current).unwrap();
     } else {
         assert!(page == current, "UPDATE_SNAPSHOTS=1 writes the tables of docs/plan-file.md anew");
     }
+}
+
+/// The page with these rows below each table of that head.
+fn with_tables(page: &str, head: &str, tables: &[String]) -> String {
+    let mut parts = page.split(head);
+    let mut current = parts.next().unwrap().to_owned();
+    for rows in tables {
+        let old = parts.next().unwrap_or_else(|| panic!("the page lacks a table {head}"));
+        current += &format!("{head}{rows}");
+        let rest = old.lines().skip_while(|line| line.starts_with("| "));
+        current.extend(rest.map(|line| format!("{line}\n")));
+    }
+    current
 }

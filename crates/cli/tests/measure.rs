@@ -100,10 +100,10 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
     for (line, figure) in [
         ("stream loopback --transport udp --family 6", "goodput_bps"),
         ("stream loopback --reverse", "goodput_bps"),
-        ("rr loopback --response 100 --outstanding 4", "exchanges_per_s"),
-        ("crr loopback", "exchanges_per_s"),
+        ("rr loopback --response 100 --outstanding 4", "transactions_per_s"),
+        ("crr loopback", "transactions_per_s"),
         ("ping-pong loopback --transport unix", "rtt_mean_ns"),
-        ("rr loopback --flows 20", "exchanges_per_s"),
+        ("rr loopback --flows 20", "transactions_per_s"),
         ("burst loopback --outstanding 8", "goodput_bps"),
         ("burst loopback --transport udp --flows 2", "payloads_per_s"),
         ("stream loopback --transport quic", "goodput_bps"),
@@ -182,7 +182,7 @@ fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
     let figures = &answer["records"][0]["figures"];
     let value = |figure: &str| figures[figure]["value"].as_f64().unwrap();
     let is_near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-    let bursts_per_s = value("exchanges_per_s");
+    let bursts_per_s = value("transactions_per_s");
     assert!(is_near(value("payloads_per_s"), 8.0 * bursts_per_s), "{figures}");
     assert!(is_near(value("goodput_bps"), 8.0 * 8.0 * 1000.0 * bursts_per_s), "{figures}");
     // One burst is under way at a time.
@@ -293,7 +293,7 @@ fn an_open_loop_counts_the_silence_of_its_schedule() {
     assert_eq!(figure(line, "sent_bps"), 2.56e6);
     assert_eq!(figure(line, "payloads_per_s"), 320.0);
     let line = "rr loopback --pace fixed:1/s -t 500ms";
-    assert_eq!(figure(line, "exchanges_per_s"), 1.0);
+    assert_eq!(figure(line, "transactions_per_s"), 1.0);
 }
 
 #[test]

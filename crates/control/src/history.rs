@@ -117,8 +117,9 @@ impl History {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use fabricmark_plan::Figure;
     use fabricmark_plan::{Size, block, parse};
-    use fabricmark_record::{Figure, HostFacts, Provenance};
+    use fabricmark_record::{HostFacts, Provenance, Sourced};
 
     use super::*;
     use crate::experiment::Context;
@@ -185,7 +186,7 @@ mod tests {
                 if matches!(end, End::Completes | End::MeasuresWhatDoesNotCount) {
                     let value = 1e9 + f64::from(step.block);
                     let provenance = Provenance::Measured;
-                    record.figures.goodput_bps = Some(Figure { value, provenance });
+                    record.figures.set(Figure::Goodput, Some(Sourced { value, provenance }));
                 }
                 history.give_up(&step, &mut record);
                 history.add(&record);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_plan::{Group, Pattern, Point, Transport};
+use fabricmark_plan::{Figure, Group, Network, Pattern, Point};
 use fabricmark_proto::EndReport;
-use fabricmark_record::{Counts, Figure, Figures, KernelTimes, Pacing, Provenance};
+use fabricmark_record::{Counts, Figures, Pacing, Provenance, Sourced};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, lfn};
@@ -20,32 +20,43 @@ pub(crate) fn together(parts: &[(&Part, Figures)]) -> Figures {
     let is_alone = parts.len() == 1;
     let of = |group: Group| parts.iter().filter(move |(part, _)| part.group == group);
     let loads: Vec<&Figures> = of(Group::Load).map(|(_, figures)| figures).collect();
-    let mut whole = loads.first().map(|&&first| first).unwrap_or_default();
+    let mut whole = loads.first().map(|&first| first.clone()).unwrap_or_default();
     if let [forward, reverse] = loads.as_slice() {
-        let sum = |figure: fn(&Figures) -> Option<Figure>| {
-            let (a, b) = (figure(forward)?, figure(reverse)?);
-            Some(Figure { value: a.value + b.value, provenance: a.provenance })
-        };
-        whole.goodput_bps = sum(|figures| figures.goodput_bps);
-        whole.sent_bps = sum(|figures| figures.sent_bps);
-        whole.payloads_per_s = sum(|figures| figures.payloads_per_s);
-        whole.land_speed_bit_m_per_s = sum(|figures| figures.land_speed_bit_m_per_s);
-        whole.retransmitted_segments = sum(|figures| figures.retransmitted_segments);
-        whole.forward_goodput_bps = forward.goodput_bps;
-        whole.reverse_goodput_bps = reverse.goodput_bps;
+        for figure in [
+            Figure::Goodput,
+            Figure::SendRate,
+            Figure::PayloadRate,
+            Figure::LandSpeed,
+            Figure::Retransmits,
+        ] {
+            let sum = forward
+                .get(figure)
+                .zip(reverse.get(figure))
+                .map(|(a, b)| Sourced { value: a.value + b.value, provenance: a.provenance });
+            whole.set(figure, sum);
+        }
+        whole.set(Figure::ForwardGoodput, forward.get(Figure::Goodput));
+        whole.set(Figure::ReverseGoodput, reverse.get(Figure::Goodput));
     }
-    if let Some((_, idle)) = of(Group::ProbeIdle).next() {
-        (whole.idle_rtt_p50_ns, whole.idle_rtt_p99_ns) = (idle.rtt_p50_ns, idle.rtt_p99_ns);
-    }
-    if let Some((_, loaded)) = of(Group::Probe).next() {
-        (whole.loaded_rtt_p50_ns, whole.loaded_rtt_p99_ns) = (loaded.rtt_p50_ns, loaded.rtt_p99_ns);
+    for (group, p50, p99) in [
+        (Group::ProbeIdle, Figure::IdleRttP50, Figure::IdleRttP99),
+        (Group::Probe, Figure::LoadedRttP50, Figure::LoadedRttP99),
+    ] {
+        if let Some((_, probe)) = of(group).next() {
+            whole.set(p50, probe.get(Figure::RttP50));
+            whole.set(p99, probe.get(Figure::RttP99));
+        }
     }
     if !is_alone {
         // What the machine did for one part is not told from what it did for another.
-        whole.sender_demand_us_per_kib = None;
-        whole.receiver_demand_us_per_kib = None;
-        whole.asker_demand_us_per_transaction = None;
-        whole.answerer_demand_us_per_transaction = None;
+        for demand in [
+            Figure::SenderDemand,
+            Figure::ReceiverDemand,
+            Figure::ClientDemand,
+            Figure::ServerDemand,
+        ] {
+            whole.set(demand, None);
+        }
     }
     whole
 }
@@ -58,96 +69,80 @@ pub(crate) fn figures(
     passive: &EndReport,
     provenance: Provenance,
 ) -> Figures {
-    let figure = |value: f64| Figure { value, provenance };
-    // Two ends on one machine read the same processors: each has the work of both.
-    let us_per_kib = |end: &EndReport| {
-        end.usage.as_ref()?.service_demand_us_per_kib(end.counts.bytes).map(figure)
-    };
-    let us_per_transaction = |end: &EndReport| {
-        end.usage.as_ref()?.service_demand_us_per_transaction(end.counts.calls).map(figure)
-    };
-    let slip = |q| {
-        let slip_ns = active.pacing.as_ref()?.slip_ns.quantile(q)?;
-        Some(figure(slip_ns as f64))
-    };
+    let pacing = active.pacing.as_ref();
     // An open loop's rates are over its schedule.
-    let (received, asked) = match active.pacing.as_ref().map(Pacing::window_ns) {
+    let (received, asked) = match pacing.map(Pacing::window_ns) {
         Some(window_ns) => {
             let asked = active.counts.answers_over_schedule(window_ns, omit_ns);
             (passive.counts.over_schedule(window_ns, omit_ns), asked)
         }
         None => (passive.counts, active.counts),
     };
-    let sent = active
-        .pacing
-        .as_ref()
+    let sent = pacing
         .map_or(active.counts, |pacing| Counts { elapsed_ns: pacing.window_ns(), ..active.counts });
     // Over `null` nothing arrives, and the sender's figure stands.
-    let received = Some(received).filter(|_| point.transport != Transport::Null);
+    let received = Some(received).filter(|_| point.transport.traits().network != Network::Nothing);
     let received_bps = received.and_then(|counts| counts.received_bps());
+    let transactions_per_s = asked.received_per_s();
+    // Of a burst, what is answered has arrived.
+    let answered_bps = asked.received_bps();
     let payload_bits = 8.0 * point.payload.0 as f64;
-    let figures = match point.pattern {
-        Pattern::Stream => Figures {
-            goodput_bps: received_bps.map(figure),
-            land_speed_bit_m_per_s: received_bps.and_then(|bps| land_speed(point, bps)).map(figure),
-            retransmitted_segments: active.tcp.as_ref().map(|tcp| figure(tcp.retransmitted as f64)),
-            sent_bps: sent.sent_bps().map(figure),
-            payloads_per_s: received_bps.map(|bps| figure(bps / payload_bits)),
-            sender_demand_us_per_kib: us_per_kib(active),
-            receiver_demand_us_per_kib: us_per_kib(passive),
-            ..Figures::default()
-        },
-        Pattern::PingPong | Pattern::PingPing | Pattern::Rr | Pattern::Crr | Pattern::Burst => {
-            let rtt = active.rtt_ns.as_ref();
-            let quantile = |q| rtt.and_then(|rtt| rtt.quantile(q)).map(|ns| figure(ns as f64));
-            let mean = rtt.and_then(Histogram::mean_ns);
-            let is_burst = point.pattern == Pattern::Burst;
-            let is_ping_ping = point.pattern == Pattern::PingPing;
-            let trip = |figure: Option<Figure>| figure.filter(|_| !is_ping_ping);
-            let step = |figure: Option<Figure>| figure.filter(|_| is_ping_ping);
-            let payloads = f64::from(point.payloads_per_request());
-            let payloads_per_s = asked.received_per_s().map(|bursts| bursts * payloads);
-            let stamped = |part: fn(&KernelTimes) -> &Histogram, q| {
-                part(active.kernel_times.as_ref()?).quantile(q).map(|ns| figure(ns as f64))
-            };
-            Figures {
-                // What is answered has arrived.
-                goodput_bps: asked.received_bps().filter(|_| is_burst).map(figure),
-                payloads_per_s: payloads_per_s.filter(|_| is_burst).map(figure),
-                rtt_mean_ns: trip(mean.map(figure)),
-                half_rtt_mean_ns: mean
-                    .filter(|_| point.pattern == Pattern::PingPong)
-                    .map(|mean| figure(mean / 2.0)),
-                exchanges_per_s: asked.received_per_s().map(figure),
-                rtt_p50_ns: trip(quantile(0.5)),
-                rtt_p99_ns: trip(quantile(0.99)),
-                rtt_p999_ns: trip(quantile(0.999)),
-                step_mean_ns: step(mean.map(figure)),
-                step_p50_ns: step(quantile(0.5)),
-                step_p99_ns: step(quantile(0.99)),
-                step_p999_ns: step(quantile(0.999)),
-                kernel_rtt_p50_ns: stamped(|times| &times.rtt_ns, 0.5),
-                kernel_rtt_p99_ns: stamped(|times| &times.rtt_ns, 0.99),
-                application_p50_ns: stamped(|times| &times.application_ns, 0.5),
-                application_p99_ns: stamped(|times| &times.application_ns, 0.99),
-                asker_demand_us_per_transaction: us_per_transaction(active),
-                answerer_demand_us_per_transaction: us_per_transaction(passive),
-                ..Figures::default()
-            }
-        }
-    };
+    let payloads = f64::from(point.payloads_per_request());
+    let quantile = |times: Option<&Histogram>, q| Some(times?.quantile(q)? as f64);
+    let (rtt, kernel, lag) = (
+        active.rtt_ns.as_ref(),
+        active.kernel_times.as_ref(),
+        pacing.map(|pacing| &pacing.slip_ns),
+    );
+    let mean = rtt.and_then(Histogram::mean_ns);
+    // Two ends on one machine read the same CPUs: each has the work of both.
+    let us_per_kib =
+        |end: &EndReport| end.usage.as_ref()?.service_demand_us_per_kib(end.counts.bytes);
+    let us_per_transaction =
+        |end: &EndReport| end.usage.as_ref()?.service_demand_us_per_transaction(end.counts.calls);
     let peak_bytes = [active, passive]
         .into_iter()
         .filter_map(|end| Some(end.usage.as_ref()?.process.max_rss_bytes))
         .max()
         .filter(|_| point.flows >= FLOWS_TO_SHARE_MEMORY);
-    Figures {
-        slip_p50_ns: slip(0.5),
-        slip_p99_ns: slip(0.99),
-        memory_per_flow_bytes: peak_bytes
-            .map(|bytes| figure(bytes as f64 / f64::from(point.flows))),
-        ..figures
-    }
+    let is_burst = point.pattern == Pattern::Burst;
+    let value = |figure: Figure| match figure {
+        Figure::Goodput if is_burst => answered_bps,
+        Figure::Goodput => received_bps,
+        Figure::SendRate => sent.sent_bps(),
+        Figure::PayloadRate if is_burst => transactions_per_s.map(|bursts| bursts * payloads),
+        Figure::PayloadRate => received_bps.map(|bps| bps / payload_bits),
+        Figure::TransactionRate => transactions_per_s,
+        Figure::HalfRtt => mean.map(|mean| mean / 2.0),
+        Figure::Rtt | Figure::Step => mean,
+        Figure::RttP50 | Figure::StepP50 => quantile(rtt, 0.5),
+        Figure::RttP99 | Figure::StepP99 => quantile(rtt, 0.99),
+        Figure::RttP999 | Figure::StepP999 => quantile(rtt, 0.999),
+        Figure::SenderDemand => us_per_kib(active),
+        Figure::ReceiverDemand => us_per_kib(passive),
+        Figure::ClientDemand => us_per_transaction(active),
+        Figure::ServerDemand => us_per_transaction(passive),
+        Figure::MemoryPerFlow => peak_bytes.map(|bytes| bytes as f64 / f64::from(point.flows)),
+        Figure::DepartureLagP50 => quantile(lag, 0.5),
+        Figure::DepartureLagP99 => quantile(lag, 0.99),
+        Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
+        Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),
+        Figure::ApplicationP50 => quantile(kernel.map(|times| &times.application_ns), 0.5),
+        Figure::ApplicationP99 => quantile(kernel.map(|times| &times.application_ns), 0.99),
+        Figure::LandSpeed => land_speed(point, received_bps?),
+        Figure::Retransmits => active.tcp.as_ref().map(|tcp| tcp.retransmitted as f64),
+        // Those of several parts.
+        Figure::ForwardGoodput
+        | Figure::ReverseGoodput
+        | Figure::IdleRttP50
+        | Figure::IdleRttP99
+        | Figure::LoadedRttP50
+        | Figure::LoadedRttP99 => None,
+    };
+    let yielded = Figure::ALL.into_iter().filter(|f| f.spec().patterns.contains(&point.pattern));
+    yielded
+        .filter_map(|figure| Some((figure, Sourced { value: value(figure)?, provenance })))
+        .collect()
 }
 
 /// Goodput over the distance of the emulated round trip, in bit-metres per second.

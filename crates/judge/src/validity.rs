@@ -2,12 +2,12 @@
 
 use std::iter;
 
-use fabricmark_plan::{Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
+use fabricmark_plan::{Figure, Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
 
-use fabricmark_record::{Carrier, Counts, Figure, Flow, Pacing, Record, THE_EMULATOR};
+use fabricmark_record::{Carrier, Counts, Flow, Pacing, Record, THE_EMULATOR};
 
 /// Bucket error of a histogram, of both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -49,10 +49,6 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     }
     found.extend(processors(record));
     found
-}
-
-fn value(figure: Option<Figure>) -> Option<f64> {
-    figure.map(|figure| figure.value)
 }
 
 /// Why a finished run has no figure, and where packets were lost.
@@ -104,12 +100,12 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
     let seconds = record.load().map(counted_ns).min()? as f64 / 1e9;
     // The bound of both ways is twice that of one.
     let ways = [
-        (figures.goodput_bps, bound_bps),
-        (figures.forward_goodput_bps, bound_bps / 2.0),
-        (figures.reverse_goodput_bps, bound_bps / 2.0),
+        (Figure::Goodput, bound_bps),
+        (Figure::ForwardGoodput, bound_bps / 2.0),
+        (Figure::ReverseGoodput, bound_bps / 2.0),
     ];
     ways.into_iter().find_map(|(goodput, bound_bps)| {
-        let goodput_bps = value(goodput)?;
+        let goodput_bps = figures.value(goodput)?;
         exceeds(goodput_bps, bound_bps, bucket_bytes, seconds).then(|| {
             let beyond = 100.0 * (goodput_bps / bound_bps - 1.0);
             let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
@@ -130,7 +126,7 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
     let (point, flow) = (&record.point, record.load().next()?);
     let window_ns = flow.pacing.as_ref()?.window_ns().saturating_sub(record.omit_ns.0);
     let seconds = flow.sent.elapsed_ns.max(window_ns) as f64 / 1e9;
-    let per_s = value(record.figures.exchanges_per_s)?;
+    let per_s = record.figures.value(Figure::TransactionRate)?;
     let (payload, family) = (point.payload.0, point.family);
     let request = u64::from(point.payloads_per_request()) * payload;
     let response = point.response.map_or(payload, |response| response.0);
@@ -161,15 +157,15 @@ fn round_trips(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let figures = &record.figures;
     for (name, shown) in [
-        ("RTT", [figures.rtt_p50_ns, figures.rtt_p99_ns, figures.rtt_p999_ns]),
-        ("step", [figures.step_p50_ns, figures.step_p99_ns, figures.step_p999_ns]),
+        ("RTT", [Figure::RttP50, Figure::RttP99, Figure::RttP999]),
+        ("step", [Figure::StepP50, Figure::StepP99, Figure::StepP999]),
     ] {
-        let shown = shown.map(value);
+        let shown = shown.map(|figure| figures.value(figure));
         if !shown.is_sorted_by(|a, b| a.zip(*b).is_none_or(|(a, b)| a <= b)) {
             found.push(format!("percentiles of the {name} fall: {shown:?} ns"));
         }
     }
-    if let (Some(half), Some(whole)) = (value(figures.half_rtt_mean_ns), value(figures.rtt_mean_ns))
+    if let (Some(half), Some(whole)) = (figures.value(Figure::HalfRtt), figures.value(Figure::Rtt))
         && (2.0 * half - whole).abs() > 1e-6 * whole
     {
         found.push(format!("RTT/2 is {half} ns, and the RTT {whole} ns"));
@@ -235,7 +231,7 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     let late_p50_ns: u64 = ways.iter().filter_map(|way| way.late_p50_ns).sum();
-    if let Some(mean_ns) = value(record.figures.time_mean_ns())
+    if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value)
         && late_p50_ns as f64 > LATE_MIN_NS.max(LATENCY_TIE * mean_ns)
     {
         found.push(format!(
@@ -259,7 +255,7 @@ const MISSED_MAX: f64 = 1e-3;
 /// Whether datagrams came faster than the wire or the hosts carry them, so that it does not matter who lost some.
 fn is_flood(record: &Record) -> bool {
     let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound);
-    let goodput_bps = value(record.figures.goodput_bps).unwrap_or(0.0);
+    let goodput_bps = record.figures.value(Figure::Goodput).unwrap_or(0.0);
     let is_full =
         bound.is_none_or(|bound| goodput_bps > (1.0 - THROUGHPUT_TIE) * bound.goodput_bps.as_f64());
     record.point.transport.is_lossy() && record.point.pattern == Pattern::Stream && is_full
@@ -449,9 +445,9 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         let (achieved, offered) = match point.pattern {
             Pattern::Stream => {
                 let payload_bits = 8.0 * point.payload.0 as f64;
-                (value(figures.goodput_bps)? / payload_bits, offered_per_s)
+                (figures.value(Figure::Goodput)? / payload_bits, offered_per_s)
             }
-            _ => (value(figures.exchanges_per_s)?, offered_per_s),
+            _ => (figures.value(Figure::TransactionRate)?, offered_per_s),
         };
         let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
         let edge_per_s = match point.pattern {
@@ -470,7 +466,8 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         _ => 1,
     };
     let slots = f64::from(outstanding) * f64::from(point.flows);
-    let (rate_per_s, mean_ns) = (value(figures.exchanges_per_s)?, value(figures.time_mean_ns())?);
+    let (rate_per_s, mean_ns) =
+        (figures.value(Figure::TransactionRate)?, figures.time_mean().map(|mean| mean.value)?);
     let rtt_ns = flow.rtt_ns.as_ref()?;
     let elapsed_ns = flow.sent.elapsed_ns as f64;
     let under_way = rate_per_s * mean_ns / 1e9;

@@ -78,14 +78,15 @@ fn each_figure_of_a_stream_is_that_of_the_end_that_knows_it() {
             (Figure::SenderDemand, Some(256.0)),
             (Figure::ReceiverDemand, Some(250e3 / (900e3 / 1024.0))),
             (Figure::Rtt, None),
-            (Figure::ExchangeRate, None),
+            (Figure::TransactionRate, None),
         ] {
             let same = |expected: f64| {
                 value(figure).is_some_and(|value| (value / expected - 1.0).abs() < 1e-12)
             };
             assert!(expected.map_or(value(figure).is_none(), same), "{levels}: {figure:?}");
         }
-        let (flow, sent_bps) = (&found.flows[0], found.figures.sent_bps.unwrap().value);
+        let (flow, sent_bps) =
+            (&found.flows[0], found.figures.get(Figure::SendRate).unwrap().value);
         assert_eq!((flow.sent.calls, flow.received.calls, sent_bps), (1_000, 900, 8e6));
     }
 }
@@ -95,7 +96,7 @@ fn half_a_round_trip_is_a_figure_of_ping_pong_alone() {
     let found = alone(PING_PONG, answered(9), answered(9)).figures;
     let value = |figure| found.get(figure).unwrap().value;
     assert_eq!((value(Figure::Rtt), value(Figure::HalfRtt)), (5e6, 2.5e6));
-    assert_eq!(value(Figure::ExchangeRate), 9.0);
+    assert_eq!(value(Figure::TransactionRate), 9.0);
     assert!((value(Figure::RttP50) / 5e6 - 1.0).abs() < 1e-3, "{}", value(Figure::RttP50));
     assert_eq!(alone(EXCHANGE, answered(9), answered(9)).figures.get(Figure::HalfRtt), None);
 }
@@ -111,7 +112,7 @@ fn an_open_loop_is_counted_over_its_schedule() {
     };
     let client = EndReport { pacing: Some(pacing), ..answered(9) };
     let found = alone(&format!("{EXCHANGE},pace=fixed:5/s"), client, answered(9));
-    assert_eq!(found.figures.get(Figure::ExchangeRate).unwrap().value, 5.0);
+    assert_eq!(found.figures.get(Figure::TransactionRate).unwrap().value, 5.0);
 }
 
 #[test]
@@ -121,10 +122,10 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
         part(Group::Load, &levels("forward"), moved(1_000), moved(1_000)),
         part(Group::Load, &levels("reverse"), moved(500), moved(500)),
     ]);
-    let bps = |figure: Option<fabricmark_record::Figure>| figure.unwrap().value;
-    assert_eq!(bps(found.figures.goodput_bps), 10.8e6);
-    assert_eq!(bps(found.figures.forward_goodput_bps), 7.2e6);
-    assert_eq!(bps(found.figures.reverse_goodput_bps), 3.6e6);
+    let bps = |figure: Option<fabricmark_record::Sourced>| figure.unwrap().value;
+    assert_eq!(bps(found.figures.get(Figure::Goodput)), 10.8e6);
+    assert_eq!(bps(found.figures.get(Figure::ForwardGoodput)), 7.2e6);
+    assert_eq!(bps(found.figures.get(Figure::ReverseGoodput)), 3.6e6);
     let ends: Vec<_> = found.flows.iter().map(|flow| (&*flow.from, &*flow.to)).collect();
     assert_eq!(ends, [("client", "server"), ("server", "client")]);
 }
@@ -137,7 +138,7 @@ fn what_a_machine_did_for_a_load_and_a_probe_is_the_demand_of_neither() {
     let probe = |group| part(group, PING_PONG, answered(9), answered(9));
     let found = of_parts(&[load, probe(Group::ProbeIdle), probe(Group::Probe)]).figures;
     assert_eq!(found.get(Figure::SenderDemand), None);
-    let [idle, loaded] = [found.idle_rtt_p50_ns, found.loaded_rtt_p50_ns];
+    let [idle, loaded] = [Figure::IdleRttP50, Figure::LoadedRttP50].map(|figure| found.get(figure));
     assert!(idle.is_some() && idle == loaded);
 }
 

@@ -2,21 +2,21 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_judge::{outcome, violations};
-use fabricmark_plan::{Pattern, Point};
+use fabricmark_plan::{Figure, Pattern, Point};
 use fabricmark_record::{
-    Counts, Drops, EmulatedWay, Emulation, Fairness, Figure, Figures, Flow, Interval,
-    KernelCounters, Limits, MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record,
-    Series, Usage,
+    Counts, Drops, EmulatedWay, Emulation, Fairness, Figures, Flow, Interval, KernelCounters,
+    Limits, MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record, Series, Sourced,
+    Usage,
 };
 use fabricmark_stats::Histogram;
-use fabricmark_testkit::point;
+use fabricmark_testkit::{figures, point};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Path, Stack, goodput, rtt_floor, stream_goodput};
 
 const MS: u64 = 1_000_000;
 
-fn figure(value: f64) -> Option<Figure> {
-    Some(Figure { value, provenance: Provenance::Emulated })
+fn figure(value: f64) -> Option<Sourced> {
+    Some(Sourced { value, provenance: Provenance::Emulated })
 }
 
 fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record {
@@ -80,7 +80,7 @@ fn tcp_stream() -> Record {
     };
     let stack = Stack::Tcp { family: point.family, option_bytes: 0 };
     let ceilings = stream_goodput(point.link, stack).into_iter().collect();
-    let figures = Figures { goodput_bps: figure(940e6), ..Figures::default() };
+    let figures = figures([(Figure::Goodput, 940e6)]);
     record(point, flow(sent, received), figures, Limits { ceilings, rtt_floor: None })
 }
 
@@ -93,7 +93,7 @@ fn paced_datagrams() -> Record {
     let received = Counts { calls: 401, bytes: 401_000, elapsed_ns: 998 * MS, ..Counts::default() };
     let stack = Stack::Udp { family: point.family };
     let ceilings = goodput(point.link, stack, 1_000).into_iter().collect();
-    let figures = Figures { goodput_bps: figure(3.208e6), ..Figures::default() };
+    let figures = figures([(Figure::Goodput, 3.208e6)]);
     let pacing = Pacing {
         departures: 400,
         late: 0,
@@ -116,15 +116,14 @@ fn ping_pong() -> Record {
     let path = Path { propagation_ns: Nanos(5 * MS), ..Path::direct(point.link) };
     let stack = Stack::Udp { family: point.family };
     let limits = Limits { ceilings: Vec::new(), rtt_floor: rtt_floor(&path, stack, 64, 64).ok() };
-    let figures = Figures {
-        exchanges_per_s: figure(95.0 / 0.9975),
-        rtt_mean_ns: figure(mean_ns),
-        half_rtt_mean_ns: figure(mean_ns / 2.0),
-        rtt_p50_ns: figure(10_500_000.0),
-        rtt_p99_ns: figure(10_500_000.0),
-        rtt_p999_ns: figure(10_500_000.0),
-        ..Figures::default()
-    };
+    let figures = figures([
+        (Figure::TransactionRate, 95.0 / 0.9975),
+        (Figure::Rtt, mean_ns),
+        (Figure::HalfRtt, mean_ns / 2.0),
+        (Figure::RttP50, 10_500_000.0),
+        (Figure::RttP99, 10_500_000.0),
+        (Figure::RttP999, 10_500_000.0),
+    ]);
     let flow = Flow { rtt_ns: Some(rtt_ns), ..flow(sent, sent) };
     record(point, flow, figures, limits)
 }
@@ -156,7 +155,7 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
     let stack = Stack::Udp { family: record.point.family };
     record.limits.ceilings = goodput(record.point.link, stack, 27_302).into_iter().collect();
     record.duration_ns = Nanos(18 * MS);
-    record.figures.goodput_bps = figure(6.98e6);
+    record.figures.set(Figure::Goodput, figure(6.98e6));
     let flow = &mut record.flows[0];
     flow.sent = Counts { calls: 1, bytes: 27_302, elapsed_ns: 20 * MS, ..Counts::default() };
     flow.received = Counts { elapsed_ns: 0, ramp_calls: 1, ramp_bytes: 27_302, ..flow.sent };
@@ -202,7 +201,7 @@ fn an_open_loop_of_exchanges_is_no_faster_than_the_wire() {
             elapsed_ns: 900 * MS,
             covered_ns: 1_000 * MS,
         });
-        record.figures.exchanges_per_s = figure(per_s);
+        record.figures.set(Figure::TransactionRate, figure(per_s));
         violations(&record, 0)
     };
     assert_eq!(found(9.4), [""; 0]);
@@ -242,7 +241,7 @@ fn a_part_of_a_random_schedule_may_have_more_departures_than_its_mean() {
         let received = &mut record.flows[0].received;
         (received.ramp_calls, received.ramp_bytes) = (400 - departures, 1_000 * (400 - departures));
         (received.calls, received.bytes, received.elapsed_ns) = (400, 400_000, 500 * MS);
-        record.figures.goodput_bps = figure(8_000.0 * departures as f64 / 0.5);
+        record.figures.set(Figure::Goodput, figure(8_000.0 * departures as f64 / 0.5));
         violations(&record, 0)
     };
     assert_eq!(counted("poisson:400/s", 220), [""; 0]);
@@ -264,13 +263,9 @@ fn the_last_step_of_ping_ping_may_be_short_and_have_no_pair() {
     let elapsed_ns = 52_100_000;
     record.flows[0].rtt_ns = Some(steps_ns);
     record.flows[0].sent = Counts { calls: 5, bytes: 320, elapsed_ns, ..Counts::default() };
-    record.figures = Figures {
-        exchanges_per_s: figure(5.0 / 0.0521),
-        step_mean_ns: figure(mean_ns),
-        ..Figures::default()
-    };
+    record.figures = figures([(Figure::TransactionRate, 5.0 / 0.0521), (Figure::Step, mean_ns)]);
     assert_eq!(violations(&record, 0), [""; 0]);
-    record.figures.exchanges_per_s = figure(7.0 / 0.0521);
+    record.figures.set(Figure::TransactionRate, figure(7.0 / 0.0521));
     assert_eq!(violations(&record, 0).len(), 1);
 }
 
@@ -280,7 +275,7 @@ fn of_several_slots_a_twentieth_may_have_been_under_way_when_counting_began() {
         let mut record = ping_pong();
         record.point.flows = 11;
         record.flows[0].rtt_ns.as_mut().unwrap().record(300 * MS);
-        record.figures.exchanges_per_s = figure(outstanding / 0.0105);
+        record.figures.set(Figure::TransactionRate, figure(outstanding / 0.0105));
         violations(&record, 0)
     };
     assert_eq!(found(11.5), [""; 0]);
@@ -296,7 +291,7 @@ fn several_slots_that_wait_for_the_last_answer_of_one_have_no_rate() {
              congestion=cubic",
         );
         record.duration_ns = Nanos(duration_ms * MS);
-        record.figures.exchanges_per_s = figure(outstanding / 0.0105);
+        record.figures.set(Figure::TransactionRate, figure(outstanding / 0.0105));
         violations(&record, 0)
     };
     // 2 %, and 50 ms and two round trips of 997.5 ms.
@@ -325,12 +320,12 @@ fn what_cannot_be_is_said_with_its_numbers() {
     let cases: &[Case] = &[
         (
             tcp_stream,
-            |record| record.figures.goodput_bps = figure(949.5e6),
+            |record| record.figures.set(Figure::Goodput, figure(949.5e6)),
             "949.50 Mbit/s arrived, 0.02 % above the 949.28 of the wire",
         ),
         (
             tcp_stream,
-            |record| record.figures.reverse_goodput_bps = figure(475e6),
+            |record| record.figures.set(Figure::ReverseGoodput, figure(475e6)),
             "475.00 Mbit/s arrived, 0.08 % above the 474.64 of the wire",
         ),
         (
@@ -387,7 +382,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             paced_datagrams,
-            |record| record.figures.goodput_bps = figure(3.3e6),
+            |record| record.figures.set(Figure::Goodput, figure(3.3e6)),
             "412.500 payloads a second arrived, and 400.000 were offered",
         ),
         (
@@ -433,12 +428,12 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             ping_pong,
-            |record| record.figures.rtt_p99_ns = figure(10_400_000.0),
+            |record| record.figures.set(Figure::RttP99, figure(10_400_000.0)),
             "percentiles of the RTT fall",
         ),
         (
             ping_pong,
-            |record| record.figures.half_rtt_mean_ns = figure(5_000_000.0),
+            |record| record.figures.set(Figure::HalfRtt, figure(5_000_000.0)),
             "RTT/2 is 5000000 ns",
         ),
         (
@@ -448,7 +443,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             ping_pong,
-            |record| record.figures.exchanges_per_s = figure(110.0),
+            |record| record.figures.set(Figure::TransactionRate, figure(110.0)),
             "110.000 exchanges/s x a mean RTT of 10.500 ms = 1.155 outstanding, and there were 1",
         ),
         (
@@ -468,11 +463,11 @@ fn what_cannot_be_is_said_with_its_numbers() {
 #[test]
 fn a_token_bucket_may_pass_at_once() {
     let mut record = tcp_stream();
-    record.figures.goodput_bps = figure(949.7e6);
+    record.figures.set(Figure::Goodput, figure(949.7e6));
     assert_eq!(violations(&record, 65_536), [""; 0]);
     // 65,536 bytes in 10 ms are 52 Mbit/s, 5.5 % of the wire.
     record.flows[0].received.elapsed_ns = 10 * MS;
-    record.figures.goodput_bps = figure(990e6);
+    record.figures.set(Figure::Goodput, figure(990e6));
     let found = violations(&record, 65_536).join("; ");
     assert!(
         found.contains("a token bucket passes 65536 bytes at once; use a longer run"),
@@ -508,7 +503,7 @@ fn a_warm_up_only_needs_a_figure() {
     let broken = |is_warm_up: bool| {
         let mut record = tcp_stream();
         record.place.warm_up = is_warm_up;
-        record.figures.goodput_bps = figure(990e6);
+        record.figures.set(Figure::Goodput, figure(990e6));
         record
     };
     assert_eq!(outcome(&tcp_stream()), Outcome::Completed);

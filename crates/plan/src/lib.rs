@@ -13,6 +13,7 @@ mod course;
 mod digest;
 mod emulation;
 mod factor;
+mod figure;
 mod file;
 mod level;
 mod matrix;
@@ -38,18 +39,19 @@ pub use choice::{
 pub use contradiction::Contradiction;
 pub use course::{Course, CourseChart, CourseOf, Drawing};
 pub use factor::{Factor, Point, Section, Spec};
+pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
 pub use level::{Kind, Level, LevelError};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
 pub use plan::{
-    Amount, Chart, ChartKind, Compare, Figure, Filter, HostError, INTERVAL_MIN, INTERVALS_MAX,
-    Plan, Presentation, Table, Testbed, Where,
+    Amount, Chart, ChartKind, Compare, Filter, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan,
+    Presentation, Table, Testbed, Where,
 };
 pub use problem::{Problem, Problems};
 pub use resolve::{check_order, resolve};
 pub use role::Role;
 pub use settings::{SettingError, overlay, settings};
-pub use transport::{Congestion, Headers, Network, Socket, Traits, Transport, Unit};
+pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};
 pub use window::{Window, WindowError};

@@ -13,6 +13,7 @@ use crate::contradiction::Contradiction;
 use crate::course::Drawing;
 use crate::factor::Factor;
 use crate::factor::Point;
+use crate::figure::Figure;
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
 use crate::resolve::check_link;
@@ -166,76 +167,6 @@ pub type Where = BTreeMap<Factor, Level>;
 /// What a point must have to be meant: of each factor one of these levels.
 pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
-/// A figure of a run.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    /// Application bits per second that arrived, of bursts those of the answered ones; mean over runs.
-    Goodput,
-    /// Payloads that arrived each second: datagrams, or reads of a stream of bytes; mean over runs.
-    PayloadRate,
-    /// Exchanges each second, or whole bursts; mean over runs.
-    ExchangeRate,
-    /// Half the mean round trip; mean over runs.
-    HalfRtt,
-    /// Mean round trip, of a burst from its first byte to its answer; mean over runs.
-    Rtt,
-    /// Median round trip of a run; median over runs.
-    RttP50,
-    /// 99th percentile of a run's round trips; median over runs.
-    RttP99,
-    /// 99.9th percentile of a run's round trips; median over runs.
-    RttP999,
-    /// Mean time of a step of ping-ping: from the departure of a payload to the arrival of the other end's, the mean
-    /// of two steps that follow each other; mean over runs.
-    Step,
-    /// Median of a run's steps; median over runs.
-    StepP50,
-    /// 99th percentile of a run's steps; median over runs.
-    StepP99,
-    /// 99.9th percentile of a run's steps; median over runs.
-    StepP999,
-    /// Processor time of the sending machine for each KiB; mean over runs.
-    SenderDemand,
-    /// Processor time of the receiving machine for each KiB; mean over runs.
-    ReceiverDemand,
-    /// CPU time of the client for each exchange; mean over runs.
-    AskerDemand,
-    /// CPU time of the server for each exchange; mean over runs.
-    AnswererDemand,
-    /// Median of how late payloads or requests of an open loop departed; median over runs.
-    SlipP50,
-    /// 99th percentile of how late they departed; median over runs.
-    SlipP99,
-    /// Goodput of the forward direction alone, of a stream both ways; mean over runs.
-    ForwardGoodput,
-    /// Goodput of the reverse direction alone; mean over runs.
-    ReverseGoodput,
-    /// Median round trip of the probe before the load; median over runs.
-    IdleRttP50,
-    /// 99th percentile of the probe's round trips before the load; median over runs.
-    IdleRttP99,
-    /// Median round trip of the probe beside the load; median over runs.
-    LoadedRttP50,
-    /// 99th percentile of the probe's round trips beside the load; median over runs.
-    LoadedRttP99,
-    /// Median of the round trips between the stamps of their packets; median over runs.
-    KernelRttP50,
-    /// 99th percentile of them; median over runs.
-    KernelRttP99,
-    /// Median of what the application at the client added to them; median over runs.
-    ApplicationP50,
-    /// 99th percentile of it; median over runs.
-    ApplicationP99,
-    /// Goodput times the distance that light goes in fibre in half of an emulated round trip, as land-speed
-    /// records are scored; mean over runs.
-    LandSpeed,
-    /// Segments that TCP sent again in a run; mean over runs.
-    Retransmits,
-}
-
 /// A table: a row for each level of one factor, a column for each combination of others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -279,86 +210,6 @@ pub enum ChartKind {
     Lines,
     /// Groups of bars, one group a level of x, as figures 10 and 11 of P1.
     Bars,
-}
-
-impl Figure {
-    /// Every figure, by the name that plans use.
-    pub const ALL: [(&str, Self); 30] = [
-        ("goodput", Self::Goodput),
-        ("payload-rate", Self::PayloadRate),
-        ("exchange-rate", Self::ExchangeRate),
-        ("half-rtt", Self::HalfRtt),
-        ("rtt", Self::Rtt),
-        ("rtt-p50", Self::RttP50),
-        ("rtt-p99", Self::RttP99),
-        ("rtt-p999", Self::RttP999),
-        ("step", Self::Step),
-        ("step-p50", Self::StepP50),
-        ("step-p99", Self::StepP99),
-        ("step-p999", Self::StepP999),
-        ("sender-demand", Self::SenderDemand),
-        ("receiver-demand", Self::ReceiverDemand),
-        ("asker-demand", Self::AskerDemand),
-        ("answerer-demand", Self::AnswererDemand),
-        ("slip-p50", Self::SlipP50),
-        ("slip-p99", Self::SlipP99),
-        ("forward-goodput", Self::ForwardGoodput),
-        ("reverse-goodput", Self::ReverseGoodput),
-        ("idle-rtt-p50", Self::IdleRttP50),
-        ("idle-rtt-p99", Self::IdleRttP99),
-        ("loaded-rtt-p50", Self::LoadedRttP50),
-        ("loaded-rtt-p99", Self::LoadedRttP99),
-        ("kernel-rtt-p50", Self::KernelRttP50),
-        ("kernel-rtt-p99", Self::KernelRttP99),
-        ("application-p50", Self::ApplicationP50),
-        ("application-p99", Self::ApplicationP99),
-        ("land-speed", Self::LandSpeed),
-        ("retransmits", Self::Retransmits),
-    ];
-
-    /// The patterns that yield this figure.
-    pub fn patterns(self) -> &'static [Pattern] {
-        match self {
-            Self::Goodput | Self::PayloadRate => &[Pattern::Stream, Pattern::Burst],
-            Self::SenderDemand
-            | Self::ReceiverDemand
-            | Self::ForwardGoodput
-            | Self::ReverseGoodput
-            | Self::LandSpeed
-            | Self::Retransmits => &[Pattern::Stream],
-            Self::SlipP50
-            | Self::SlipP99
-            | Self::IdleRttP50
-            | Self::IdleRttP99
-            | Self::LoadedRttP50
-            | Self::LoadedRttP99 => Pattern::ALL,
-            // A response of another length makes half of a round trip mean nothing.
-            Self::HalfRtt => &[Pattern::PingPong],
-            Self::KernelRttP50
-            | Self::KernelRttP99
-            | Self::ApplicationP50
-            | Self::ApplicationP99 => &[Pattern::PingPong, Pattern::Rr],
-            Self::Step | Self::StepP50 | Self::StepP99 | Self::StepP999 => &[Pattern::PingPing],
-            Self::Rtt | Self::RttP50 | Self::RttP99 | Self::RttP999 => {
-                &[Pattern::PingPong, Pattern::Rr, Pattern::Crr, Pattern::Burst]
-            }
-            Self::ExchangeRate | Self::AskerDemand | Self::AnswererDemand => {
-                &[Pattern::PingPong, Pattern::PingPing, Pattern::Rr, Pattern::Crr, Pattern::Burst]
-            }
-        }
-    }
-
-    /// The figure that a point is judged by where nobody names one. The rate of an open loop is given,
-    /// so exchanges are judged by their round trips there.
-    pub fn deciding(point: &Point) -> Self {
-        match point.pattern {
-            Pattern::Stream | Pattern::Burst => Self::Goodput,
-            Pattern::PingPong => Self::Rtt,
-            Pattern::PingPing => Self::Step,
-            Pattern::Rr | Pattern::Crr if point.pace != Pace::Closed => Self::Rtt,
-            Pattern::Rr | Pattern::Crr => Self::ExchangeRate,
-        }
-    }
 }
 
 /// The level of a point that means nothing without an emulated link, as `factor = level`.

@@ -12,7 +12,7 @@ use crate::level::NONE;
 use crate::numbering;
 use crate::pace::Pace;
 use crate::plan::Where;
-use crate::transport::{Congestion, Headers, Network, Traits, Transport, Unit};
+use crate::transport::{Congestion, Delivery, Headers, Network, Traits, Transport};
 use crate::verbs;
 
 /// The point of these levels; a level that does not apply to the point is left out.
@@ -179,10 +179,10 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         [(Factor::Payload, Some(point.payload)), (Factor::Response, point.response)]
     {
         if let Some(bytes) = bytes.filter(|&bytes| bytes > most) {
-            let unit = match traits.unit {
-                Unit::Datagrams => "datagram",
-                Unit::Messages => "message",
-                Unit::Bytes => "call",
+            let unit = match traits.delivery {
+                Delivery::Datagrams => "datagram",
+                Delivery::Messages => "message",
+                Delivery::Bytes => "call",
             };
             let message =
                 format!("{} bytes do not fit a {unit} of {transport} over {family}", bytes.0);

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use crate::course::{Course, CourseChart, CourseOf, Drawing};
 use crate::factor::Factor;
+use crate::figure::Figure;
 use crate::matrix::Levels;
-use crate::plan::{Chart, ChartKind, Compare, Figure, Filter, Table};
+use crate::plan::{Chart, ChartKind, Compare, Filter, Table};
 use crate::reading::{Reader, Section, Value, suggestion};
 
 impl Reader<'_, '_> {
@@ -82,9 +83,20 @@ impl Reader<'_, '_> {
         Some(Compare { factor, baseline, candidate })
     }
 
+    fn figure_named(&mut self, value: &Value<'_>) -> Option<Figure> {
+        let text = self.text(value)?;
+        let figure = Figure::named(&text);
+        if figure.is_none() {
+            let names = Figure::ALL.map(Figure::name);
+            let message = format!("unknown figure `{text}`");
+            self.source.problem(value.span(), message, suggestion(&text, &names));
+        }
+        figure
+    }
+
     fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
         match section.take("figure") {
-            Some(value) => self.one_of(value, &Figure::ALL, "figure"),
+            Some(value) => self.figure_named(value),
             None => {
                 let message = format!("{} has no figure", section.name);
                 let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
@@ -106,7 +118,7 @@ impl Reader<'_, '_> {
         let place = filter.span.clone();
         let filter = self.filter(filter, levels);
         let (figure, filter) = (figure?, filter?);
-        let patterns = figure.patterns();
+        let patterns = figure.spec().patterns;
         if let (Some(wanted), Some(pattern)) = (filter.get(&Factor::Pattern), patterns.first())
             && !patterns.iter().any(|pattern| wanted.iter().any(|word| pattern.word() == word))
         {

@@ -13,7 +13,7 @@ use crate::choice::{Choice, Operation, Path, Pattern, Wait, choices};
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// What its calls move.
-    pub unit: Unit,
+    pub delivery: Delivery,
     /// The headers around its payload, which its ceilings and floors are computed from.
     pub headers: Headers,
     /// The network that it crosses.
@@ -73,7 +73,7 @@ pub enum Socket {
 
 /// What the calls of a transport move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum Delivery {
     /// Bytes: a receive call may return a part of a payload, or several.
     Bytes,
     /// Whole payloads, of which none is lost.
@@ -149,7 +149,7 @@ const LOSSY: &[Pattern] = &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pat
 const WITHOUT_POLLING: &[Wait] = &[Wait::Block, Wait::Epoll, Wait::Spin];
 
 const TCP: Traits = Traits {
-    unit: Unit::Bytes,
+    delivery: Delivery::Bytes,
     headers: Headers::Tcp,
     network: Network::Ip,
     has_ip_options: true,
@@ -180,7 +180,7 @@ const STREAM: Traits = Traits {
 };
 
 const VERBS: Traits = Traits {
-    unit: Unit::Messages,
+    delivery: Delivery::Messages,
     headers: Headers::Connection,
     network: Network::Rdma,
     has_ip_options: false,
@@ -227,7 +227,7 @@ transports! {
     };
     /// the kernel's UDP (RFC 768)
     Udp = "udp", Traits {
-        unit: Unit::Datagrams,
+        delivery: Delivery::Datagrams,
         headers: Headers::Udp,
         socket: Socket::Udp,
         has_connect: false,
@@ -293,14 +293,14 @@ transports! {
     Rc = "rc", VERBS;
     /// verbs, unreliable connection: a message of which a packet is lost is lost
     Uc = "uc", Traits {
-        unit: Unit::Datagrams,
+        delivery: Delivery::Datagrams,
         patterns: LOSSY,
         operations: &[Operation::Send, Operation::WriteImmediate],
         ..VERBS
     };
     /// verbs, unreliable datagrams: messages of one packet
     Ud = "ud", Traits {
-        unit: Unit::Datagrams,
+        delivery: Delivery::Datagrams,
         headers: Headers::Datagram,
         patterns: LOSSY,
         operations: &[Operation::Send],
@@ -309,7 +309,7 @@ transports! {
     };
     /// no network: the overhead of the program itself
     Null = "null", Traits {
-        unit: Unit::Messages,
+        delivery: Delivery::Messages,
         network: Network::Nothing,
         socket: Socket::None,
         has_ip_options: false,
@@ -335,7 +335,7 @@ impl Transport {
 
     /// Whether messages are lost for good.
     pub const fn is_lossy(self) -> bool {
-        matches!(self.traits().unit, Unit::Datagrams)
+        matches!(self.traits().delivery, Delivery::Datagrams)
     }
 
     /// Whether its packets are those of IP.

@@ -32,13 +32,13 @@ fn a_burst_is_judged_by_its_goodput_and_has_round_trips() {
     for (figure, is_one) in [
         (Figure::Goodput, true),
         (Figure::PayloadRate, true),
-        (Figure::ExchangeRate, true),
+        (Figure::TransactionRate, true),
         (Figure::RttP99, true),
-        (Figure::AskerDemand, true),
+        (Figure::ClientDemand, true),
         (Figure::SenderDemand, false),
         (Figure::HalfRtt, false),
     ] {
-        assert_eq!(figure.patterns().contains(&Pattern::Burst), is_one, "{figure:?}");
+        assert_eq!(figure.spec().patterns.contains(&Pattern::Burst), is_one, "{figure:?}");
     }
 }
 

@@ -51,7 +51,7 @@ fn the_kernels_pacing_is_that_of_tcp() {
 #[test]
 fn exchanges_are_judged_by_their_rate_only_where_it_is_not_given() {
     let deciding = |levels: &str| Figure::deciding(&point(levels));
-    assert_eq!(deciding("pattern=rr,transport=tcp"), Figure::ExchangeRate);
+    assert_eq!(deciding("pattern=rr,transport=tcp"), Figure::TransactionRate);
     assert_eq!(deciding("pattern=rr,transport=tcp,pace=fixed:10/s"), Figure::Rtt);
 }
 

@@ -29,7 +29,7 @@ pub use calibration::{
 pub use clock::ClockFacts;
 pub use emulation::{EmulatedWay, Emulation, THE_EMULATOR};
 pub use events::{EventCount, Events};
-pub use figure::{Figure, Figures, Limits, Provenance};
+pub use figure::{Figures, Limits, Provenance, Sourced};
 pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};
 pub use kernel::{KernelCounters, UdpCounters};
 pub use kernel_times::KernelTimes;

@@ -1,6 +1,6 @@
 //! The record itself.
 
-use fabricmark_plan::{Group, Point, Testbed, Transport};
+use fabricmark_plan::{Figure, Group, Point, Testbed, Transport};
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,10 +110,10 @@ impl Record {
     /// What the run measured, whether it counts or not: goodput for streams and bursts, mean round trip
     /// for ping-pong, the rate of sending over `null`, where nothing arrives.
     pub fn measured_value(&self) -> Option<f64> {
-        let deciding = fabricmark_plan::Figure::deciding(&self.point);
+        let deciding = Figure::deciding(&self.point);
         // A null transport delivers nothing, and is judged by what was handed to it.
         let is_null = self.point.transport == Transport::Null;
-        let sent = self.figures.sent_bps.filter(|_| is_null);
+        let sent = self.figures.get(Figure::SendRate).filter(|_| is_null);
         let figure = self.figures.get(deciding).or(sent)?;
         Some(figure.value).filter(|value| value.is_finite() && *value > 0.0)
     }

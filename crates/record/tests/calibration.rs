@@ -1,10 +1,10 @@
 //! What a calibration says of runs: fabricated ones, no figure here was measured.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use fabricmark_plan::Figure;
 use fabricmark_record::{
-    Calibration, CalibrationRow, Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation,
-    Figure, Flow, HostFacts, MachineUsage, Node, Outcome, Place, Provenance, Quantity, Record,
-    Usage,
+    Calibration, CalibrationRow, Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation, Flow,
+    HostFacts, MachineUsage, Node, Outcome, Place, Provenance, Quantity, Record, Sourced, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
@@ -70,15 +70,15 @@ fn flow(sent: u64, lost: u64, rtt_ns: Option<Histogram>) -> Flow {
     }
 }
 
-fn figure(value: f64) -> Option<Figure> {
-    Some(Figure { value, provenance: Provenance::Emulated })
+fn figure(value: f64) -> Option<Sourced> {
+    Some(Sourced { value, provenance: Provenance::Emulated })
 }
 
 /// Two runs over a link, of these goodputs.
 fn streams(place: u32, link: &str, goodputs: [f64; 2]) -> Vec<Record> {
     let one = |(block, bps)| {
         let mut record = run(place, block, &format!("{STREAM}{link}"));
-        record.figures.goodput_bps = figure(bps);
+        record.figures.set(Figure::Goodput, figure(bps));
         record
     };
     (0..).zip(goodputs).map(one).collect()
@@ -88,8 +88,8 @@ fn streams(place: u32, link: &str, goodputs: [f64; 2]) -> Vec<Record> {
 fn round_trips(place: u32, rtt: &str, means_ns: [f64; 2]) -> Vec<Record> {
     let one = |(block, mean_ns)| {
         let mut record = run(place, block, &format!("{REQUESTS}rtt={rtt}"));
-        record.figures.rtt_mean_ns = figure(mean_ns);
-        record.figures.rtt_p99_ns = figure(mean_ns + 30_000.0);
+        record.figures.set(Figure::Rtt, figure(mean_ns));
+        record.figures.set(Figure::RttP99, figure(mean_ns + 30_000.0));
         record
     };
     (0..).zip(means_ns).map(one).collect()
@@ -199,8 +199,8 @@ fn a_probe_beside_a_stream_and_the_highest_rate_are_told() {
     let probed = "link=veth,mtu=9000,probe=udp,pacing_rate=5G";
     let levels = format!("{}{probed},rtt=10ms", STREAM.replace("rtt=0ms,", ""));
     let mut record = run(0, 0, &levels);
-    record.figures.loaded_rtt_p99_ns = figure(10_250_000.0);
-    record.figures.goodput_bps = figure(4.9e9);
+    record.figures.set(Figure::LoadedRttP99, figure(10_250_000.0));
+    record.figures.set(Figure::Goodput, figure(4.9e9));
     let mut records = vec![record];
     records.extend(streams(1, "link=veth,mtu=9000", [2e10, 2.2e10]));
     records.extend(streams(2, "link=veth,mtu=9000,offload=off", [4e9, 4e9]));
@@ -267,7 +267,7 @@ fn no_interval_of_a_rate_reaches_below_zero_and_two_runs_have_none() {
     let of = |goodputs: &[f64]| {
         let one = |(block, bps): (u32, &f64)| {
             let mut record = run(0, block, &format!("{STREAM}{link}"));
-            record.figures.goodput_bps = figure(*bps);
+            record.figures.set(Figure::Goodput, figure(*bps));
             record
         };
         let records: Vec<Record> = (0..).zip(goodputs).map(one).collect();

@@ -1,6 +1,6 @@
 //! One cell: what the runs of one point say about one figure.
 
-use fabricmark_plan::{Figure, Pattern, Point};
+use fabricmark_plan::{Figure, Limit as Allows, Pattern, Point};
 use fabricmark_record::{Drops, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule, median};
 use fabricmark_wire::Kind;
@@ -97,25 +97,8 @@ impl<'a> Cell<'a> {
         let runs = runs.unwrap_or(&none);
         let values = runs.values(figure);
         let middle = median(&values, rule.confidence);
-        let estimate = match figure {
-            Figure::RttP50
-            | Figure::RttP99
-            | Figure::RttP999
-            | Figure::StepP50
-            | Figure::StepP99
-            | Figure::StepP999
-            | Figure::SlipP50
-            | Figure::SlipP99
-            | Figure::IdleRttP50
-            | Figure::IdleRttP99
-            | Figure::LoadedRttP50
-            | Figure::LoadedRttP99
-            | Figure::KernelRttP50
-            | Figure::KernelRttP99
-            | Figure::ApplicationP50
-            | Figure::ApplicationP99 => middle.clone(),
-            _ => rule.estimate(&values),
-        };
+        let estimate =
+            if figure.spec().is_median { middle.clone() } else { rule.estimate(&values) };
         let first = runs.counted.first().copied();
         let value = estimate.as_ref().map(|estimate| estimate.value);
         let limit = |limit: Option<(Kind, f64, String)>| {
@@ -128,7 +111,7 @@ impl<'a> Cell<'a> {
         let is_stream = point.pattern == Pattern::Stream;
         // Both send one payload after the other.
         let is_train = is_stream || point.pattern == Pattern::Burst;
-        let has_ceiling = figure == Figure::Goodput;
+        let has_ceiling = figure.spec().limit == Allows::Ceiling;
         let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
             Loss::default(),
             |mut sum, flow| {
@@ -178,22 +161,14 @@ fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
         let floor = record.limits.rtt_floor.as_ref()?;
         Some((floor.kind, floor.time_ns.as_f64() * part, floor.formula.clone()))
     };
-    match figure {
-        Figure::Goodput => {
+    match figure.spec().limit {
+        Allows::Ceiling => {
             record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound).map(
                 |ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()),
             )
         }
-        Figure::HalfRtt => floor(0.5),
-        Figure::Rtt
-        | Figure::RttP50
-        | Figure::RttP99
-        | Figure::RttP999
-        | Figure::Step
-        | Figure::StepP50
-        | Figure::StepP99
-        | Figure::StepP999 => floor(1.0),
-        _ => None,
+        Allows::Floor(part) => floor(part),
+        Allows::None => None,
     }
 }
 

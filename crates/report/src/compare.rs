@@ -9,7 +9,7 @@ use fabricmark_stats::{Better, Comparison, Estimate, Verdict, holm, mean, unpair
 use fabricmark_units::Percent;
 use serde_json::{Value, json};
 
-use crate::number::{self, Unit, Written, WrittenChange};
+use crate::number::{self, Scale, Written, WrittenChange};
 use crate::runs::{ByPoint, Runs};
 use crate::view::judged_by;
 use crate::{label, summary};
@@ -230,12 +230,12 @@ impl ComparisonReport {
     /// The comparison as JSON: base units, changes as fractions.
     pub fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
-            let unit = format!("{}_{}", label::figure_key(row.figure), Unit::of(row.figure).key);
+            let key = row.figure.spec().key;
             json!({
                 "point": row.point,
                 "provenance": row.provenance,
-                (format!("baseline_{unit}")): row.baseline,
-                (format!("candidate_{unit}")): row.candidate,
+                (format!("baseline_{key}")): row.baseline,
+                (format!("candidate_{key}")): row.candidate,
                 "comparison": row.comparison.as_ref().map(summary::comparison),
                 "withheld": row.withheld,
             })
@@ -273,7 +273,7 @@ impl ComparisonReport {
 
 impl ComparedPoint {
     fn written(&self, shared: &[&str]) -> [String; 5] {
-        let unit = Unit::of(self.figure);
+        let unit = Scale::of(self.figure);
         let value = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or_else(
                 || "no run counts".to_owned(),

@@ -1,6 +1,6 @@
 //! What runs had through time: the lines of a chart of intervals, before they are drawn.
 
-use fabricmark_plan::{Course, CourseChart, CourseOf, Plan, Point};
+use fabricmark_plan::{Course, CourseChart, CourseOf, Figure, Plan, Point};
 use fabricmark_record::{Flow, Record, Series};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Kind;
@@ -112,7 +112,7 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         Course::Goodput => modelled(point, first, flow, interval_s, end_s),
         _ => None,
     };
-    let provenance = first.figures.goodput_bps.map(|figure| figure.provenance);
+    let provenance = first.figures.get(Figure::Goodput).map(|figure| figure.provenance);
     let name = if name.is_empty() { words(chart.course).0 } else { name };
     Some(Line {
         label: format!("{name}{}", origin(provenance)),

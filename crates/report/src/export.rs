@@ -1,12 +1,12 @@
 //! Records for other programs: one row or one line a run.
 
-use fabricmark_plan::{Factor, Kind as LevelKind};
+use fabricmark_plan::{Factor, Figure, Kind as LevelKind};
 use fabricmark_record::{Counts, Drops, Flow, Outcome, Record};
 use fabricmark_units::BitRate;
 use fabricmark_wire::Kind;
 
-/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name. A factor that no record has a
-/// level of has no column.
+/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name. A factor or a
+/// figure that no record has has no column.
 ///
 /// Counts are sums over the flows of a run, elapsed times those of the longest flow.
 pub fn csv(records: &[Record]) -> String {
@@ -14,14 +14,10 @@ pub fn csv(records: &[Record]) -> String {
     let mut put = |row: Vec<String>| {
         writer.write_record(&row).expect("a vector takes every byte and each row is equally long");
     };
-    let has_level = |factor: &Factor| {
-        factor.spec().is_required
-            || records.iter().any(|record| !record.point.level(*factor).is_empty())
-    };
-    let factors: Vec<Factor> = Factor::ALL.into_iter().filter(has_level).collect();
-    put(fields(None, &factors).into_iter().map(|(name, _)| name).collect());
+    let columns = Columns::of(records);
+    put(fields(None, &columns).into_iter().map(|(name, _)| name).collect());
     for record in records {
-        put(fields(Some(record), &factors).into_iter().map(|(_, value)| value).collect());
+        put(fields(Some(record), &columns).into_iter().map(|(_, value)| value).collect());
     }
     let bytes = writer.into_inner().expect("a vector takes every byte");
     String::from_utf8(bytes).expect("the fields are text")
@@ -35,9 +31,30 @@ pub fn json_lines(records: &[Record]) -> String {
         .collect()
 }
 
+/// The factors and figures that some record has.
+struct Columns {
+    factors: Vec<Factor>,
+    figures: Vec<Figure>,
+}
+
+impl Columns {
+    fn of(records: &[Record]) -> Self {
+        let has_level = |factor: &Factor| {
+            let has_it = |record: &Record| !record.point.level(*factor).is_empty();
+            factor.spec().is_required || records.iter().any(has_it)
+        };
+        let has_value =
+            |figure: &Figure| records.iter().any(|record| record.figures.get(*figure).is_some());
+        Self {
+            factors: Factor::ALL.into_iter().filter(has_level).collect(),
+            figures: Figure::ALL.into_iter().filter(has_value).collect(),
+        }
+    }
+}
+
 /// Names and values of one row, so that head and rows cannot differ; without a record the values
 /// are empty.
-fn fields(record: Option<&Record>, factors: &[Factor]) -> Vec<(String, String)> {
+fn fields(record: Option<&Record>, columns: &Columns) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut put = |name: &str, value: Option<String>| {
         fields.push((name.to_owned(), value.unwrap_or_default()));
@@ -51,7 +68,7 @@ fn fields(record: Option<&Record>, factors: &[Factor]) -> Vec<(String, String)> 
     put("started", record.map(|record| record.started.clone()));
     put("duration_ns", record.map(|record| record.duration_ns.0.to_string()));
     put("omit_ns", record.map(|record| record.omit_ns.0.to_string()));
-    for &factor in factors {
+    for &factor in &columns.factors {
         let level = record.map(|record| record.point.level(factor));
         match factor.spec().kind {
             LevelKind::Size(_) => put(&format!("{factor}_bytes"), level),
@@ -65,33 +82,12 @@ fn fields(record: Option<&Record>, factors: &[Factor]) -> Vec<(String, String)> 
     let (outcome, reason) = record.map(outcome).unzip();
     put("outcome", outcome.map(str::to_owned));
     put("reason", reason.map(str::to_owned));
-    let figures = record.map(|record| record.figures).unwrap_or_default();
-    for (name, figure) in [
-        ("goodput_bps", figures.goodput_bps),
-        ("sent_bps", figures.sent_bps),
-        ("rtt_mean_ns", figures.rtt_mean_ns),
-        ("rtt_p50_ns", figures.rtt_p50_ns),
-        ("rtt_p99_ns", figures.rtt_p99_ns),
-        ("rtt_p999_ns", figures.rtt_p999_ns),
-        ("step_mean_ns", figures.step_mean_ns),
-        ("step_p50_ns", figures.step_p50_ns),
-        ("step_p99_ns", figures.step_p99_ns),
-        ("step_p999_ns", figures.step_p999_ns),
-        ("half_rtt_mean_ns", figures.half_rtt_mean_ns),
-        ("sender_demand_us_per_kib", figures.sender_demand_us_per_kib),
-        ("receiver_demand_us_per_kib", figures.receiver_demand_us_per_kib),
-        ("asker_demand_us_per_transaction", figures.asker_demand_us_per_transaction),
-        ("answerer_demand_us_per_transaction", figures.answerer_demand_us_per_transaction),
-        ("slip_p50_ns", figures.slip_p50_ns),
-        ("slip_p99_ns", figures.slip_p99_ns),
-        ("kernel_rtt_p50_ns", figures.kernel_rtt_p50_ns),
-        ("kernel_rtt_p99_ns", figures.kernel_rtt_p99_ns),
-        ("application_p50_ns", figures.application_p50_ns),
-        ("application_p99_ns", figures.application_p99_ns),
-    ] {
-        put(name, figure.map(|figure| figure.value.to_string()));
+    let figures = record.map(|record| record.figures.clone()).unwrap_or_default();
+    for &figure in &columns.figures {
+        put(figure.spec().key, figures.value(figure).map(|value| value.to_string()));
     }
-    let provenance = figures.goodput_bps.or(figures.time_mean_ns()).map(|figure| figure.provenance);
+    let provenance =
+        figures.get(Figure::Goodput).or(figures.time_mean()).map(|figure| figure.provenance);
     put("provenance", provenance.map(|p| crate::label::provenance(p).to_owned()));
     let ceiling = |kind| {
         let ceilings = &record?.limits.ceilings;

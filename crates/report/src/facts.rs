@@ -4,7 +4,7 @@ mod emulator;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricmark_plan::{Factor, Point, Testbed};
+use fabricmark_plan::{Factor, Figure, Point, Testbed};
 use fabricmark_record::{HostFacts, Outcome, Provenance};
 use fabricmark_stats::{LATENCY_TIE, PEEKING_SURCHARGE, THROUGHPUT_TIE};
 use fabricmark_units::{Nanos, Percent};
@@ -140,7 +140,7 @@ fn provenance(e: &Experiment<'_>) -> String {
     let mut found: Vec<Provenance> = Vec::new();
     for record in e.records.iter().filter(|record| record.outcome == Outcome::Completed) {
         let figures = &record.figures;
-        for figure in [figures.goodput_bps, figures.time_mean_ns()].into_iter().flatten() {
+        for figure in [figures.get(Figure::Goodput), figures.time_mean()].into_iter().flatten() {
             if !found.contains(&figure.provenance) {
                 found.push(figure.provenance);
             }

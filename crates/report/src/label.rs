@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Figure, Kind, Transport};
+use fabricmark_plan::{Amount, Factor, Kind, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -54,78 +54,6 @@ fn name(factor: Factor) -> String {
     }
 }
 
-/// A figure in words, without its unit.
-pub(crate) fn figure(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Goodput => "goodput",
-        Figure::PayloadRate => "payloads received",
-        Figure::ExchangeRate => "exchanges",
-        Figure::HalfRtt => "RTT/2",
-        Figure::Rtt => "mean RTT",
-        Figure::RttP50 => "RTT p50",
-        Figure::RttP99 => "RTT p99",
-        Figure::RttP999 => "RTT p99.9",
-        Figure::Step => "mean step",
-        Figure::StepP50 => "step p50",
-        Figure::StepP99 => "step p99",
-        Figure::StepP999 => "step p99.9",
-        Figure::SenderDemand => "sender service demand",
-        Figure::ReceiverDemand => "receiver service demand",
-        Figure::AskerDemand => "client service demand",
-        Figure::AnswererDemand => "server service demand",
-        Figure::SlipP50 => "departure lag p50",
-        Figure::SlipP99 => "departure lag p99",
-        Figure::ForwardGoodput => "goodput forward",
-        Figure::ReverseGoodput => "goodput in reverse",
-        Figure::IdleRttP50 => "idle RTT p50",
-        Figure::IdleRttP99 => "idle RTT p99",
-        Figure::LoadedRttP50 => "loaded RTT p50",
-        Figure::LoadedRttP99 => "loaded RTT p99",
-        Figure::KernelRttP50 => "RTT p50 between kernel timestamps",
-        Figure::KernelRttP99 => "RTT p99 between kernel timestamps",
-        Figure::ApplicationP50 => "application time p50",
-        Figure::ApplicationP99 => "application time p99",
-        Figure::LandSpeed => "land speed (goodput x distance)",
-        Figure::Retransmits => "retransmitted segments",
-    }
-}
-
-/// The key of a figure without its unit: `goodput`, `half_rtt`.
-pub(crate) fn figure_key(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Goodput => "goodput",
-        Figure::PayloadRate => "payloads",
-        Figure::ExchangeRate => "exchanges",
-        Figure::HalfRtt => "half_rtt",
-        Figure::Rtt => "rtt",
-        Figure::RttP50 => "rtt_p50",
-        Figure::RttP99 => "rtt_p99",
-        Figure::RttP999 => "rtt_p999",
-        Figure::Step => "step",
-        Figure::StepP50 => "step_p50",
-        Figure::StepP99 => "step_p99",
-        Figure::StepP999 => "step_p999",
-        Figure::SenderDemand => "sender_demand",
-        Figure::ReceiverDemand => "receiver_demand",
-        Figure::AskerDemand => "asker_demand",
-        Figure::AnswererDemand => "answerer_demand",
-        Figure::SlipP50 => "slip_p50",
-        Figure::SlipP99 => "slip_p99",
-        Figure::ForwardGoodput => "forward_goodput",
-        Figure::ReverseGoodput => "reverse_goodput",
-        Figure::IdleRttP50 => "idle_rtt_p50",
-        Figure::IdleRttP99 => "idle_rtt_p99",
-        Figure::LoadedRttP50 => "loaded_rtt_p50",
-        Figure::LoadedRttP99 => "loaded_rtt_p99",
-        Figure::KernelRttP50 => "kernel_rtt_p50",
-        Figure::KernelRttP99 => "kernel_rtt_p99",
-        Figure::ApplicationP50 => "application_p50",
-        Figure::ApplicationP99 => "application_p99",
-        Figure::LandSpeed => "land_speed",
-        Figure::Retransmits => "retransmitted",
-    }
-}
-
 /// How much a run sends, in words.
 pub(crate) fn amount(amount: Amount) -> String {
     match amount {
@@ -157,15 +85,6 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_of_figures_are_words_of_json() {
-        for (_, figure) in Figure::ALL {
-            let key = figure_key(figure);
-            let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            assert!(key.chars().all(is_word), "{key:?}");
-        }
-    }
 
     #[test]
     fn levels_of_long_ways_are_written_with_their_units() {

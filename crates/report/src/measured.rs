@@ -7,7 +7,7 @@ use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
-use crate::number::{self, Unit, Written, WrittenChange};
+use crate::number::{self, Scale, Written, WrittenChange};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
 use crate::view::judged_by;
@@ -146,12 +146,12 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
 fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting<'_>) {
     let Cell { point, .. } = setting.cell;
     let mut rows: Vec<[String; 4]> = Vec::new();
-    for (_, figure) in Figure::ALL {
-        if !figure.patterns().contains(&point.pattern) {
+    for figure in Figure::ALL {
+        if !figure.spec().patterns.contains(&point.pattern) {
             continue;
         }
         let cell = Cell::of(point, runs.get(point), figure, &m.plan.stop);
-        let unit = Unit::of(figure);
+        let unit = Scale::of(figure);
         let Some(estimate) = &cell.estimate else { continue };
         let Written { value, spread } = number::estimate(estimate, unit);
         let spread = if estimate.n > 1 { spread } else { String::new() };
@@ -159,7 +159,7 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
         let origin = cell.provenance.map(label::provenance).filter(|origin| *origin != "measured");
         let origin = origin.map(|origin| format!("({origin}) ")).unwrap_or_default();
         rows.push([
-            label::figure(figure).to_owned(),
+            figure.spec().label.to_owned(),
             value,
             format!("{spread} {}", unit.name).trim_start().to_owned(),
             format!("{origin}{limit}"),
@@ -170,10 +170,10 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
         rows.push(["no figure".to_owned(), missing.clone(), String::new(), String::new()]);
     }
     // Where it is a figure, it stands above, a run each.
-    let is_figure = Figure::Retransmits.patterns().contains(&point.pattern)
+    let is_figure = Figure::Retransmits.spec().patterns.contains(&point.pattern)
         && !runs.get(point).is_some_and(|runs| runs.values(Figure::Retransmits).is_empty());
     for (name, count) in [
-        (label::figure(Figure::Retransmits), cell.retransmitted.filter(|_| !is_figure)),
+        (Figure::Retransmits.spec().label, cell.retransmitted.filter(|_| !is_figure)),
         ("lost packets", cell.lost_packets),
     ] {
         let all = runs.get(point).map_or(0, |runs| runs.counted.len());
@@ -194,7 +194,7 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
     }
 }
 
-fn limit_words(limit: &Limit, unit: Unit) -> String {
+fn limit_words(limit: &Limit, unit: Scale) -> String {
     let value = number::fixed(limit.value / unit.size, 1);
     if unit.key == "bps" {
         format!("{} % of the ceiling, {value} {}", number::share(limit.share), unit.name)
@@ -205,12 +205,11 @@ fn limit_words(limit: &Limit, unit: Unit) -> String {
 
 /// Settings below each other.
 fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
-    let unit = Unit::of(figure);
+    let unit = Scale::of(figure);
     let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
     let mut table = comfy_table::Table::new();
     table.load_style(text::STYLE);
-    let mut header =
-        vec!["setting".to_owned(), format!("{} ({})", label::figure(figure), unit.name)];
+    let mut header = vec!["setting".to_owned(), format!("{} ({})", figure.spec().label, unit.name)];
     if has_limit {
         header.push("% of limit".to_owned());
     }
@@ -284,10 +283,9 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
         let point = setting.cell.point;
         let figures: serde_json::Map<String, Value> = Figure::ALL
             .into_iter()
-            .filter_map(|(_, figure)| {
+            .filter_map(|figure| {
                 let estimate = m.estimate(&runs, point, figure)?;
-                let key = format!("{}_{}", label::figure_key(figure), Unit::of(figure).key);
-                Some((key, summary::estimate(&estimate)))
+                Some((figure.spec().key.to_owned(), summary::estimate(&estimate)))
             })
             .collect();
         json!({

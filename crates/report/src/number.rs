@@ -1,11 +1,11 @@
 //! How figures are written: units, digits, signs.
 
-use fabricmark_plan::Figure;
+use fabricmark_plan::{Figure, Unit};
 use fabricmark_stats::{Estimate, Interval};
 
 /// The unit in which a table or a chart prints a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Unit {
+pub(crate) struct Scale {
     pub name: &'static str,
     /// Base units in one of it.
     pub size: f64,
@@ -13,25 +13,19 @@ pub(crate) struct Unit {
     pub key: &'static str,
 }
 
-impl Unit {
+impl Scale {
     pub(crate) fn of(figure: Figure) -> Self {
-        match figure {
-            Figure::Goodput | Figure::ForwardGoodput | Figure::ReverseGoodput => {
-                Self { name: "Mbit/s", size: 1e6, key: "bps" }
-            }
-            Figure::PayloadRate | Figure::ExchangeRate => {
-                Self { name: "/s", size: 1.0, key: "per_s" }
-            }
-            Figure::SenderDemand | Figure::ReceiverDemand => {
-                Self { name: "µs/KiB", size: 1.0, key: "us_per_kib" }
-            }
-            Figure::AskerDemand | Figure::AnswererDemand => {
-                Self { name: "µs/transaction", size: 1.0, key: "us_per_transaction" }
-            }
-            Figure::LandSpeed => Self { name: "Tbit·m/s", size: 1e12, key: "bit_m_per_s" },
-            Figure::Retransmits => Self { name: "a run", size: 1.0, key: "segments" },
-            _ => Self { name: "µs", size: 1e3, key: "ns" },
-        }
+        let (name, size) = match figure.spec().unit {
+            Unit::Bps => ("Mbit/s", 1e6),
+            Unit::PerSecond => ("/s", 1.0),
+            Unit::Nanos => ("µs", 1e3),
+            Unit::UsPerKib => ("µs/KiB", 1.0),
+            Unit::UsPerTransaction => ("µs/transaction", 1.0),
+            Unit::BitMetresPerSecond => ("Tbit·m/s", 1e12),
+            Unit::Segments => ("a run", 1.0),
+            Unit::Bytes => ("KiB", 1024.0),
+        };
+        Self { name, size, key: figure.spec().unit.key() }
     }
 }
 
@@ -45,7 +39,7 @@ pub(crate) struct Written {
 }
 
 /// Writes an estimate in `unit`, with two digits of its half width.
-pub(crate) fn estimate(estimate: &Estimate, unit: Unit) -> Written {
+pub(crate) fn estimate(estimate: &Estimate, unit: Scale) -> Written {
     let value = estimate.value / unit.size;
     let half_width = estimate.half_width().map(|width| width / unit.size);
     let decimals = decimals(half_width, value);
@@ -70,7 +64,7 @@ fn is_symmetric(value: f64, Interval { low, high }: Interval) -> bool {
 }
 
 /// An interval in `unit`: `[940.9, 941.5]`.
-pub(crate) fn interval(Interval { low, high }: Interval, unit: Unit) -> String {
+pub(crate) fn interval(Interval { low, high }: Interval, unit: Scale) -> String {
     let (low, high) = (low / unit.size, high / unit.size);
     let decimals = decimals(Some((high - low) / 2.0), high);
     format!("[{}, {}]", fixed(low, decimals), fixed(high, decimals))
@@ -171,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_value_shows_two_digits_of_its_half_width() {
-        let unit = Unit::of(Figure::Goodput);
+        let unit = Scale::of(Figure::Goodput);
         for (value, width, expected) in [
             (941.4123e6, 0.31e6, "941.41 ± 0.31"),
             (9414.8e6, 12.4e6, "9,415 ± 12"),
@@ -185,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_interval_that_is_not_symmetric_about_its_value_is_written_by_its_bounds() {
-        let unit = Unit::of(Figure::RttP99);
+        let unit = Scale::of(Figure::RttP99);
         for (value, low, high, expected) in [
             (4_257e3, 4_100e3, 93_000e3, "4,257 [4,100, 93,000]"),
             (31_234.0, 31_234.0, 31_250.0, "31.234 [31.234, 31.250]"),
@@ -201,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_value_without_an_interval_says_how_many_runs_it_lacks() {
-        let written = estimate(&of(31_234.0, None), Unit::of(Figure::RttP99));
+        let written = estimate(&of(31_234.0, None), Scale::of(Figure::RttP99));
         assert_eq!((written.value.as_str(), written.spread.as_str()), ("31.23", "(n = 5 < 6)"));
     }
 

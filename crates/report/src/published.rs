@@ -3,7 +3,7 @@
 use fabricmark_papers::{self as papers, Table, Technology};
 use fabricmark_plan::{Factor, Figure, Point};
 
-use crate::number::{self, Unit};
+use crate::number::{self, Scale};
 
 /// Technologies that a name may end with: then their columns stand beside any link.
 const TECHNOLOGIES: [(&str, Technology); 2] =
@@ -83,7 +83,7 @@ impl Published {
         let mut technologies = of_link.filter(|&technology| self.table.has(technology));
         let technology = self.technology.or_else(|| technologies.next())?;
         let printed = self.table.value(technology, point.family, point.payload.0)?;
-        Some(printed * Unit::of(figure).size)
+        Some(printed * Scale::of(figure).size)
     }
 }
 

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fabricmark_plan::Figure;
+use fabricmark_plan::{Figure, Unit};
 use fabricmark_stats::{Estimate, Interval};
 use fabricmark_units::{BitRate, Nanos};
 
-use crate::number::Unit;
-
-/// A threshold such as `goodput>=9G`, `rtt-p99<=50us`, `exchange-rate>=20000`.
+/// A threshold such as `goodput>=9G`, `rtt-p99<=50us`, `transaction-rate>=20000`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
     /// What is judged.
@@ -52,14 +50,11 @@ impl FromStr for Requirement {
             (None, Some((name, value))) => (name.trim(), false, value.trim()),
             _ => return Err(error(form())),
         };
-        let names: Vec<&str> = Figure::ALL.iter().map(|(name, _)| *name).collect();
-        let figure = Figure::ALL
-            .iter()
-            .find_map(|&(known, figure)| (known == name).then_some(figure))
-            .ok_or_else(|| error(format!("one of {} in front", names.join(", "))))?;
-        let value = match Unit::of(figure).key {
-            "bps" => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),
-            "ns" => value.parse().map(|Nanos(ns)| ns as f64).map_err(|e| e.to_string()),
+        let known = || format!("one of {} in front", Figure::ALL.map(Figure::name).join(", "));
+        let figure = Figure::named(name).ok_or_else(|| error(known()))?;
+        let value = match figure.spec().unit {
+            Unit::Bps => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),
+            Unit::Nanos => value.parse().map(|Nanos(ns)| ns as f64).map_err(|e| e.to_string()),
             _ => value.parse().map_err(|_| "a plain number, such as 20000".to_owned()),
         };
         Ok(Self { figure, is_least, value: value.map_err(error)?, text: text.to_owned() })
@@ -115,13 +110,13 @@ mod tests {
         for (text, figure, is_least, value) in [
             ("goodput>=9G", Figure::Goodput, true, 9e9),
             ("rtt-p99 <= 50us", Figure::RttP99, false, 50e3),
-            ("exchange-rate>=20000", Figure::ExchangeRate, true, 20e3),
+            ("transaction-rate>=20000", Figure::TransactionRate, true, 20e3),
         ] {
             let read: Requirement = text.parse().unwrap();
             assert_eq!((read.figure, read.is_least, read.value), (figure, is_least, value));
         }
         for (text, word) in
-            [("goodput=9G", ">="), ("speed>=9G", "goodput, payload-rate"), ("rtt<=9", "50us")]
+            [("goodput=9G", ">="), ("speed>=9G", "goodput, send-rate"), ("rtt<=9", "50us")]
         {
             let error = text.parse::<Requirement>().unwrap_err().to_string();
             assert!(error.contains(word) || error.contains("duration"), "{error}");

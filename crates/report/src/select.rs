@@ -6,7 +6,7 @@ use fabricmark_units::Nanos;
 /// The points that a figure and a filter leave.
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec<&'a Point> {
     let is_shown =
-        |point: &&Point| figure.patterns().contains(&point.pattern) && point.is_among(filter);
+        |point: &&Point| figure.spec().patterns.contains(&point.pattern) && point.is_among(filter);
     plan.points.iter().filter(is_shown).collect()
 }
 

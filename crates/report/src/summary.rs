@@ -1,13 +1,13 @@
 //! The report as JSON: base units, the unit in the key.
 
-use fabricmark_plan::{Factor, Figure, Level};
+use fabricmark_plan::{Factor, Figure, Kind, Level};
 use fabricmark_stats::{Comparison, Estimate};
 use fabricmark_units::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::cell::{Cell, Limit};
 use crate::view::{Group, Row, TableView, tables};
-use crate::{Experiment, answer, facts, label};
+use crate::{Experiment, answer, facts};
 
 /// Tables, cells and comparisons of `e` with every estimate; no single runs.
 pub fn summary_json(e: &Experiment<'_>) -> Value {
@@ -76,7 +76,6 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
 }
 
 fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> Value {
-    let name = label::figure_key(figure);
     let levels: Vec<(Factor, Level)> =
         Factor::ALL.into_iter().map(|factor| (factor, cell.point.level(factor))).collect();
     let mut map = Map::new();
@@ -86,8 +85,8 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
         }
     };
     put("levels".to_owned(), self::levels(&levels));
-    put(format!("{name}_{unit}"), json!(cell.estimate.as_ref().map(estimate)));
-    put(format!("{name}_median_{unit}"), json!(cell.median.as_ref().map(estimate)));
+    put(figure.spec().key.to_owned(), json!(cell.estimate.as_ref().map(estimate)));
+    put(format!("median_{unit}"), json!(cell.median.as_ref().map(estimate)));
     put("provenance".to_owned(), json!(cell.provenance));
     put("missing".to_owned(), json!(cell.missing));
     put("invalid_runs".to_owned(), json!((cell.invalid > 0).then_some(cell.invalid)));
@@ -111,10 +110,8 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
 
 fn levels(levels: &[(Factor, Level)]) -> Value {
     let present = levels.iter().filter(|(_, level)| !level.is_empty());
-    let entry = |(factor, level): &(Factor, Level)| match (factor, level.parse()) {
-        (Factor::Payload | Factor::ReceiveBuffer, Ok(Bytes(bytes))) => {
-            (format!("{factor}_bytes"), json!(bytes))
-        }
+    let entry = |(factor, level): &(Factor, Level)| match (factor.spec().kind, level.parse()) {
+        (Kind::Size(_), Ok(Bytes(bytes))) => (format!("{factor}_bytes"), json!(bytes)),
         _ => (factor.to_string(), json!(level)),
     };
     present.map(entry).collect::<Map<_, _>>().into()

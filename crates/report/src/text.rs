@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::Experiment;
 use crate::cell::Cell;
-use crate::number::{self, Unit, Written, WrittenChange};
+use crate::number::{self, Scale, Written, WrittenChange};
 use crate::view::{Group, TableView, tables};
 use crate::{answer, facts, label};
 
@@ -136,7 +136,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
 }
 
 /// Figures with the `±`, or the bounds, below each other; a reason stands in place of a figure.
-fn figures(cells: &[Option<&Cell<'_>>], unit: Unit) -> Vec<String> {
+fn figures(cells: &[Option<&Cell<'_>>], unit: Scale) -> Vec<String> {
     let written: Vec<[String; 2]> = cells
         .iter()
         .map(|cell| {
@@ -166,7 +166,7 @@ fn shortened(reason: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
-fn limits(cells: &[Option<&Cell<'_>>], unit: Unit) -> Option<(String, Vec<String>)> {
+fn limits(cells: &[Option<&Cell<'_>>], unit: Scale) -> Option<(String, Vec<String>)> {
     let is_goodput = unit.key == "bps";
     let has_messages = cells.iter().flatten().any(|cell| cell.message_limit.is_some());
     let shares: Vec<[String; 2]> = cells

@@ -6,7 +6,7 @@ use fabricmark_stats::{Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, holm, pa
 
 use crate::Experiment;
 use crate::cell::Cell;
-use crate::number::Unit;
+use crate::number::Scale;
 use crate::published::Published;
 use crate::runs::ByPoint;
 use crate::{label, notes, select};
@@ -14,7 +14,7 @@ use crate::{label, notes, select};
 /// A table of the plan, filled in.
 pub(crate) struct TableView<'a> {
     pub spec: &'a Table,
-    pub unit: Unit,
+    pub unit: Scale,
     pub groups: Vec<Group<'a>>,
     /// All comparisons of the table, corrected as one family; rows refer to them by index.
     pub comparisons: Vec<Comparison>,
@@ -87,7 +87,7 @@ fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'
         .collect();
     holm(&mut comparisons);
     let notes = notes::of_table(spec, &groups, runs);
-    let unit = Unit::of(spec.figure);
+    let unit = Scale::of(spec.figure);
     TableView { spec, unit, groups, comparisons, compared: axes.compared, published, notes }
 }
 
@@ -177,7 +177,7 @@ impl<'a> Axes<'a> {
             .collect();
         let mut columns: Vec<String> = match self.side {
             Some(factor) => side.iter().map(|level| label::level(factor, level)).collect(),
-            None => vec![label::figure(spec.figure).to_owned()],
+            None => vec![spec.figure.spec().label.to_owned()],
         };
         let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
         let mut title = self.title(spec, &points, &levels);
@@ -225,14 +225,9 @@ fn origin(rows: &[Row<'_>], column: usize) -> String {
 
 /// Which direction is better and what counts as the same.
 pub(crate) fn judged_by(figure: Figure) -> (Better, f64) {
-    match figure {
-        Figure::Goodput
-        | Figure::ForwardGoodput
-        | Figure::ReverseGoodput
-        | Figure::PayloadRate
-        | Figure::ExchangeRate
-        | Figure::LandSpeed => (Better::Higher, THROUGHPUT_TIE),
-        _ => (Better::Lower, LATENCY_TIE),
+    match figure.spec().is_higher_better {
+        true => (Better::Higher, THROUGHPUT_TIE),
+        false => (Better::Lower, LATENCY_TIE),
     }
 }
 
@@ -254,32 +249,18 @@ impl TableView<'_> {
     /// The title, or the figure's name where the plan gives none.
     pub(crate) fn title(&self) -> &str {
         match self.spec.title.as_str() {
-            "" => label::figure(self.spec.figure),
+            "" => self.spec.figure.spec().label,
             title => title,
         }
     }
 
     /// What the cells are: `half a round trip, µs`; the unit alone where the title says the rest.
     pub(crate) fn caption(&self) -> String {
-        let figure = label::figure(self.spec.figure);
+        let figure = self.spec.figure.spec().label;
         if self.title().to_lowercase().contains(figure) {
             self.unit.name.to_owned()
         } else {
             format!("{figure}, {}", self.unit.name)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_is_better_of_rates_and_less_of_times_and_costs() {
-        for (name, figure) in Figure::ALL {
-            let is_rate = ["bps", "per_s", "bit_m_per_s"].contains(&Unit::of(figure).key);
-            let expected = if is_rate { Better::Higher } else { Better::Lower };
-            assert_eq!(judged_by(figure).0, expected, "{name}");
         }
     }
 }

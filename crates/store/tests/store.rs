@@ -3,10 +3,8 @@
 use std::fs;
 use std::thread;
 
-use fabricmark_plan::Testbed;
-use fabricmark_record::{
-    Figure, Figures, Instrument, Limits, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
-};
+use fabricmark_plan::{Figure, Testbed};
+use fabricmark_record::{Instrument, Limits, Outcome, Place, Record, SCHEMA_VERSION};
 use fabricmark_store::{NewExperiment, Store, StoreError};
 use fabricmark_units::Nanos;
 use tempfile::TempDir;
@@ -48,14 +46,8 @@ fn record(block: u32, place: u32) -> Record {
         emulation: None,
         nodes: Vec::new(),
         flows: Vec::new(),
-        figures: Figures {
-            // A value whose shortest decimal form needs all of its digits.
-            goodput_bps: Some(Figure {
-                value: 941_482_444.733_420_1,
-                provenance: Provenance::Emulated,
-            }),
-            ..Figures::default()
-        },
+        // A value whose shortest decimal form needs all of its digits.
+        figures: fabricmark_testkit::figures([(Figure::Goodput, 941_482_444.733_420_1)]),
         limits: Limits::default(),
         warnings: Vec::new(),
         outcome: Outcome::Completed,

@@ -4,10 +4,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fabricmark_plan::{Contradiction, Point, Role, Testbed, overlay, resolve};
+use fabricmark_plan::{Contradiction, Figure, Point, Role, Testbed, overlay, resolve};
 use fabricmark_proto::Prepare;
 use fabricmark_record::{
-    Carrier, Figures, HostFacts, Limits, Node, Outcome, Place, Record, SCHEMA_VERSION, Side,
+    Carrier, Figures, HostFacts, Limits, Node, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
+    Side, Sourced,
 };
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
@@ -51,6 +52,12 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         seed: 1,
         trace: None,
     }
+}
+
+/// These figures, as measured.
+pub fn figures<const N: usize>(figures: [(Figure, f64); N]) -> Figures {
+    let provenance = Provenance::Measured;
+    figures.into_iter().map(|(figure, value)| (figure, Sourced { value, provenance })).collect()
 }
 
 /// A completed run of a second in a lab, of which only client and server are known.

@@ -1,6 +1,7 @@
 //! Bursts over a link with a ceiling, from the plan file to the record.
 
 use crate::support::{above_the_wire, bench, counted, expect, stdout};
+use fabricmark_plan::Figure;
 
 const BURSTS: &str = r#"
 title = "bursts"
@@ -41,7 +42,10 @@ fn the_goodput_of_bursts_stays_below_the_ceiling_of_their_link() {
         let key = record.point.key();
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
         assert!(bound_bps > 90e6 && bound_bps < 100e6, "{key}: {bound_bps}");
-        assert!(record.figures.goodput_bps.is_some_and(|goodput| goodput.value > 0.0), "{key}");
+        assert!(
+            record.figures.get(Figure::Goodput).is_some_and(|goodput| goodput.value > 0.0),
+            "{key}"
+        );
         assert_eq!(above_the_wire(record), None, "{key}");
         assert!(record.deciding_value().is_some(), "{key}");
     }

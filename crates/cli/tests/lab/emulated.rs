@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::chown;
 
-use fabricmark_plan::Offload;
+use fabricmark_plan::{Figure, Offload};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
 
 use crate::support::{bench, counted, expect};
@@ -42,7 +42,7 @@ fn what_an_emulated_link_did_is_in_the_record() {
         assert!(there.missed + back.missed == 0 || is_flood && is_said, "{key}");
         assert!(there.departed + there.dropped <= there.arrived, "{key}");
         assert!(there.late_p99_ns.is_some(), "{key}");
-        if let Some(rtt) = record.figures.rtt_mean_ns {
+        if let Some(rtt) = record.figures.get(Figure::Rtt) {
             let floor = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
             assert!(floor > 4e6 && rtt.value >= floor, "{key}: {} under {floor}", rtt.value);
             assert_eq!(rtt.provenance, Provenance::Emulated);
@@ -105,7 +105,7 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     bench.plan(&plan(factors, "500ms"));
     let is_wide = |records: &[Record]| {
         for record in counted(records) {
-            let goodput_bps = record.figures.goodput_bps.unwrap().value;
+            let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
             assert!(goodput_bps > 400e6, "{goodput_bps}");
         }
     };
@@ -140,7 +140,7 @@ fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     for record in counted(&bench.records()) {
         let there = record.emulation.as_ref().unwrap().there;
         assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
-        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         assert!(goodput_bps > 900e6, "{goodput_bps}");
     }
 }
@@ -153,7 +153,7 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
     bench.plan(&plan(factors, "300ms"));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     for record in counted(&bench.records()) {
-        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         // Acknowledgements cross the bus, too.
         let (low, high) = if record.point.bus.is_some() { (60e6, 100e6) } else { (500e6, 1000e6) };
         assert!((low..high).contains(&goodput_bps), "{}: {goodput_bps}", record.point.key());
@@ -194,7 +194,7 @@ fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire
     let mut completed = 0;
     for record in counted(&records) {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
-        let share = record.figures.goodput_bps.unwrap().value / bound_bps;
+        let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
         assert!((0.9..1.0002).contains(&share), "{share} of {}", record.point.key());
         completed += 1;
     }
@@ -219,7 +219,7 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
         assert!(record.flows[0].sent.calls >= 40, "{:?}", record.flows[0].sent);
         assert_eq!(record.flows[0].received.calls, record.flows[0].sent.calls);
         // Arrivals are spread by what the emulator was late.
-        let goodput_bps = record.figures.goodput_bps.unwrap().value;
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         assert!((7.92e6..=8.08e6).contains(&goodput_bps), "{goodput_bps}");
     }
 }
@@ -232,8 +232,9 @@ fn steps_of_ping_ping_take_one_way_whichever_end_begins_first() {
     bench.plan(&plan(factors, "1s"));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     for record in counted(&bench.records()) {
-        assert_eq!(record.figures.rtt_p50_ns, None);
-        let [median, high] = [record.figures.step_p50_ns, record.figures.step_p99_ns];
+        assert_eq!(record.figures.get(Figure::RttP50), None);
+        let [median, high] =
+            [record.figures.get(Figure::StepP50), record.figures.get(Figure::StepP99)];
         let [median_ms, high_ms] = [median, high].map(|figure| figure.unwrap().value / 1e6);
         assert!((50.0..60.0).contains(&median_ms), "{median_ms} ms");
         assert!(high_ms < 75.0, "{high_ms} ms");
@@ -250,7 +251,7 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     let records = bench.records();
     let completed = counted(&records).inspect(|record| {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
-        let share = record.figures.goodput_bps.unwrap().value / bound_bps;
+        let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
         assert!((0.5..1.0002).contains(&share), "{share}");
     });
     let outcomes: Vec<_> = records.iter().map(|record| &record.outcome).collect();

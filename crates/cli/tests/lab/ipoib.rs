@@ -1,6 +1,6 @@
 //! IPoIB as the emulator has it, against what InfiniBand would allow.
 
-use fabricmark_plan::Pattern;
+use fabricmark_plan::{Figure, Pattern};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
 use fabricmark_wire::Kind;
 
@@ -58,7 +58,7 @@ fn both_modes_stay_within_their_ceilings_and_above_their_floors() {
         let emulation = record.emulation.as_ref().unwrap();
         assert_eq!(emulation.words, format!("link={}", record.point.link), "{key}");
         let figures = &record.figures;
-        let figure = figures.goodput_bps.or(figures.half_rtt_mean_ns).unwrap();
+        let figure = figures.get(Figure::Goodput).or(figures.get(Figure::HalfRtt)).unwrap();
         assert_eq!(figure.provenance, Provenance::Emulated, "{key}");
         if record.point.pattern == Pattern::PingPong {
             let floor = record.limits.rtt_floor.as_ref().unwrap();

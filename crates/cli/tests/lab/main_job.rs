@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use fabricmark_plan::Pattern;
+use fabricmark_plan::{Figure, Pattern};
 use fabricmark_record::{Provenance, Warning};
 use fabricmark_wire::Link;
 
@@ -37,9 +37,9 @@ fn a_plan_ends_with_tables_a_page_charts_and_records() {
         let expected =
             if record.point.link.has_wire() { Provenance::Emulated } else { Provenance::Measured };
         let figures = &record.figures;
-        let figure = figures.goodput_bps.or(figures.rtt_mean_ns).unwrap();
+        let figure = figures.get(Figure::Goodput).or(figures.get(Figure::Rtt)).unwrap();
         assert_eq!(figure.provenance, expected);
-        let is_stream = figures.goodput_bps.is_some();
+        let is_stream = figures.get(Figure::Goodput).is_some();
         assert_eq!(record.flows[0].sent_series, None, "nobody asked for intervals");
         let has_ceiling = !record.limits.ceilings.is_empty();
         assert_eq!(has_ceiling, is_stream && record.point.link.has_wire());
@@ -82,7 +82,7 @@ fn a_large_write_fills_the_emulated_wire() {
     let mut best: BTreeMap<String, f64> = BTreeMap::new();
     for record in bench.records().iter().filter(|record| !record.place.warm_up) {
         assert_eq!(record.point.link, link);
-        let goodput = record.figures.goodput_bps.unwrap().value;
+        let goodput = record.figures.get(Figure::Goodput).unwrap().value;
         // The last ceiling is that of TCP with timestamps, or UDP's bound.
         let ceiling = record.limits.ceilings.last().unwrap().goodput_bps.as_f64();
         let share = best.entry(record.point.key()).or_default();
@@ -165,7 +165,7 @@ fn the_null_transport_can_be_planned_like_any_other() {
     let records = bench.records();
     assert!(counted(&records).count() >= POINTS / 2 * 2);
     for record in counted(&records) {
-        assert!(record.figures.goodput_bps.is_none(), "nothing arrives over nothing");
+        assert!(record.figures.get(Figure::Goodput).is_none(), "nothing arrives over nothing");
     }
 }
 
@@ -200,12 +200,9 @@ fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
         let figures = &record.figures;
         let demands = match record.point.pattern {
             Pattern::Stream => {
-                [figures.sender_demand_us_per_kib, figures.receiver_demand_us_per_kib]
+                [figures.get(Figure::SenderDemand), figures.get(Figure::ReceiverDemand)]
             }
-            _ => [
-                figures.asker_demand_us_per_transaction,
-                figures.answerer_demand_us_per_transaction,
-            ],
+            _ => [figures.get(Figure::ClientDemand), figures.get(Figure::ServerDemand)],
         };
         // A warm-up may be over before the kernel's clock has ticked.
         assert!(record.place.warm_up || demands.iter().all(Option::is_some), "{key}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fabricmark_plan::Pace;
+use fabricmark_plan::{Figure, Pace};
 
 use crate::support::{bench, counted, expect, stdout};
 
@@ -21,7 +21,7 @@ warm_up = "10ms"
 [stop]
 runs = 2
 [[table]]
-figure = "slip-p99"
+figure = "departure-lag-p99"
 rows = "pace"
 columns = ["pattern"]
 "#;
@@ -41,7 +41,7 @@ fn an_open_loop_leaves_its_slip_in_records_tables_and_exports() {
     for record in counted(&records) {
         let key = record.point.key();
         let is_open = record.point.pace != Pace::Closed;
-        assert_eq!(record.figures.slip_p99_ns.is_some(), is_open, "{key}");
+        assert_eq!(record.figures.get(Figure::DepartureLagP99).is_some(), is_open, "{key}");
         let flow = &record.flows[0];
         assert_eq!(flow.pacing.is_some(), is_open, "{key}");
         let departed = flow.pacing.as_ref().map_or(0, |pacing| pacing.departures);
@@ -49,5 +49,8 @@ fn an_open_loop_leaves_its_slip_in_records_tables_and_exports() {
         assert!(record.nodes.iter().all(|node| node.side.clock.is_some()), "{key}");
     }
     let csv = stdout(&bench.run(&["export", "--format", "csv"]));
-    assert!(csv.lines().next().is_some_and(|head| head.contains(",slip_p99_ns,")), "{csv}");
+    assert!(
+        csv.lines().next().is_some_and(|head| head.contains(",departure_lag_p99_ns,")),
+        "{csv}"
+    );
 }

@@ -1,6 +1,7 @@
 //! Exchanges of datagrams over a link that loses some of them.
 
-use fabricmark_record::{Figure, Warning};
+use fabricmark_plan::Figure;
+use fabricmark_record::{Sourced, Warning};
 
 use crate::support::{bench, counted, expect};
 
@@ -36,8 +37,9 @@ fn an_answer_of_a_few_bytes_finds_its_request_though_others_are_lost() {
         let key = record.point.key();
         // 12.5 Mbit/s are offered to a wire of 10: the queue of 50 ms is full, and a fifth is lost. The median is that
         // of 20 ms, 50 ms in the queue and 0.8 ms on the wire, and what a busy machine was late with.
-        let ms = |figure: Option<Figure>| figure.unwrap().value / 1e6;
-        let median_ms = ms(record.figures.rtt_p50_ns) - ms(record.figures.slip_p50_ns);
+        let ms = |figure: Option<Sourced>| figure.unwrap().value / 1e6;
+        let median_ms = ms(record.figures.get(Figure::RttP50))
+            - ms(record.figures.get(Figure::DepartureLagP50));
         assert!(median_ms < 150.0, "{key}: {median_ms} ms");
         let is_lost = |warning: &Warning| matches!(warning, Warning::LostRoundTrips { .. });
         assert!(record.warnings.iter().any(is_lost), "{key}: {:?}", record.warnings);
@@ -51,7 +53,7 @@ fn responses_that_share_a_wire_have_no_rate_above_it() {
     let answer = bench.measure(
         "rr lab:ethernet:10M --flows 4 --outstanding 2 --response 125511 --pace fixed:1000/s -t 1s",
     );
-    let per_s = answer["records"][0]["figures"]["exchanges_per_s"]["value"].as_f64().unwrap();
+    let per_s = answer["records"][0]["figures"]["transactions_per_s"]["value"].as_f64().unwrap();
     let mbps = 8e-6 * 125_511.0 * per_s;
     assert!((5.0..9.494).contains(&mbps), "{per_s} responses a second: {mbps} Mbit/s");
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use fabricmark_plan::Figure;
 use fabricmark_record::{Outcome, Record};
 use fabricmark_store::Store;
 use serde_json::Value;
@@ -185,7 +186,7 @@ pub fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
 /// The goodput in bit/s of a run that counts and is faster than the wire. A token bucket lets its content pass at once.
 pub fn above_the_wire(record: &Record) -> Option<f64> {
     const BUCKET_BITS: f64 = 8.0 * 262_144.0;
-    let goodput_bps = record.figures.goodput_bps?.value;
+    let goodput_bps = record.figures.get(Figure::Goodput)?.value;
     let bound_bps = record.limits.ceilings.first()?.goodput_bps.as_f64();
     let seconds = record.flows[0].received.elapsed_ns as f64 / 1e9;
     let at_once_bps = if record.emulation.is_some() { 0.0 } else { BUCKET_BITS / seconds };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fabricmark_plan::Figure;
 use fabricmark_stats::{Estimate, Interval, geometric_mean, mean, median, proportion};
 use fabricmark_wire::{Stack, frame, stream_goodput};
 
@@ -24,7 +25,7 @@ pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow>
         .iter()
         .filter(|group| group.kind == Kind::Delay && asked_ns(group) == 0.0)
         .flat_map(|group| &group.runs)
-        .filter_map(|run| Some((run.place.block, run.figures.rtt_mean_ns?.value)))
+        .filter_map(|run| Some((run.place.block, run.figures.get(Figure::Rtt)?.value)))
         .collect();
     let of = |group: &Group<'_>| match group.kind {
         Kind::Delay => delay(group, &host_ns, confidence),
@@ -108,7 +109,7 @@ fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Ve
     let found = |what, asked, estimate: Option<Estimate>| {
         Some(row(group, what, Unit::Nanoseconds, asked, &estimate?))
     };
-    let rtt_ns = |run: &Record| Some(run.figures.rtt_mean_ns?.value);
+    let rtt_ns = |run: &Record| Some(run.figures.get(Figure::Rtt)?.value);
     if asked == 0.0 {
         let own = positive_mean(&group.values(rtt_ns), confidence);
         return found(Quantity::HostTime, None, own).into_iter().collect();
@@ -117,7 +118,8 @@ fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Ve
     let means = group.values(|run| Some(rtt_ns(run)? - host_ns(run)?));
     let middle = found(Quantity::Delay, Some(asked), mean_of(&means, confidence));
     let p99 = if asked <= RESOLVED_NS {
-        let values = group.values(|run| Some(run.figures.rtt_p99_ns?.value - host_ns(run)?));
+        let values =
+            group.values(|run| Some(run.figures.get(Figure::RttP99)?.value - host_ns(run)?));
         found(Quantity::DelayP99, Some(asked), median(&values, confidence))
     } else {
         found(Quantity::LateP99, Some(0.0), median(&group.values(late_ns), confidence))
@@ -135,7 +137,7 @@ fn late_ns(run: &Record) -> Option<f64> {
 
 /// The round trip beside a stream, what of it is the emulator's lateness, and what the load was.
 fn loaded(group: &Group<'_>, confidence: f64) -> Vec<CalibrationRow> {
-    let p99 = group.values(|run| Some(run.figures.loaded_rtt_p99_ns?.value));
+    let p99 = group.values(|run| Some(run.figures.get(Figure::LoadedRttP99)?.value));
     let of = |what, asked, values: &[f64]| {
         let found = median(values, confidence)?;
         Some(within(DELAY_GOAL_NS, row(group, what, Unit::Nanoseconds, Some(asked), &found)))
@@ -149,7 +151,7 @@ fn loaded(group: &Group<'_>, confidence: f64) -> Vec<CalibrationRow> {
 }
 
 fn goodput_bps(run: &Record) -> Option<f64> {
-    Some(run.figures.goodput_bps?.value)
+    Some(run.figures.get(Figure::Goodput)?.value)
 }
 
 /// Goodput beside the ceiling of TCP with time stamps, as Linux sends them.

@@ -7,7 +7,7 @@ use fabricmark_units::{Nanos, Percent};
 use super::reference::Reference;
 use super::scale::Scale;
 use crate::cell::Cell;
-use crate::number::{self, Unit};
+use crate::number;
 use crate::runs::ByPoint;
 use crate::{label, select};
 
@@ -81,8 +81,8 @@ impl Plot {
                 series(plan, chart, &of_series, &levels, &name(&factors, &combination), runs)
             })
             .collect();
-        let figure = label::figure(chart.figure);
-        let unit = Unit::of(chart.figure).name;
+        let figure = chart.figure.spec().label;
+        let unit = number::Scale::of(chart.figure).name;
         Some(Self {
             title: if chart.title.is_empty() { figure.to_owned() } else { chart.title.clone() },
             x_title: match chart.x {
@@ -174,7 +174,7 @@ fn series(
         let heading = if name.is_empty() { at.clone() } else { format!("{name}, {at}") };
         dots.extend(dot(&cell, x, &heading, chart));
     }
-    let name = if name.is_empty() { label::figure(chart.figure) } else { name };
+    let name = if name.is_empty() { chart.figure.spec().label } else { name };
     Series { label: format!("{name}{}", origin(provenance)), dots }
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn origin(provenance: Option<Provenance>) -> String {
 fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     let figure = chart.figure;
     let has_limits = chart.kind == ChartKind::Lines;
-    let unit = Unit::of(figure);
+    let unit = number::Scale::of(figure);
     let estimate = cell.estimate.as_ref()?;
     let written = number::estimate(estimate, unit);
     let mut tip = format!(

@@ -7,7 +7,7 @@ use fabricmark_record::Record;
 use fabricmark_wire::Kind;
 use fabricmark_wire::lfn::WINDOW_MAX;
 
-use crate::number::{self, Unit};
+use crate::number::{self, Scale};
 use crate::published;
 use crate::runs::ByPoint;
 
@@ -40,7 +40,7 @@ impl Reference {
     ) -> Vec<Self> {
         let mut references = Vec::new();
         if chart.figure == Figure::Goodput && chart.x == Factor::Rtt {
-            let unit = Unit::of(Figure::Goodput).size;
+            let unit = Scale::of(Figure::Goodput).size;
             let through = |limit: fn(&Record) -> Option<f64>| {
                 let of = |point: &&Point| {
                     let place = levels.iter().position(|level| point.has(chart.x, level))?;
@@ -58,9 +58,9 @@ impl Reference {
         }
         let published = chart.published.as_deref().and_then(|name| {
             let line = published::line(name, chart.figure)?;
-            let value = line.value / Unit::of(chart.figure).size;
+            let value = line.value / Scale::of(chart.figure).size;
             let points = (0..levels.len()).map(|place| (place, value)).collect();
-            let figure = format!("{} {}", number::fixed(value, 0), Unit::of(chart.figure).name);
+            let figure = format!("{} {}", number::fixed(value, 0), Scale::of(chart.figure).name);
             let label = format!("{}: {figure} (published)", line.label);
             Some(Self { label, class: PUBLISHED, points })
         });

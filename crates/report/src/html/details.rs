@@ -3,7 +3,7 @@
 use fabricmark_record::Drops;
 
 use crate::cell::Cell;
-use crate::number::{self, Unit};
+use crate::number::{self, Scale};
 use crate::view::{Group, Row, TableView};
 
 /// A table of plain text.
@@ -39,7 +39,7 @@ pub(super) fn of_group(table: &TableView<'_>, group: &Group<'_>) -> Vec<Detail> 
 }
 
 /// The median with its interval, or why it has none.
-pub(super) fn median(cell: &Cell<'_>, unit: Unit) -> String {
+pub(super) fn median(cell: &Cell<'_>, unit: Scale) -> String {
     let Some(median) = &cell.median else {
         return String::new();
     };
@@ -63,7 +63,7 @@ const CELL_DETAILS: [&str; 9] = [
     "lost",
 ];
 
-fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Unit) -> Vec<String> {
+fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Scale) -> Vec<String> {
     let limit = cell.limit.as_ref().map_or_else(String::new, |limit| {
         format!("{} {} ({})", number::fixed(limit.value / unit.size, 2), unit.name, limit.kind)
     });

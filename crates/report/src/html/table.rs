@@ -6,7 +6,7 @@ use super::details::{self, Detail};
 use super::verdict_class;
 use crate::cell::{Cell, Loss};
 use crate::label;
-use crate::number::{self, Unit};
+use crate::number::{self, Scale};
 use crate::view::{Change, Group, Row, TableView};
 
 /// A table as the page prints it.
@@ -167,7 +167,7 @@ fn row_part(table: &TableView<'_>, row: &Row<'_>, shape: &Shape) -> RowPart {
     RowPart { label: row.label.clone(), cells }
 }
 
-fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
+fn figure_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
     let Some(cell) = cell else {
         return CellPart { class: "figure", ..CellPart::default() };
     };
@@ -194,7 +194,7 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
     }
 }
 
-fn limit_part(cell: Option<&Cell<'_>>, unit: Unit) -> CellPart {
+fn limit_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
     let limit = cell.and_then(|cell| cell.limit.as_ref());
     let Some((cell, limit)) = cell.zip(limit) else {
         return CellPart { class: "share", ..CellPart::default() };

@@ -1,7 +1,8 @@
 //! The papers' claims, on what they print and on fabricated records.
 
+use fabricmark_plan::Figure;
 use fabricmark_plan::{Pattern, Size, Transport};
-use fabricmark_record::{Figure, Record};
+use fabricmark_record::{Record, Sourced};
 use fabricmark_report::ClaimsView;
 use fabricmark_wire::Family;
 use serde_json::Value;
@@ -24,7 +25,7 @@ fn with_ratio(ratio: f64) -> Fabricated {
     let mut experiment = Fabricated::of(Size::Full, 7);
     for Record { point, figures, .. } in &mut experiment.records {
         let is_meant = point.pattern == Pattern::Stream && point.transport == Transport::Tcp;
-        if let (true, Some(Figure { value, .. })) = (is_meant, &mut figures.goodput_bps) {
+        if let (true, Some(Sourced { value, .. })) = (is_meant, figures.get_mut(Figure::Goodput)) {
             let family = if point.family == Family::V6 { ratio } else { 1.0 };
             *value = 1e6 * point.payload.0 as f64 * family;
         }
@@ -72,7 +73,7 @@ fn a_difference_within_the_intervals_is_a_tie() {
     // Runs that swing by 30 %: the mean of ten is known to about 20 %.
     for record in &mut experiment.records {
         let swing = if record.place.block.is_multiple_of(2) { 1.3 } else { 0.7 };
-        if let Some(Figure { value, .. }) = &mut record.figures.goodput_bps {
+        if let Some(Sourced { value, .. }) = record.figures.get_mut(Figure::Goodput) {
             *value *= swing;
         }
     }

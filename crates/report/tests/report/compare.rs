@@ -1,7 +1,7 @@
 //! Two sets of records against each other.
 
 use crate::fabricated::{Fabricated, assert_snapshot};
-use fabricmark_plan::Size;
+use fabricmark_plan::{Figure, Size};
 use fabricmark_record::Record;
 use fabricmark_report::{ComparisonReport, GateResult, compare};
 use fabricmark_units::Percent;
@@ -16,7 +16,7 @@ fn records() -> Vec<Record> {
 fn scaled(factor: f64) -> Vec<Record> {
     let mut records = records();
     for record in &mut records {
-        if let Some(goodput) = &mut record.figures.goodput_bps {
+        if let Some(goodput) = record.figures.get_mut(Figure::Goodput) {
             goodput.value *= factor;
         }
     }

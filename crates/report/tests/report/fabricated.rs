@@ -1,10 +1,10 @@
 //! A fabricated experiment in the manner of P1: tests only, no figure here was measured.
 
-use fabricmark_plan::{Factor, Pattern, Plan, Point, Size, Transport, parse};
+use fabricmark_plan::{Factor, Figure, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
-    Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figure, Figures, Flow, HostFacts,
-    Instrument, Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record,
-    SCHEMA_VERSION, Side, TcpCounters, Usage, Warning,
+    Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figures, Flow, HostFacts, Instrument,
+    Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record, SCHEMA_VERSION,
+    Side, Sourced, TcpCounters, Usage, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
@@ -141,7 +141,7 @@ fn limits(point: &Point) -> Limits {
 fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Stream) -> Record {
     let has_wire = point.link.has_wire();
     let provenance = if has_wire { Provenance::Emulated } else { Provenance::Measured };
-    let figure = |value: f64| Some(Figure { value, provenance });
+    let figure = |value: f64| Some(Sourced { value, provenance });
     let limits = limits(point);
     let payload = point.payload.0;
     let seconds = plan.duration_ns.as_secs_f64();
@@ -158,8 +158,8 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             let goodput = ceiling.map_or(host, |ceiling| host.min(ceiling * near));
             let overload = if point.transport == Transport::Udp { host / goodput } else { 1.0 };
             let sent = if overload > 1.02 { goodput * 1.004 } else { goodput };
-            figures.goodput_bps = figure(goodput);
-            figures.sent_bps = figure(sent);
+            figures.set(Figure::Goodput, figure(goodput));
+            figures.set(Figure::SendRate, figure(sent));
             calls = (sent * seconds / 8.0 / payload as f64) as u64;
             if sent > goodput {
                 let lost = calls / 250;
@@ -180,11 +180,11 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         _ => {
             let floor = limits.rtt_floor.as_ref().map_or(0.0, |floor| floor.time_ns.as_f64());
             let rtt = floor + (16_000.0 + 9.0 * host_ns(point)) * noise;
-            figures.rtt_mean_ns = figure(rtt);
-            figures.half_rtt_mean_ns = figure(rtt / 2.0);
-            figures.rtt_p50_ns = figure(rtt * 0.97);
-            figures.rtt_p99_ns = figure(rtt * (1.5 + 0.2 * stream.unit()));
-            figures.rtt_p999_ns = figure(rtt * (3.0 + stream.unit()));
+            figures.set(Figure::Rtt, figure(rtt));
+            figures.set(Figure::HalfRtt, figure(rtt / 2.0));
+            figures.set(Figure::RttP50, figure(rtt * 0.97));
+            figures.set(Figure::RttP99, figure(rtt * (1.5 + 0.2 * stream.unit())));
+            figures.set(Figure::RttP999, figure(rtt * (3.0 + stream.unit())));
             calls = (1e9 * seconds / rtt) as u64;
         }
     }
@@ -205,7 +205,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     let bytes = calls * payload;
     let us_per_kib = usage().service_demand_us_per_kib(bytes);
     if let (Pattern::Stream, Some(demand)) = (point.pattern, us_per_kib) {
-        figures.sender_demand_us_per_kib = figure(demand);
+        figures.set(Figure::SenderDemand, figure(demand));
     }
     if outcome != Outcome::Completed {
         figures = Figures::default();

@@ -1,7 +1,7 @@
 //! Runs that are invalid: shown and counted, and in no figure.
 
 use fabricmark_papers::claims::Figures;
-use fabricmark_plan::{Pattern, Size, Transport};
+use fabricmark_plan::{Figure, Pattern, Size, Transport};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{GateResult, charts, compare, csv, html, json_lines, summary_json, text};
 use fabricmark_wire::Family;
@@ -30,7 +30,7 @@ fn with_invalid(invalid: u32) -> Fabricated {
             record.outcome = Outcome::Completed;
         }
         if is_meant(record) && !record.place.warm_up && record.place.block < invalid {
-            if let Some(goodput) = &mut record.figures.goodput_bps {
+            if let Some(goodput) = record.figures.get_mut(Figure::Goodput) {
                 goodput.value *= 10.0;
             }
             let bound = 10 + record.place.block;

@@ -1,8 +1,8 @@
 //! The page of a long fat network: P3's plan with fabricated records.
 
 use crate::fabricated::{Fabricated, write};
-use fabricmark_plan::{Offload, Point, Size, Window};
-use fabricmark_record::{EmulatedWay, Emulation, Figure, Provenance, Record};
+use fabricmark_plan::{Figure, Offload, Point, Size, Window};
+use fabricmark_record::{EmulatedWay, Emulation, Provenance, Record, Sourced};
 use fabricmark_report::{ChartFile, ClaimsView, charts, html, published_names, text};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, WINDOW_MAX};
@@ -36,10 +36,10 @@ fn fabricated(size: Size) -> Fabricated {
             back: EmulatedWay::default(),
         });
         if rtt > Nanos(0) {
-            let bps = record.figures.goodput_bps.map_or(0.0, |figure| figure.value);
+            let bps = record.figures.get(Figure::Goodput).map_or(0.0, |figure| figure.value);
             let metres = lfn::fibre_distance(rtt).min(30_000_000) as f64;
-            record.figures.land_speed_bit_m_per_s =
-                Some(Figure { value: bps * metres, provenance: Provenance::Emulated });
+            let land_speed = Sourced { value: bps * metres, provenance: Provenance::Emulated };
+            record.figures.set(Figure::LandSpeed, Some(land_speed));
         }
     }
     lfn
@@ -80,7 +80,7 @@ fn the_claims_of_p3_are_judged_by_round_trip_family_and_window() {
     let judged = |of: fn(&Point) -> f64| {
         let mut lfn = fabricated(Size::Full);
         for Record { point, figures, .. } in &mut lfn.records {
-            let figure = figures.goodput_bps.as_mut().unwrap();
+            let figure = figures.get_mut(Figure::Goodput).unwrap();
             figure.value = 1e9 * of(point);
         }
         let papers = ["P3".to_owned()];

@@ -25,12 +25,12 @@ const COUNT_MAX: f64 = 1e18;
 /// Figures that may be 0.
 const MAY_BE_ZERO: [&str; 8] = [
     "retransmitted_segments",
-    "slip_p50_ns",
-    "slip_p99_ns",
+    "departure_lag_p50_ns",
+    "departure_lag_p99_ns",
     "sender_demand_us_per_kib",
     "receiver_demand_us_per_kib",
-    "asker_demand_us_per_transaction",
-    "answerer_demand_us_per_transaction",
+    "client_demand_us_per_transaction",
+    "server_demand_us_per_transaction",
     "application_p50_ns",
 ];
 
@@ -62,15 +62,15 @@ fn figures_are_there(record: &Record) -> Vec<String> {
     let mut names = match record.pattern() {
         "stream" => vec!["goodput_bps", "payloads_per_s", "sent_bps"],
         "ping-ping" => {
-            vec!["step_mean_ns", "step_p50_ns", "step_p99_ns", "step_p999_ns", "exchanges_per_s"]
+            vec!["step_mean_ns", "step_p50_ns", "step_p99_ns", "step_p999_ns", "transactions_per_s"]
         }
-        _ => vec!["rtt_mean_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_p999_ns", "exchanges_per_s"],
+        _ => vec!["rtt_mean_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_p999_ns", "transactions_per_s"],
     };
     if record.pattern() == "burst" {
         names.push("goodput_bps");
     }
     if !record.is_closed() {
-        names.extend(["slip_p50_ns", "slip_p99_ns"]);
+        names.extend(["departure_lag_p50_ns", "departure_lag_p99_ns"]);
     }
     if record.0.pointer("/point/probe").is_some_and(Value::is_string) {
         names.push("idle_rtt_p50_ns");

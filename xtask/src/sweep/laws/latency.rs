@@ -133,7 +133,7 @@ fn rtt_within_queues(record: &Record) -> Vec<String> {
         None if queue.is_empty() => (1.25 * rtt).max(1000.0 * packet_ns) + packet_ns,
         None => record.word_ns("queue").unwrap_or(f64::INFINITY),
     };
-    let slip = record.figure("slip_p99_ns").unwrap_or(0.0);
+    let slip = record.figure("departure_lag_p99_ns").unwrap_or(0.0);
     let room = floor_ns(record)
         + 2.0 * queue_ns
         + 4.0 * packet_ns
@@ -167,7 +167,7 @@ fn percentiles_ordered(record: &Record) -> Vec<String> {
     let families = [
         ["rtt_p50_ns", "rtt_p99_ns", "rtt_p999_ns"].as_slice(),
         &["step_p50_ns", "step_p99_ns", "step_p999_ns"],
-        &["slip_p50_ns", "slip_p99_ns"],
+        &["departure_lag_p50_ns", "departure_lag_p99_ns"],
         &["idle_rtt_p50_ns", "idle_rtt_p99_ns"],
         &["loaded_rtt_p50_ns", "loaded_rtt_p99_ns"],
         &["kernel_rtt_p50_ns", "kernel_rtt_p99_ns"],

@@ -148,8 +148,8 @@ fn demand_within_machine(record: &Record) -> Vec<String> {
     let demands = [
         ("sender_demand_us_per_kib", kib("sent")),
         ("receiver_demand_us_per_kib", kib("received")),
-        ("asker_demand_us_per_transaction", calls("sent")),
-        ("answerer_demand_us_per_transaction", calls("received")),
+        ("client_demand_us_per_transaction", calls("sent")),
+        ("server_demand_us_per_transaction", calls("received")),
     ];
     let of_one = |(name, amount): (&str, f64)| {
         let Some(demand) = record.figure(name) else { return Vec::new() };

@@ -104,7 +104,7 @@ fn achieved<'a>(record: &Record<'a>) -> Option<(f64, f64, Flow<'a>)> {
     let covered = flow.number("/pacing/covered_ns")?.max(flow.number("/pacing/elapsed_ns")?);
     let achieved = match record.is_stream() {
         true => record.figure("goodput_bps")? / 8.0 / record.payload(),
-        false => record.figure("exchanges_per_s")?,
+        false => record.figure("transactions_per_s")?,
     };
     (covered > 0.0).then_some((achieved, 1e9 * departures / covered, flow))
 }
@@ -150,7 +150,7 @@ fn achieved_is_offered(record: &Record) -> Vec<String> {
         .iter()
         .filter_map(|way| record.number(&format!("/emulation/{way}/dropped")))
         .sum::<f64>();
-    let slip = record.figure("slip_p99_ns").unwrap_or(0.0);
+    let slip = record.figure("departure_lag_p99_ns").unwrap_or(0.0);
     let has_room = record.wire().is_none_or(|wire| {
         let bytes = record.payload().max(if record.is_stream() { 0.0 } else { record.response() });
         let load = 8.0 * bytes * offered * record.flow_count().max(1.0);

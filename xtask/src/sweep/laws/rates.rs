@@ -66,7 +66,7 @@ fn goodput_within_wire(record: &Record) -> Vec<String> {
 /// it began.
 fn exchanges_within_wire(record: &Record) -> Vec<String> {
     let Some(wire) = record.wire() else { return Vec::new() };
-    let (Some(per_s), Some(flow)) = (record.figure("exchanges_per_s"), record.loads().next())
+    let (Some(per_s), Some(flow)) = (record.figure("transactions_per_s"), record.loads().next())
     else {
         return Vec::new();
     };
@@ -170,7 +170,7 @@ fn rate_is_count_over_time(record: &Record) -> Vec<String> {
         expected.push(("payloads_per_s", payloads));
     }
     if !is_stream {
-        expected.push(("exchanges_per_s", rate("calls")));
+        expected.push(("transactions_per_s", rate("calls")));
     }
     let of_one = |(name, mine): (&str, Option<f64>)| {
         let (Some(theirs), Some(mine)) = (record.figure(name), mine) else { return Vec::new() };

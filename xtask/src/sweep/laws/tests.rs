@@ -82,7 +82,7 @@ fn stream() -> Value {
         }],
         "figures": {
             "goodput_bps": value(4_000_000.0), "payloads_per_s": value(500.0), "sent_bps": value(4_008_016.0),
-            "slip_p50_ns": value(1000.0), "slip_p99_ns": value(1000.0),
+            "departure_lag_p50_ns": value(1000.0), "departure_lag_p99_ns": value(1000.0),
             "land_speed_bit_m_per_s": value(4e6 * metres),
             "sender_demand_us_per_kib": value(600.0),
         },
@@ -114,7 +114,7 @@ fn exchange() -> Value {
         }],
         "figures": {
             "rtt_mean_ns": value(20_500_000.0), "rtt_p50_ns": value(20_500_000.0), "rtt_p99_ns": value(20_500_000.0),
-            "rtt_p999_ns": value(20_500_000.0), "exchanges_per_s": value(48.0),
+            "rtt_p999_ns": value(20_500_000.0), "transactions_per_s": value(48.0),
             "kernel_rtt_p50_ns": value(20_300_000.0), "idle_rtt_p50_ns": value(20_300_000.0),
         },
         "limits": { "ceilings": [] },
@@ -197,7 +197,7 @@ fn what_is_faster_than_its_wire_breaks_a_law() {
     breaks(
         "exchanges-within-wire",
         exchange(),
-        &[("/figures/exchanges_per_s/value", json!(13_000.0))],
+        &[("/figures/transactions_per_s/value", json!(13_000.0))],
     );
     breaks("run-within-wire", stream(), &[("/flows/0/received/bytes", json!(1_500_000))]);
     breaks(
@@ -226,7 +226,7 @@ fn rates_that_are_not_their_counts_break_a_law() {
     breaks(
         "rate-is-count-over-time",
         exchange(),
-        &[("/figures/exchanges_per_s/value", json!(49.0))],
+        &[("/figures/transactions_per_s/value", json!(49.0))],
     );
     breaks("directions-sum", both(), &[("/figures/forward_goodput_bps/value", json!(5e6))]);
     breaks("directions-sum", both(), &[("/figures/reverse_goodput_bps", Value::Null)]);

@@ -5,7 +5,7 @@ mod print;
 
 use std::path::Path;
 
-use fabricmark_plan::{Plan, Point, Testbed};
+use fabricmark_plan::{Figure, Plan, Point, Testbed};
 use fabricmark_record::{Outcome, Record, Series};
 use fabricmark_stats::Estimate;
 use fabricmark_store::Store;
@@ -108,10 +108,8 @@ impl Row {
         name: &str,
         records: &[&Record],
     ) -> Result<Option<Self>, Failure> {
-        let goodputs: Vec<f64> = records
-            .iter()
-            .filter_map(|record| record.figures.goodput_bps.map(|figure| figure.value))
-            .collect();
+        let goodputs: Vec<f64> =
+            records.iter().filter_map(|record| record.figures.value(Figure::Goodput)).collect();
         let (Some(record), Some(measured)) = (records.first(), plan.stop.estimate(&goodputs))
         else {
             return Ok(None);
