@@ -46,4 +46,4 @@ pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 
 /// Version of the control conversation and of the data-flow opening; both ends must agree.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
