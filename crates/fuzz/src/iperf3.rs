@@ -183,6 +183,6 @@ fn arrivals(bytes: &[u8], is_wide: bool) {
         let is_new = arrivals.packets > before.packets;
         assert_eq!(arrivals.out_of_order - before.out_of_order, u64::from(!is_new));
         assert!(arrivals.out_of_order <= count);
-        assert!(arrivals.jitter_s.is_finite() && arrivals.jitter_s >= 0.0);
+        assert!(arrivals.jitter.jitter_ns.is_finite() && arrivals.jitter.jitter_ns >= 0.0);
     }
 }

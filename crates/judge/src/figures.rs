@@ -125,6 +125,7 @@ pub(crate) fn figures(
         Figure::MemoryPerFlow => peak_bytes.map(|bytes| bytes as f64 / f64::from(point.flows)),
         Figure::DepartureLagP50 => quantile(lag, 0.5),
         Figure::DepartureLagP99 => quantile(lag, 0.99),
+        Figure::Jitter => passive.jitter_ns,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
         Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),
         Figure::ApplicationP50 => quantile(kernel.map(|times| &times.application_ns), 0.5),

@@ -386,6 +386,11 @@ impl Endpoint {
             if !self.prepare.is_active() {
                 add_sequence(&mut report, flow.sequence());
             }
+            // The mean of the flows.
+            if let Some(jitter_ns) = flow.jitter_ns().filter(|_| !self.prepare.is_active()) {
+                let share_ns = jitter_ns / flows.len() as f64;
+                report.jitter_ns = Some(report.jitter_ns.unwrap_or(0.0) + share_ns);
+            }
             report.socket_drops +=
                 sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;
         }

@@ -2,11 +2,11 @@
 //!
 //! | payload | header |
 //! |---|---|
-//! | 16 bytes and more | sequence number, 64 bits, then intended departure in nanoseconds, 64 bits |
+//! | 16 bytes and more | sequence number, 64 bits, then time of sending in nanoseconds, 64 bits |
 //! | 4 to 15 bytes | the low 32 bits of the sequence number |
 //! | 1 to 3 bytes | the low 8, 16 or 24 bits of the sequence number |
 //!
-//! Integers are in network order. In a closed loop a datagram has no intended departure: 0.
+//! Integers are in network order. In a closed loop a datagram has no time of sending: 0.
 //!
 //! A response carries the number of its request. Bits that do not fit are restored by
 //! [`DatagramHeader::number_until`]; how many requests may be under way with short messages is checked by the
@@ -18,8 +18,8 @@
 pub struct DatagramHeader {
     /// Sequence number, from 0; its low bits where the payload is short.
     pub sequence: u64,
-    /// When the datagram was to leave, in nanoseconds of the sender's clock; 0 for no such time.
-    pub departure_ns: u64,
+    /// When the datagram was sent, in nanoseconds of the sender's clock; 0 for no such time.
+    pub sent_ns: u64,
 }
 
 impl DatagramHeader {
@@ -48,7 +48,7 @@ impl DatagramHeader {
         match Self::sequence_bits(payload.len()) {
             64 => {
                 payload[..8].copy_from_slice(&low);
-                payload[8..16].copy_from_slice(&self.departure_ns.to_be_bytes());
+                payload[8..16].copy_from_slice(&self.sent_ns.to_be_bytes());
             }
             bits => {
                 let bytes = bits as usize / 8;
@@ -62,13 +62,10 @@ impl DatagramHeader {
         let integer = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         match Self::sequence_bits(payload.len()) {
             0 => None,
-            64 => Some(Self {
-                sequence: integer(&payload[..8]),
-                departure_ns: integer(&payload[8..16]),
-            }),
-            bits => {
-                Some(Self { sequence: integer(&payload[..bits as usize / 8]), departure_ns: 0 })
+            64 => {
+                Some(Self { sequence: integer(&payload[..8]), sent_ns: integer(&payload[8..16]) })
             }
+            bits => Some(Self { sequence: integer(&payload[..bits as usize / 8]), sent_ns: 0 }),
         }
     }
 }
@@ -80,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_payload_carries_what_fits() {
-        let header = DatagramHeader { sequence: 0x1_0203_0405, departure_ns: 9 };
-        let low = |sequence| Some(DatagramHeader { sequence, departure_ns: 0 });
+        let header = DatagramHeader { sequence: 0x1_0203_0405, sent_ns: 9 };
+        let low = |sequence| Some(DatagramHeader { sequence, sent_ns: 0 });
         for (length, expected) in [
             (0, None),
             (1, low(0x05)),
@@ -109,7 +106,7 @@ mod tests {
             let later = later & u64::MAX.unbounded_shr(u64::BITS - bits);
             let last = number.saturating_add(later);
             let mut response = vec![0; bytes];
-            DatagramHeader { sequence: number, departure_ns: 0 }.emit(&mut response);
+            DatagramHeader { sequence: number, sent_ns: 0 }.emit(&mut response);
             let carried = DatagramHeader::parse(&response).unwrap().sequence;
             prop_assert_eq!(DatagramHeader::number_until(last, carried, bits), number);
         }

@@ -257,3 +257,19 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     let outcomes: Vec<_> = records.iter().map(|record| &record.outcome).collect();
     assert!(completed.count() >= 2, "{outcomes:?}");
 }
+
+/// Delays that vary by 2 ms, each on its own, differ by some 1 ms from one datagram to the next; without them a datagram
+/// is late by what the machine does.
+#[test]
+fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
+    let Some(bench) = bench("interarrival jitter") else { return };
+    let jitter_ms = |options: &str| {
+        let line = format!(
+            "stream lab:veth --transport udp --payload 200 --pace fixed:1000/s --rtt 20ms -t 600ms {options}"
+        );
+        let answer = bench.measure(&line);
+        answer["settings"][0]["figures"]["jitter_ns"]["value"].as_f64().unwrap() / 1e6
+    };
+    let [without, with] = ["", "--emulate jitter=2ms"].map(jitter_ms);
+    assert!((0.5..4.0).contains(&with) && without < with / 2.0, "{without} and {with} ms");
+}

@@ -104,7 +104,7 @@ impl Snapshot {
             id,
             bytes: self.bytes - omitted.bytes,
             retransmits: None,
-            jitter_s: self.arrivals.jitter_s,
+            jitter_s: self.arrivals.jitter.jitter_ns / 1e9,
             errors: self.arrivals.errors,
             packets: packets(self),
             omitted_errors: Some(omitted.arrivals.errors),

@@ -187,7 +187,7 @@ mod tests {
                 if requests.has_room() {
                     requests.depart(now_ns, now_ns);
                     let mut response = vec![0; bytes];
-                    DatagramHeader { sequence: requests.last(), departure_ns: 0 }.emit(&mut response);
+                    DatagramHeader { sequence: requests.last(), sent_ns: 0 }.emit(&mut response);
                     if !is_lost {
                         reached_ns = reached_ns.max(now_ns + takes_ms * MS);
                         on_path.push_back((reached_ns, response, now_ns));

@@ -4,12 +4,18 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use fabricmark_plan::{Pattern, Point, Role};
-use fabricmark_proto::{DatagramHeader, OPENING_BYTES, Opened, SequenceCounts, SequenceTracker};
+use fabricmark_plan::{Pace, Pattern, Point, Role};
+use fabricmark_proto::{
+    DatagramHeader, Jitter, OPENING_BYTES, Opened, SequenceCounts, SequenceTracker,
+};
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
+use crate::clock::now_ns;
 use crate::sys;
+
+/// Bits of a sequence number beside which there is room for the time of sending.
+const TIMED_BITS: u32 = 64;
 
 /// Fewest bits of a sequence number by which the datagrams of a stream are judged.
 const TRACKED_BITS: u32 = 32;
@@ -26,6 +32,8 @@ pub struct UdpFlow {
     next: u64,
     /// Judges a stream's numbers; `None` where they have fewer than [`TRACKED_BITS`].
     arrivals: Option<SequenceTracker>,
+    /// Judges when a stream's datagrams arrive, in an open loop and where they have room for the time of sending.
+    jitter: Option<Jitter>,
     /// Bits of its number that a message carries in both directions.
     number_bits: u32,
 }
@@ -54,6 +62,8 @@ impl UdpFlow {
             role,
             next: 0,
             arrivals: tracks.then(|| SequenceTracker::new(bits)),
+            jitter: (tracks && bits >= TIMED_BITS && point.pace != Pace::Closed)
+                .then(Jitter::default),
             number_bits: DatagramHeader::sequence_bits(shortest_bytes),
         }
     }
@@ -68,9 +78,14 @@ impl UdpFlow {
         self.arrivals.as_ref().map(SequenceTracker::counts)
     }
 
+    /// Interarrival jitter of a stream in an open loop.
+    pub fn jitter_ns(&self) -> Option<f64> {
+        self.jitter.map(|jitter| jitter.jitter_ns)
+    }
+
     /// The header of the next datagram of a stream.
     pub(crate) fn next_header(&mut self) -> DatagramHeader {
-        let header = DatagramHeader { sequence: self.next, departure_ns: 0 };
+        let header = DatagramHeader { sequence: self.next, sent_ns: 0 };
         self.next += 1;
         header
     }
@@ -89,6 +104,9 @@ impl UdpFlow {
         }
         if let (Some(tracker), Some(header)) = (&mut self.arrivals, DatagramHeader::parse(kept)) {
             tracker.arrive(header.sequence);
+            if let Some(jitter) = &mut self.jitter {
+                jitter.arrive(header.sent_ns, now_ns());
+            }
         }
         true
     }
@@ -111,7 +129,7 @@ impl UdpFlow {
 
     /// Writes its number into a message that is about to be sent.
     pub(crate) fn number(&mut self, message: &mut [u8], number: u64) {
-        DatagramHeader { sequence: number, departure_ns: 0 }.emit(message);
+        DatagramHeader { sequence: number, sent_ns: 0 }.emit(message);
         self.next = number;
     }
 
@@ -145,8 +163,8 @@ impl UdpFlow {
 
 impl Flow for UdpFlow {
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        let header = DatagramHeader { sequence: self.next, departure_ns: 0 };
-        header.emit(payload);
+        let sent_ns = if self.jitter.is_some() { now_ns() } else { 0 };
+        DatagramHeader { sequence: self.next, sent_ns }.emit(payload);
         let bytes = self.socket.send(payload)?;
         self.next += 1;
         Ok(Moved::one(bytes))

@@ -94,7 +94,7 @@ fn tcp_counts_each_payload_of_a_burst_as_a_write() {
 /// What a datagram of the test's own says its number is.
 fn datagram(number: u64) -> [u8; 16] {
     let mut datagram = [0; 16];
-    DatagramHeader { sequence: number, departure_ns: 0 }.emit(&mut datagram);
+    DatagramHeader { sequence: number, sent_ns: 0 }.emit(&mut datagram);
     datagram
 }
 

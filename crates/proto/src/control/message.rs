@@ -269,6 +269,9 @@ pub struct EndReport {
     pub quic: Option<QuicCounters>,
     /// What sequence numbers say, at the receiving end of datagrams.
     pub sequence: Option<SequenceCounts>,
+    /// Interarrival jitter at the receiver of a stream of datagrams in an open loop, the mean of its flows.
+    #[serde(default)]
+    pub jitter_ns: Option<f64>,
     /// Datagrams that the socket dropped for lack of buffer.
     pub socket_drops: u64,
     /// Packets that the device's receiving side dropped.

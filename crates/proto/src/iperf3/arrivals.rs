@@ -2,6 +2,7 @@
 //! give the same figures.
 
 use super::datagram::Header;
+use crate::jitter::Jitter;
 
 /// What a receiver has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,11 +14,8 @@ pub struct Arrivals {
     pub errors: u64,
     /// Arrivals after a higher counter, or of the same.
     pub out_of_order: u64,
-    /// Smoothed difference between the times that two datagrams in a row took, in seconds (RFC 1889,
-    /// appendix A.8).
-    pub jitter_s: f64,
-    /// What the last one took, in microseconds of two clocks with an unknown offset.
-    transit_us: Option<i64>,
+    /// When they arrived.
+    pub jitter: Jitter,
 }
 
 impl Arrivals {
@@ -31,10 +29,7 @@ impl Arrivals {
             self.out_of_order += 1;
             self.errors = self.errors.saturating_sub(1);
         }
-        let transit_us = now_us.wrapping_sub(header.sent_us).cast_signed();
-        let before_us = self.transit_us.replace(transit_us).unwrap_or(transit_us);
-        let difference_s = transit_us.abs_diff(before_us) as f64 / 1e6;
-        self.jitter_s += (difference_s - self.jitter_s) / 16.0;
+        self.jitter.arrive(header.sent_us.wrapping_mul(1_000), now_us.wrapping_mul(1_000));
     }
 
     /// The full counter of 32 bits that is nearest to the highest one.
@@ -84,7 +79,7 @@ mod tests {
         for (counter, now_us) in [(1, 1_000), (2, 1_000), (3, 1_160)] {
             arrivals.arrive(Header { sent_us: 500, counter }, now_us, true);
         }
-        assert!((arrivals.jitter_s - 10e-6).abs() < 1e-12, "{}", arrivals.jitter_s);
+        assert!((arrivals.jitter.jitter_ns - 10e3).abs() < 1e-3, "{:?}", arrivals.jitter);
     }
 
     proptest! {

@@ -32,7 +32,7 @@ pub struct StreamResults {
     pub bytes: u64,
     /// Segments sent again, at a sender that counts them.
     pub retransmits: Option<u64>,
-    /// At a receiver of datagrams: as [`super::Arrivals::jitter_s`].
+    /// At a receiver of datagrams: interarrival jitter in seconds (RFC 3550).
     pub jitter_s: f64,
     /// Datagrams that count as lost, those of the omitted part included.
     pub errors: u64,
