@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use fabricmark_plan::{Point, Role, Transport};
 use fabricmark_proto::{Failure, Prepare};
+use fabricmark_units::Bytes;
 use fabricmark_wire::Family;
 use socket2::Socket;
 
@@ -17,6 +18,10 @@ use crate::transport::bytes::ByteStream;
 pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     let Prepare { point, role, .. } = prepare;
     let option = |level, name, value| sys::set(socket.as_fd(), level, name, value);
+    if let Some(Bytes(bytes)) = point.notsent_lowat {
+        // A gibibyte at most.
+        socket.set_tcp_notsent_lowat(bytes as u32).map_err(system("set TCP_NOTSENT_LOWAT"))?;
+    }
     if let Some(is_set) = point.cork {
         socket.set_tcp_cork(is_set).map_err(system("set TCP_CORK"))?;
     }
@@ -196,6 +201,15 @@ pub(crate) mod tests {
         let socket = Socket::new(domain, kind, None).unwrap();
         set(&socket, &prepare(levels)).unwrap();
         socket
+    }
+
+    #[test]
+    fn the_kernel_holds_tcp_notsent_lowat_as_it_was_asked_for() {
+        for (option, expected) in [("notsent_lowat=128KiB", 131_072), ("notsent_lowat=none", 0)] {
+            let levels = format!("transport=tcp,family=4,{option}");
+            let socket = with_options(Domain::IPV4, Type::STREAM, &levels);
+            assert_eq!(socket.tcp_notsent_lowat().unwrap(), expected, "{option}");
+        }
     }
 
     #[test]

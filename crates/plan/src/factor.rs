@@ -384,6 +384,11 @@ factors! {
     SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
         .unset("kernel autotuning")
         .shown("send buffer {} B");
+    /// most bytes that TCP takes from the application beyond what it has sent (TCP_NOTSENT_LOWAT)
+    NotsentLowat, notsent_lowat: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+        .or_none()
+        .unset("kernel")
+        .when(|point| point.transport.has_tcp());
     /// TCP_CORK: less than a segment waits up to 200 ms for more
     Cork, cork: Option<bool> = Socket.of(Kind::Truth)
         .unset("`false`")
