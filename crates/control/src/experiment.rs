@@ -164,7 +164,7 @@ impl Context<'_> {
             }
             RunResult::Finished(parts) => {
                 let provenance = coordinator.provenance(point);
-                let found = judge(point, &parts, provenance, dropped);
+                let found = judge(point, &parts, record.testbed, provenance, dropped);
                 record.nodes = nodes(coordinator, host, point, &parts)?;
                 record.flows = found.flows;
                 record.figures = found.figures;

@@ -9,7 +9,7 @@ mod limits;
 mod validity;
 mod warnings;
 
-use fabricmark_plan::{Direction, Group, Pattern, Point, Role};
+use fabricmark_plan::{Direction, Group, Pattern, Point, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, Warning,
@@ -48,7 +48,13 @@ pub struct Findings {
 
 /// What follows from the parts of a run of a point, the load first; `link_drops` are packets that the link dropped
 /// meanwhile.
-pub fn judge(point: &Point, parts: &[Part], provenance: Provenance, link_drops: u64) -> Findings {
+pub fn judge(
+    point: &Point,
+    parts: &[Part],
+    testbed: Testbed,
+    provenance: Provenance,
+    link_drops: u64,
+) -> Findings {
     let (mut flows, mut found) = (Vec::new(), Vec::new());
     let mut warnings: Vec<Warning> = Vec::new();
     for part in parts {
@@ -62,7 +68,7 @@ pub fn judge(point: &Point, parts: &[Part], provenance: Provenance, link_drops: 
         }
     }
     warnings.extend(warnings::shared_cpu(parts));
-    Findings { flows, figures: figures::together(&found), limits: limits(point), warnings }
+    Findings { flows, figures: figures::together(&found), limits: limits(point, testbed), warnings }
 }
 
 /// Completed, or invalid with the reasons. A warm-up run is completed if it has a figure.

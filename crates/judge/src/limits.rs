@@ -1,45 +1,70 @@
 //! What the wire allows a point, and whether a run went beyond it.
 
 use fabricmark_link::TokenBucket;
-use fabricmark_plan::{Direction, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Headers, Operation, Pattern, Point, Socket, Testbed};
 use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{
-    self as wire, Ceiling, Floor, Kind, Path, Stack, frame, goodput, lfn, quic_goodput,
+    self as wire, Ceiling, Floor, Kind, Link, Path, Stack, frame, goodput, lfn, quic_goodput,
     stream_goodput,
 };
 
 /// The hard bounds first, the tighter one before the other, then what holds under a condition. What bounds
 /// a stream bounds bursts, too, which are silent until they are answered. A token bucket passes a message
-/// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has.
-pub fn limits(point: &Point) -> Limits {
-    let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
-    let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
-    // What has no wire has no ceiling either.
-    let ceilings: Vec<Ceiling> = match (point.pattern, point.transport) {
-        (Pattern::Stream | Pattern::Burst, Transport::Udp) => {
-            goodput(link, Stack::Udp { family }, payload).into_iter().collect()
-        }
-        (Pattern::Stream | Pattern::Burst, Transport::Tcp | Transport::Mptcp) => {
-            let stamped = Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS };
-            let each_write = goodput(link, stamped, payload);
-            [tcp(0), tcp(frame::TCP_TIMESTAMPS), each_write].into_iter().flatten().collect()
-        }
-        (Pattern::Stream | Pattern::Burst, Transport::Tls) => {
-            let in_records = |option_bytes| tcp(option_bytes)?.in_tls_records(payload);
-            [0, frame::TCP_TIMESTAMPS].into_iter().flat_map(in_records).collect()
-        }
-        (Pattern::Stream | Pattern::Burst, Transport::Quic) => {
-            quic_goodput(link, family).into_iter().collect()
-        }
-        _ => Vec::new(),
-    };
-    let ceilings = by_window(point, ceilings);
+/// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has, and one between hosts.
+pub fn limits(point: &Point, testbed: Testbed) -> Limits {
+    let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
+    let ceilings = if is_stream { by_window(point, ceilings(point)) } else { Vec::new() };
     let ceilings = match point.direction {
         Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
         _ => ceilings,
     };
-    Limits { ceilings, rtt_floor: floor(point) }
+    Limits { ceilings, rtt_floor: floor(point, testbed) }
+}
+
+/// The ceilings of one way; none on a link that has no wire.
+fn ceilings(point: &Point) -> Vec<Ceiling> {
+    let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
+    let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
+    match point.transport.traits().headers {
+        Headers::Tcp => {
+            let stamped = Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS };
+            let each_write = goodput(link, stamped, payload);
+            [tcp(0), tcp(frame::TCP_TIMESTAMPS), each_write].into_iter().flatten().collect()
+        }
+        Headers::Tls => {
+            let in_records = |option_bytes| tcp(option_bytes)?.in_tls_records(payload);
+            [0, frame::TCP_TIMESTAMPS].into_iter().flat_map(in_records).collect()
+        }
+        Headers::Quic => quic_goodput(link, family).into_iter().collect(),
+        Headers::Udp | Headers::Connection | Headers::Datagram => {
+            let messages = stack(point).map(|(link, stack)| goodput(link, stack, payload));
+            messages.into_iter().flatten().collect()
+        }
+        Headers::AtLeastTcp | Headers::Unknown => Vec::new(),
+    }
+}
+
+/// The stack of a point's messages and the link as it uses it, where each message is known to the byte; of TCP without
+/// options.
+pub(crate) fn stack(point: &Point) -> Option<(Link, Stack)> {
+    let (link, family) = (point.link, point.family);
+    let immediate = point.operation == Some(Operation::WriteImmediate);
+    match point.transport.traits().headers {
+        Headers::Udp => Some((link, Stack::Udp { family })),
+        Headers::Tcp => Some((link, Stack::Tcp { family, option_bytes: 0 })),
+        Headers::Connection => {
+            let operation = match point.operation? {
+                Operation::Send => wire::Operation::Send,
+                Operation::Write | Operation::WriteImmediate => wire::Operation::Write,
+                Operation::Read => wire::Operation::Read,
+                Operation::FetchAdd | Operation::CompareSwap => return None,
+            };
+            Some((link.for_verbs(), Stack::Rc { operation, immediate, family }))
+        }
+        Headers::Datagram => Some((link.for_verbs(), Stack::Ud { immediate, family })),
+        Headers::AtLeastTcp | Headers::Tls | Headers::Quic | Headers::Unknown => None,
+    }
 }
 
 /// The ceilings with those of TCP's window over an emulated round trip: its largest one bounds any
@@ -64,25 +89,26 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
     ceilings
 }
 
-/// The least round trip over an emulated link: its delay both ways, unless it varies, and the packets' time on
-/// its wire. Of ping-ping the least step, which is one way.
-fn floor(point: &Point) -> Option<Floor> {
-    let (family, Bytes(payload)) = (point.family, point.payload);
-    let has_floor = matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr);
-    let words = point.words().filter(|_| has_floor)?;
-    let stack = match point.transport {
-        Transport::Udp => Stack::Udp { family },
-        Transport::Tcp => Stack::Tcp { family, option_bytes: 0 },
-        _ => return None,
-    };
+/// The least round trip: the emulated delay both ways, unless it varies, and the packets' time on the wire. Of ping-ping
+/// the least step, which is one way.
+fn floor(point: &Point, testbed: Testbed) -> Option<Floor> {
+    let words = point.words();
+    let has_wire = words.is_some() || testbed == Testbed::Hosts;
+    let has_floor =
+        matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr) && has_wire;
+    // MPTCP's segments cross paths that nobody describes.
+    let is_one_way = point.transport.traits().socket != Socket::Mptcp;
+    let (link, stack) = stack(point).filter(|_| has_floor && is_one_way)?;
+    let Bytes(payload) = point.payload;
     let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
     // Jitter takes from the delay as well as it adds.
-    let rtt = point.rtt.filter(|_| words.jitter().is_none()).unwrap_or_default();
-    let half = Nanos(rtt.0 / 2);
-    let path = Path { propagation_ns: half, ..Path::direct(point.link) };
+    let varies = words.is_some_and(|words| words.jitter().is_some());
+    let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
+    let path = Path { propagation_ns: Nanos(rtt.0 / 2), ..Path::direct(link) };
+    let is_read = point.operation == Some(Operation::Read);
     match point.pattern {
         Pattern::PingPing => wire::one_way_floor(&path, stack, payload).ok(),
-        _ => wire::rtt_floor(&path, stack, payload, response).ok(),
+        _ => wire::rtt_floor(&path, stack, if is_read { 0 } else { payload }, response).ok(),
     }
 }
 
@@ -97,7 +123,7 @@ mod tests {
     use super::*;
 
     fn of(levels: &str) -> Limits {
-        limits(&fabricmark_testkit::point(levels))
+        limits(&fabricmark_testkit::point(levels), Testbed::Lab)
     }
 
     #[test]
@@ -109,6 +135,41 @@ mod tests {
         let without = floor_ns("rtt=0ms");
         assert_eq!(floor_ns("rtt=20ms"), without + 20e6);
         assert_eq!(floor_ns("rtt=20ms,emulate=jitter=1ms"), without);
+    }
+
+    #[test]
+    fn verbs_have_the_limits_of_roce_over_ethernet_and_of_infiniband_under_ipoib() {
+        let of_hosts = |levels: &str| {
+            let levels = format!("family=4,payload=64,{levels}");
+            limits(&fabricmark_testkit::point(&levels), Testbed::Hosts)
+        };
+        let bound_bps = |levels: &str| {
+            let ceilings = of_hosts(&format!("pattern=stream,{levels}")).ceilings;
+            ceilings.first().map(|ceiling| ceiling.goodput_bps.as_f64())
+        };
+        // 14 + 20 + 8 + 12 + 64 + 4 + 4 bytes in a frame, and 20 around it.
+        let roce = 64.0 / f64::from(14 + 20 + 8 + 12 + 64 + 4 + 4 + 20);
+        for link in ["ethernet:10G", "rocev2:10G"] {
+            assert_eq!(
+                bound_bps(&format!("transport=rc,link={link}")),
+                Some(10e9 * roce),
+                "{link}"
+            );
+        }
+        // 8 + 12 + 64 + 4 + 2 bytes, of which 8 Gbit/s cross.
+        let ib = 64.0 / f64::from(8 + 12 + 64 + 4 + 2);
+        for link in ["ipoib:4X-SDR", "ib:4X-SDR"] {
+            let bps = bound_bps(&format!("transport=uc,link={link}")).unwrap();
+            assert!((bps / (8e9 * ib) - 1.0).abs() < 1e-12, "{link}: {bps}");
+        }
+        let datagram = bound_bps("transport=ud,link=ethernet:10G").unwrap();
+        assert!(datagram < 10e9 * roce, "a datagram has 8 bytes more: {datagram}");
+        let floor_ns =
+            |levels: &str| of_hosts(levels).rtt_floor.map(|floor| floor.time_ns.as_f64());
+        let ping_pong = floor_ns("pattern=ping-pong,transport=rc,link=ethernet:10G").unwrap();
+        let read = floor_ns("pattern=rr,transport=rc,operation=read,link=ethernet:10G").unwrap();
+        assert!(read < ping_pong, "a read asks without a payload: {read} and {ping_pong} ns");
+        assert_eq!(floor_ns("pattern=ping-pong,transport=rc,link=veth"), None);
     }
 
     #[test]

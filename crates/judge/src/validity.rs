@@ -2,10 +2,14 @@
 
 use std::iter;
 
-use fabricmark_plan::{Figure, Pace, Path as DataPath, Pattern, Point, Testbed, Transport};
+use fabricmark_plan::{
+    Delivery, Figure, Headers, Network, Pace, Path as DataPath, Pattern, Point, Socket, Testbed,
+};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
+
+use crate::limits::stack;
 
 use fabricmark_record::{Carrier, Counts, Flow, Pacing, Record, THE_EMULATOR};
 
@@ -127,17 +131,21 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
     let window_ns = flow.pacing.as_ref()?.window_ns().saturating_sub(record.omit_ns.0);
     let seconds = flow.sent.elapsed_ns.max(window_ns) as f64 / 1e9;
     let per_s = record.figures.value(Figure::TransactionRate)?;
-    let (payload, family) = (point.payload.0, point.family);
+    let payload = point.payload.0;
     let request = u64::from(point.payloads_per_request()) * payload;
     let response = point.response.map_or(payload, |response| response.0);
     [("requests", request), ("responses", response)].into_iter().find_map(|(name, bytes)| {
-        let bound = match point.transport {
-            Transport::Udp => goodput(point.link, Stack::Udp { family }, bytes),
+        let tcp = Stack::Tcp { family: point.family, option_bytes: 0 };
+        let bound = match point.transport.traits().headers {
             // The others have longer headers.
-            Transport::Tcp | Transport::Mptcp | Transport::Tls | Transport::Quic | Transport::Sctp => {
-                stream_goodput(point.link, Stack::Tcp { family, option_bytes: 0 })
+            Headers::Tcp | Headers::AtLeastTcp | Headers::Tls | Headers::Quic => {
+                stream_goodput(point.link, tcp)
             }
-            _ => return None,
+            Headers::Udp | Headers::Connection | Headers::Datagram => {
+                let (link, stack) = stack(point)?;
+                goodput(link, stack, bytes)
+            }
+            Headers::Unknown => return None,
         };
         let bound_bps = bound.ok()?.goodput_bps.as_f64();
         let moved_bps = 8.0 * bytes as f64 * per_s;
@@ -285,10 +293,13 @@ fn passed_emulator(record: &Record) -> Vec<String> {
 /// another device than that of the address.
 fn passed_device(record: &Record) -> Option<String> {
     let point = &record.point;
-    let has_one_device = matches!(
-        point.transport,
-        Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Quic | Transport::Sctp
-    );
+    let traits = point.transport.traits();
+    let has_one_device = match traits.headers {
+        Headers::Tcp | Headers::Tls | Headers::Udp | Headers::Quic | Headers::AtLeastTcp => {
+            traits.socket != Socket::Mptcp
+        }
+        Headers::Connection | Headers::Datagram | Headers::Unknown => false,
+    };
     if record.testbed != Testbed::Lab || point.pattern != Pattern::Stream || !has_one_device {
         return None;
     }
@@ -316,9 +327,10 @@ fn least_ip_bytes(point: &Point, received: &Counts) -> u64 {
         Family::V4 => 20,
         Family::V6 => 40,
     };
-    match point.transport {
-        Transport::Udp => received.bytes.saturating_add(received.calls.saturating_mul(ip + 8)),
-        _ => received.bytes,
+    if point.transport.traits().headers == Headers::Udp {
+        received.bytes.saturating_add(received.calls.saturating_mul(ip + 8))
+    } else {
+        received.bytes
     }
 }
 
@@ -328,7 +340,10 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     let mut found = Vec::new();
     let point = &record.point;
     let is_iperf3 = record.nodes.iter().any(|node| node.carrier == Carrier::Iperf3);
-    if point.pattern != Pattern::Stream || point.transport == Transport::Null || is_iperf3 {
+    if point.pattern != Pattern::Stream
+        || point.transport.traits().network == Network::Nothing
+        || is_iperf3
+    {
         return found;
     }
     // A copy that the link made is received once more.
@@ -348,8 +363,7 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
             sent.bytes, received.bytes
         ));
     }
-    let is_whole =
-        point.transport.has_tcp() || matches!(point.transport, Transport::Unix | Transport::Quic);
+    let is_whole = point.transport.traits().delivery == Delivery::Bytes;
     if is_whole && received.bytes < sent.bytes {
         found.push(format!("{} bytes were sent, and only {} received", sent.bytes, received.bytes));
     }

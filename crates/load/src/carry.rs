@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Pace, Path, Pattern, Point, Role, Transport, Wait};
+use fabricmark_plan::{Delivery, Pace, Path, Pattern, Point, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
 use fabricmark_units::{Bytes, Nanos, Stream};
@@ -150,7 +150,7 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
 fn blocks(point: &Point) -> bool {
     matches!(point.wait, Wait::Block | Wait::BusyPoll)
         && !point.path.is_uring()
-        && point.transport != Transport::Quic
+        && point.transport.traits().blocks
 }
 
 /// How often a blocked end looks although it has no orders; in an open loop its calls do not block.
@@ -217,11 +217,13 @@ fn fairness(of_each: &[u64]) -> Option<Fairness> {
 
 fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
     let point = &prepare.point;
-    let bytes = match (point.transport, point.path) {
-        (Transport::Udp, Path::Trunc) => HEADER_BYTES,
+    let bytes = match (point.transport.traits().delivery, point.path) {
+        (Delivery::Bytes, _) => STREAM_BUFFER_BYTES,
+        // Adapters write into memory of their own.
+        _ if point.transport.is_verbs() => STREAM_BUFFER_BYTES,
+        (Delivery::Datagrams | Delivery::Messages, Path::Trunc) => HEADER_BYTES,
         // One byte more than a datagram has: who asks for no lengths sees a longer one by it.
-        (Transport::Udp, _) => point.payload.0 as usize + 1,
-        _ => STREAM_BUFFER_BYTES,
+        (Delivery::Datagrams | Delivery::Messages, _) => point.payload.0 as usize + 1,
     };
     let mut buffer = vec![0; bytes];
     let window = match (prepare.amount, &point.pace) {

@@ -108,45 +108,10 @@ impl Endpoint {
         let pinned = pin(self.prepare.cpu);
         let before = Surroundings::read(&self.prepare.device);
         let Prepare { point, .. } = &self.prepare;
-        let mut report = match (point.transport, point.pattern, self.socket.take()) {
-            (Transport::Udp, _, Some(socket)) => self.udp(socket, peer_at, control, begin)?,
-            (Transport::Quic, _, Some(socket)) => self.quic(socket, peer_at, control, begin)?,
-            (Transport::Unix, Pattern::Crr, Some(socket)) => {
-                self.crr::<UnixStream>(socket, peer_at, control, begin)?
-            }
-            (Transport::Tls, Pattern::Crr, Some(socket)) => {
-                self.crr::<TlsStream>(socket, peer_at, control, begin)?
-            }
-            (_, Pattern::Crr, Some(socket)) => {
-                self.crr::<TcpStream>(socket, peer_at, control, begin)?
-            }
-            (Transport::Tls, _, Some(socket)) => {
-                let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
-                self.bytes(streams, rtt_ns, control, begin, |tls| Some(tls.tcp()))?
-            }
-            (Transport::Smc, _, Some(socket)) => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                smc::check(&streams)?;
-                self.bytes(streams, rtt_ns, control, begin, |_| None)?
-            }
-            (verbs, _, Some(socket)) if verbs.is_verbs() => {
-                self.verbs(socket, peer_at, control, begin)?
-            }
-            (Transport::Rsocket, _, Some(socket)) => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                let open = |stream| RsocketFlow::open(stream, &self.prepare, control);
-                let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
-                self.flows(flows?, rtt_ns, control, begin, |_| None)?
-            }
-            (Transport::Unix, _, Some(socket)) => {
-                let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
-                self.bytes(streams, rtt_ns, control, begin, |_| None)?
-            }
-            (_, _, Some(socket)) => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                self.tcp(streams, rtt_ns, control, begin)?
-            }
-            (_, _, None) => carry(&mut [NullFlow::default()], &self.prepare, control, begin)?,
+        let mut report = match (self.socket.take(), point.pattern) {
+            (None, _) => carry(&mut [NullFlow::default()], &self.prepare, control, begin)?,
+            (Some(socket), Pattern::Crr) => self.by_connections(socket, peer_at, control, begin)?,
+            (Some(socket), _) => self.by_flows(socket, peer_at, control, begin)?,
         };
         control.check()?;
         before.since(&self.prepare.device, &mut report);
@@ -156,6 +121,80 @@ impl Endpoint {
             report.not_pinned = Some(reason);
         }
         Ok(report)
+    }
+
+    /// A connection for each request.
+    fn by_connections(
+        &self,
+        socket: Socket,
+        peer_at: Option<SocketAddr>,
+        control: &Control,
+        begin: &dyn Fn(),
+    ) -> Result<EndReport, Failure> {
+        let transport = self.prepare.point.transport;
+        match transport {
+            Transport::Tcp | Transport::Mptcp => {
+                self.crr::<TcpStream>(socket, peer_at, control, begin)
+            }
+            Transport::Unix => self.crr::<UnixStream>(socket, peer_at, control, begin),
+            Transport::Tls => self.crr::<TlsStream>(socket, peer_at, control, begin),
+            Transport::Quic => self.quic(socket, peer_at, control, begin),
+            Transport::Udp
+            | Transport::Sctp
+            | Transport::Smc
+            | Transport::Rsocket
+            | Transport::Rc
+            | Transport::Uc
+            | Transport::Ud
+            | Transport::Null => {
+                Err(Failure::Protocol(format!("crr is not supported with {transport}")))
+            }
+        }
+    }
+
+    /// Flows that are opened once.
+    fn by_flows(
+        &self,
+        socket: Socket,
+        peer_at: Option<SocketAddr>,
+        control: &Control,
+        begin: &dyn Fn(),
+    ) -> Result<EndReport, Failure> {
+        match self.prepare.point.transport {
+            Transport::Tcp => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                self.tcp(streams, rtt_ns, control, begin)
+            }
+            Transport::Mptcp | Transport::Sctp => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                self.bytes(streams, rtt_ns, control, begin, |tcp| Some(tcp))
+            }
+            Transport::Unix => {
+                let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
+                self.bytes(streams, rtt_ns, control, begin, |_| None)
+            }
+            Transport::Tls => {
+                let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
+                self.bytes(streams, rtt_ns, control, begin, |tls| Some(tls.tcp()))
+            }
+            Transport::Smc => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                smc::check(&streams)?;
+                self.bytes(streams, rtt_ns, control, begin, |_| None)
+            }
+            Transport::Rsocket => {
+                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                let open = |stream| RsocketFlow::open(stream, &self.prepare, control);
+                let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
+                self.flows(flows?, rtt_ns, control, begin, |_| None)
+            }
+            Transport::Udp => self.udp(socket, peer_at, control, begin),
+            Transport::Quic => self.quic(socket, peer_at, control, begin),
+            Transport::Rc | Transport::Uc | Transport::Ud => {
+                self.verbs(socket, peer_at, control, begin)
+            }
+            Transport::Null => carry(&mut [NullFlow::default()], &self.prepare, control, begin),
+        }
     }
 
     /// Opens or accepts every flow of a transport with connections.

@@ -30,6 +30,8 @@ pub struct Traits {
     pub congestion: Congestion,
     /// Receive buffer of its sockets by default; `None` for the kernel's.
     pub receive_buffer: Option<Bytes>,
+    /// Whether its calls block in the kernel; else they end by themselves, and the load thread waits between them.
+    pub blocks: bool,
     /// Whether its packets can have timestamps of the kernel.
     pub has_timestamps: bool,
     /// Whether DSCP applies.
@@ -158,6 +160,7 @@ const TCP: Traits = Traits {
     is_plain_tcp: false,
     congestion: Congestion::Kernel,
     receive_buffer: None,
+    blocks: true,
     has_timestamps: false,
     has_dscp: true,
     paths: &[Path::Copy],
@@ -274,6 +277,7 @@ transports! {
         congestion: Congestion::Own(&["cubic", "reno", "bbr"]),
         waits: WITHOUT_POLLING,
         patterns: Pattern::ALL,
+        blocks: false,
         // It opens them one after the other, some milliseconds each.
         flows_max: 500,
         ..STREAM

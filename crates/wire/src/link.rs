@@ -121,6 +121,21 @@ impl Link {
         }
     }
 
+    /// The same network as verbs use it: RoCEv2 over Ethernet, InfiniBand under IPoIB. A link of verbs is itself.
+    pub fn for_verbs(self) -> Self {
+        match self {
+            Self::Ethernet { rate, mtu, vlan } => Self::RoceV2 { rate, mtu, vlan },
+            Self::Ipoib(Ipoib { lanes, speed, ib_mtu, grh, .. }) => {
+                Self::Ib(Ib { lanes, speed, mtu: ib_mtu, grh })
+            }
+            Self::Loopback
+            | Self::Veth { .. }
+            | Self::Ib(_)
+            | Self::RoceV1 { .. }
+            | Self::RoceV2 { .. } => self,
+        }
+    }
+
     /// Whether packets cross a medium with a rate of its own, and so have ceilings and floors.
     pub fn has_wire(self) -> bool {
         !matches!(self, Self::Loopback | Self::Veth { .. })
