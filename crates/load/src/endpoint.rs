@@ -36,6 +36,7 @@ use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
+use crate::transport::seqpacket::Seqpacket;
 use crate::transport::stamped::{StampedTcp, StampedUdp};
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
@@ -140,6 +141,7 @@ impl Endpoint {
             Transport::Tls => self.crr::<TlsStream>(socket, peer_at, control, begin),
             Transport::Quic => self.quic(socket, peer_at, control, begin),
             Transport::Udp
+            | Transport::Seqpacket
             | Transport::Sctp
             | Transport::Smc
             | Transport::Rsocket
@@ -172,6 +174,10 @@ impl Endpoint {
             Transport::Unix => {
                 let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
                 self.bytes(streams, rtt_ns, control, begin, |_| None)
+            }
+            Transport::Seqpacket => {
+                let (packets, rtt_ns) = self.open::<Seqpacket>(socket, peer_at, control)?;
+                self.bytes(packets, rtt_ns, control, begin, |_| None)
             }
             Transport::Tls => {
                 let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;

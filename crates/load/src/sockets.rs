@@ -145,6 +145,7 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
     let domain = Domain::for_address(options::local(prepare, 0));
     let (domain, kind, protocol) = match point.transport.traits().socket {
         Kind::Unix => (Domain::UNIX, Type::STREAM, None),
+        Kind::Seqpacket => (Domain::UNIX, Type::SEQPACKET, None),
         Kind::Udp => (domain, Type::DGRAM, Some(Protocol::UDP)),
         Kind::Mptcp => (domain, Type::STREAM, Some(Protocol::MPTCP)),
         Kind::Sctp => (domain, Type::STREAM, Some(Protocol::SCTP)),

@@ -5,6 +5,7 @@ pub mod null;
 pub mod quic;
 pub mod rsocket;
 mod security;
+pub mod seqpacket;
 pub mod stamped;
 pub mod tls;
 pub mod udp;

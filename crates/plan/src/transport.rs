@@ -71,6 +71,8 @@ pub enum Socket {
     Smc,
     /// Unix stream sockets.
     Unix,
+    /// Unix sockets of sequenced packets.
+    Seqpacket,
 }
 
 /// What the calls of a transport move.
@@ -258,6 +260,17 @@ transports! {
         has_connect: false,
         paths: &[Path::Copy, Path::Uring],
         patterns: Pattern::ALL,
+        ..STREAM
+    };
+    /// sequenced packets within one machine (unix(7)), over loopback
+    Seqpacket = "seqpacket", Traits {
+        delivery: Delivery::Messages,
+        network: Network::Machine,
+        socket: Socket::Seqpacket,
+        has_ip_options: false,
+        has_connect: false,
+        // What Linux's default send buffer holds (net.core.wmem_default).
+        payload_max: Bytes(128 << 10),
         ..STREAM
     };
     /// SCTP, one stream (RFC 9260)

@@ -209,7 +209,7 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
 #[test]
 fn each_round_trip_is_recorded_once() {
     for pattern in ["ping-pong", "rr"] {
-        for transport in ["tcp", "udp", "mptcp", "tls", "quic", "unix"] {
+        for transport in ["tcp", "udp", "mptcp", "tls", "quic", "unix", "seqpacket"] {
             for (payload, wait) in [(1, "block"), (64, "spin"), (512, "epoll"), (3, "busy-poll")] {
                 if transport == "quic" && !QUIC_WAITS.contains(&wait) {
                     continue;
@@ -232,7 +232,7 @@ fn each_round_trip_is_recorded_once() {
 
 #[test]
 fn several_requests_may_be_under_way_and_differ_from_their_responses() {
-    for transport in ["tcp", "udp", "tls", "quic", "unix"] {
+    for transport in ["tcp", "udp", "tls", "quic", "unix", "seqpacket"] {
         for wait in ["block", "epoll", "spin"] {
             if transport == "quic" && !QUIC_WAITS.contains(&wait) {
                 continue;
@@ -252,10 +252,21 @@ fn several_requests_may_be_under_way_and_differ_from_their_responses() {
 }
 
 #[test]
+fn sequenced_packets_keep_their_boundaries() {
+    for payload in [1, 1000, 131_072] {
+        let levels = format!("pattern=stream,transport=seqpacket,payload={payload}");
+        let (start, answer) = run(&levels);
+        assert_eq!(start.counts.calls, answer.counts.calls, "{levels}");
+        assert_eq!(answer.counts.bytes, payload * answer.counts.calls, "{levels}");
+    }
+}
+
+#[test]
 fn many_flows_share_a_thread() {
     for (pattern, transport, flows) in [
         ("stream", "tcp", 20),
         ("stream", "unix", 20),
+        ("stream", "seqpacket", 20),
         ("stream", "udp", 20),
         ("stream", "tls", 20),
         ("rr", "tcp", 200),
@@ -264,6 +275,8 @@ fn many_flows_share_a_thread() {
         ("ping-pong", "unix", 50),
         ("burst", "tcp", 50),
         ("burst", "unix", 10),
+        ("ping-pong", "seqpacket", 50),
+        ("burst", "seqpacket", 10),
         ("burst", "tls", 5),
     ] {
         for direction in ["forward", "reverse"] {
@@ -312,8 +325,9 @@ proptest! {
         payload in 1u64..200 << 10,
         wait in prop::sample::select(&WAITS[..]),
     ) {
-        for transport in RELIABLE.into_iter().chain(["quic"]) {
+        for transport in RELIABLE.into_iter().chain(["quic", "seqpacket"]) {
             let wait = if transport == "quic" && wait == "busy-poll" { "block" } else { wait };
+            let payload = if transport == "seqpacket" { payload.min(128 << 10) } else { payload };
             for pattern in ["stream", "rr", "ping-pong", "burst"] {
                 let burst = if pattern == "burst" { ",outstanding=5" } else { "" };
                 let levels = format!(

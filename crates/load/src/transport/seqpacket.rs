@@ -1,0 +1,71 @@
+//! Sequenced packets within one machine: Unix sockets that keep the boundaries of messages (unix(7), SOCK_SEQPACKET).
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fabricmark_proto::{Failure, Prepare};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::{SockRef, Socket};
+
+use super::bytes::ByteStream;
+use crate::opening::{Connection, accept_one};
+
+/// A connected socket: each write is a message, and each read takes one.
+#[derive(Debug)]
+pub struct Seqpacket(OwnedFd);
+
+impl Read for Seqpacket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = buffer.len();
+        // The length is the true one, also of a message that does not fit.
+        let (_, bytes) = recv(&self.0, buffer, RecvFlags::TRUNC)?;
+        if bytes > room {
+            let error = format!("a message of {bytes} bytes came where {room} were expected");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Write for Seqpacket {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        Ok(send(&self.0, message, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Seqpacket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl ByteStream for Seqpacket {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        Ok(rustix::io::ioctl_fionread(self)?)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        SockRef::from(&*self).shutdown(Shutdown::Write)
+    }
+}
+
+impl Connection for Seqpacket {
+    type Listener = Socket;
+
+    fn listen(socket: Socket, _: &Prepare) -> Result<Socket, Failure> {
+        Ok(socket)
+    }
+
+    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
+        Ok(Self(socket.into()))
+    }
+
+    fn accept(listener: &Socket) -> io::Result<(Self, Option<IpAddr>)> {
+        Ok((Self(accept_one(listener)?.0), None))
+    }
+}
