@@ -371,6 +371,23 @@ fn a_run_that_is_given_up_leaves_the_queue() {
     assert_eq!(order(&mut seat, Order::Abort { run: RUN }), given_up);
 }
 
+/// The next run is ordered before the worker has said that the one before is given up.
+#[test]
+fn a_run_that_follows_one_that_is_given_up_waits_for_its_end() {
+    let mut seat = greeted(Quota::default());
+    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    seat.on_turn(Turn::Now);
+    deeds(&mut seat);
+    let abort = Order::Abort { run: RUN };
+    assert_eq!(order(&mut seat, abort.clone()), [Deed::Hand(abort)]);
+    let next = Prepare { run: RUN + 1, ..prepare(Role::Server, "") };
+    assert_eq!(order(&mut seat, Order::Prepare(Box::new(next))), []);
+    let report = Report::Failed { run: RUN, failure: Failure::Aborted };
+    seat.on_report(report.clone());
+    let said = Deed::Say(Answer::Report { report });
+    assert_eq!(deeds(&mut seat), [Deed::Done, said, Deed::Ask]);
+}
+
 #[test]
 fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     let quota = Quota {

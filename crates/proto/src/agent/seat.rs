@@ -53,6 +53,8 @@ enum State {
     Waiting(Box<Prepare>),
     /// The run is under way.
     Busy(u64),
+    /// The run was given up and has not ended yet; the next one, where it has come already.
+    Ending(u64, Option<Box<Prepare>>),
     Closed,
 }
 
@@ -100,9 +102,10 @@ impl Seat {
                 self.vigil.path(Nanos(rtt_ns));
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
-            (Request::Order { order }, State::Idle | State::Waiting(_) | State::Busy(_)) => {
-                self.on_order(order);
-            }
+            (
+                Request::Order { order },
+                State::Idle | State::Waiting(_) | State::Busy(_) | State::Ending(..),
+            ) => self.on_order(order),
             (Request::Hello { .. } | Request::Order { .. }, _) => {
                 self.refuse("a request came that the conversation does not allow here".to_owned());
             }
@@ -133,6 +136,17 @@ impl Seat {
             (Order::Abort { run }, State::Waiting(_)) => {
                 self.state = State::Idle;
                 self.output.push_back(Deed::Leave);
+                self.fail(run, Failure::Aborted);
+            }
+            (Order::Prepare(prepare), &State::Ending(run, None)) => {
+                self.state = State::Ending(run, Some(prepare));
+            }
+            (Order::Abort { run }, &State::Busy(busy)) if run == busy => {
+                self.state = State::Ending(run, None);
+                self.output.push_back(Deed::Hand(Order::Abort { run }));
+            }
+            (Order::Abort { run }, State::Ending(ending, Some(next))) if next.run == run => {
+                self.state = State::Ending(*ending, None);
                 self.fail(run, Failure::Aborted);
             }
             (Order::Prepare(prepare), _) => {
@@ -186,22 +200,35 @@ impl Seat {
 
     /// Takes what the worker reports.
     pub fn on_report(&mut self, report: Report) {
-        let State::Busy(busy) = self.state else { return };
+        let (State::Busy(under_way) | State::Ending(under_way, _)) = self.state else { return };
+        let mut next = None;
         if let Report::Finished { run, .. } | Report::Failed { run, .. } = report
-            && run == busy
+            && run == under_way
         {
-            self.state = State::Idle;
-            self.output.push_back(Deed::Done);
+            next = self.end();
         }
         self.say(Answer::Report { report });
+        if let Some(prepare) = next {
+            self.on_prepare(prepare);
+        }
+    }
+
+    /// The run is over; gives the next one, where it has come already.
+    fn end(&mut self) -> Option<Box<Prepare>> {
+        self.output.push_back(Deed::Done);
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Ending(_, next) => next,
+            _ => None,
+        }
     }
 
     /// Takes note that the worker is gone.
     pub fn on_worker_lost(&mut self, why: &str) {
-        if let State::Busy(run) = self.state {
-            self.state = State::Idle;
-            self.output.push_back(Deed::Done);
-            self.fail(run, Failure::System(format!("the agent's worker {why}")));
+        let (State::Busy(run) | State::Ending(run, _)) = self.state else { return };
+        let next = self.end();
+        self.fail(run, Failure::System(format!("the agent's worker {why}")));
+        if let Some(prepare) = next {
+            self.on_prepare(prepare);
         }
     }
 
@@ -209,7 +236,7 @@ impl Seat {
     pub fn on_closed(&mut self) {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Waiting(_) => self.output.push_back(Deed::Leave),
-            State::Busy(_) => self.output.push_back(Deed::Done),
+            State::Busy(_) | State::Ending(..) => self.output.push_back(Deed::Done),
             State::Greeting | State::Idle => {}
             State::Closed => return,
         }
@@ -258,7 +285,7 @@ impl Seat {
 
     /// Whether a run is under way.
     pub fn is_busy(&self) -> bool {
-        matches!(self.state, State::Busy(_))
+        matches!(self.state, State::Busy(_) | State::Ending(..))
     }
 
     fn say(&mut self, answer: Answer) {
