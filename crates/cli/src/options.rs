@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
-use fabricmark_plan::{Amount, Factor};
+use fabricmark_plan::{Amount, Factor, Plan, Role};
 use fabricmark_report::Requirement;
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
@@ -107,7 +107,7 @@ impl Place {
 }
 
 /// The key of this host.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Key {
     /// File of this host's key; the keys it trusts stand beside it [default:
     /// ~/.config/fabricmark/key.pem]
@@ -116,7 +116,7 @@ pub struct Key {
 }
 
 /// How another host is reached.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Reach {
     /// Address of the host's agent, where orders take another way than data
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -126,16 +126,40 @@ pub struct Reach {
     pub key: Key,
 }
 
-/// The host of `--to`, whose node is the one that answers.
-fn other_end(text: &str) -> Result<String, String> {
-    match text.split_once('=') {
-        None | Some(("server" | "peer", _)) => {
-            let host = text.split_once('=').map_or(text, |(_, host)| host);
-            if host.is_empty() { Err("name a host".to_owned()) } else { Ok(host.to_owned()) }
+/// A node on another host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct To {
+    /// Which end it is.
+    pub role: Role,
+    /// The host, as the user named it.
+    pub host: String,
+}
+
+impl To {
+    /// `HOST` or `server=HOST` for the server, `client=HOST` for the client.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (role, host) = match text.split_once('=') {
+            None => (Role::Server, text),
+            Some(("server" | "peer", host)) => (Role::Server, host),
+            Some(("client", host)) => (Role::Client, host),
+            Some((name, _)) => {
+                return Err(format!("there is no node `{name}`; use client=HOST or server=HOST"));
+            }
+        };
+        if host.is_empty() {
+            return Err("name a host".to_owned());
         }
-        Some((name, _)) => Err(format!(
-            "there is no node `{name}` on another host: `server` answers, `client` is this host"
-        )),
+        Ok(Self { role, host: host.to_owned() })
+    }
+}
+
+/// The hosts of `--to`, one for each end.
+fn distinct(hosts: &[To]) -> Result<(), String> {
+    let of = |role| hosts.iter().filter(|to| to.role == role).count();
+    match (of(Role::Client), of(Role::Server)) {
+        (0, 0 | 1) | (1, 1) => Ok(()),
+        (1, 0) => Err("--to client=HOST needs --to server=HOST, too".to_owned()),
+        _ => Err("--to names the host of one node twice".to_owned()),
     }
 }
 
@@ -228,6 +252,9 @@ pub struct Agent {
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,
+    /// Let coordinators run clients here, which connect to the server of --to: needed for --to client=HOST
+    #[arg(long)]
+    pub allow_client: bool,
     /// Also serve iperf3 clients on this port, 5201 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3: Option<u16>,
@@ -298,10 +325,10 @@ pub struct How {
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Run against the agent on this host instead of in a lab (also server=HOST or peer=HOST). Several
-    /// addresses of one host are separated by commas
-    #[arg(long, group = "other_end", value_name = "[NAME=]HOST", value_parser = other_end)]
-    pub to: Option<String>,
+    /// Run the server by the agent on this host instead of in a lab (also server=HOST); with client=HOST,
+    /// too, both ends run by agents, and this host only conducts. Several addresses of one host are separated by commas
+    #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
+    pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
     /// cable, or Soft RoCE in `lab guest`
     #[arg(long, group = "other_end", value_name = "ADDRESS,ADDRESS", value_parser = Ends::parse)]
@@ -347,10 +374,30 @@ impl fmt::Display for Ends {
 }
 
 impl How {
-    /// What the other end is called, where the plan is not for a lab, and the option that says so.
-    pub fn other_end(&self) -> Option<(&'static str, String)> {
-        let to = self.to.as_ref().map(|host| ("--to", host.clone()));
-        to.or_else(|| self.ends.map(|ends| ("--ends", ends.to_string())))
+    /// What the ends are called where the plan is not for a lab, and the options that say so.
+    pub fn other_end(&self) -> Option<(String, String)> {
+        if let Some(ends) = self.ends {
+            return Some((Plan::own_name(&ends.to_string()), format!("--ends {ends}")));
+        }
+        let option = |to: &To| format!("--to {}={}", to.role.name(), to.host);
+        match self.to.as_slice() {
+            [] => None,
+            [server] => Some((server.host.clone(), format!("--to {}", server.host))),
+            hosts => {
+                let mut hosts: Vec<&To> = hosts.iter().collect();
+                hosts.sort_by_key(|to| to.role == Role::Server);
+                let name = |to: &&To| format!("{}={}", to.role.name(), to.host);
+                let names: Vec<String> = hosts.iter().map(name).collect();
+                let options: Vec<String> = hosts.into_iter().map(option).collect();
+                Some((names.join(" "), options.join(" ")))
+            }
+        }
+    }
+
+    /// The host of an end that is on another one; refuses hosts that are no pair.
+    pub fn host(&self, role: Role) -> Result<Option<&str>, String> {
+        distinct(&self.to)?;
+        Ok(self.to.iter().find(|to| to.role == role).map(|to| to.host.as_str()))
     }
 }
 

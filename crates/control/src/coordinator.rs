@@ -91,8 +91,8 @@ impl Coordinator {
 
     /// What is known of an end beside what its worker reports.
     pub(crate) fn facts(&self, role: Role, point: &Point) -> NodeFacts {
-        let server = self.on_links.first().map(|pair| &pair.server);
-        self.testbed.facts(role, point, server.filter(|_| role == Role::Server))
+        let worker = self.on_links.first().map(|pair| pair.worker(role));
+        self.testbed.facts(role, point, worker)
     }
 
     /// A machine whose CPUs are software imitates all that it does.
@@ -180,10 +180,12 @@ impl Coordinator {
         ))
     }
 
-    /// Time beyond the usual that answers take over the path to an agent.
+    /// Time beyond the usual that answers take over the paths to agents.
     fn patience(&self, place: usize) -> Nanos {
-        let carrier = self.on_links.get(place).and_then(|pair| pair.server.carrier());
-        carrier.map(|carrier| carrier.facts().patience).unwrap_or_default()
+        let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);
+        let pair = self.on_links.get(place);
+        let ends = [Role::Client, Role::Server].into_iter();
+        ends.filter_map(|role| of(pair?, role)).max().unwrap_or_default()
     }
 }
 

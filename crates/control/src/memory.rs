@@ -160,7 +160,7 @@ mod tests {
         // 200 MB: enough for one end.
         let memory = memory(195_313, 1);
         assert!(check(&registering("node2"), &memory, 4096).is_ok());
-        let refusal = check(&registering("10.9.0.1,10.9.0.2"), &memory, 4096).unwrap_err();
+        let refusal = check(&registering("ends=10.9.0.1,10.9.0.2"), &memory, 4096).unwrap_err();
         assert!(refusal.to_string().contains("269 MB"), "{refusal}");
     }
 

@@ -30,6 +30,13 @@ impl Pair {
         [&self.client.socket, &self.server.socket]
     }
 
+    pub(crate) fn worker(&self, role: Role) -> &Node {
+        match role {
+            Role::Client => &self.client,
+            Role::Server => &self.server,
+        }
+    }
+
     pub(crate) fn node(&mut self, role: Role) -> &mut Node {
         match role {
             Role::Client => &mut self.client,

@@ -26,8 +26,13 @@ pub struct Workers<'a> {
 pub enum Peer {
     /// Workers on this machine.
     Here,
-    /// Workers of an agent.
-    Agent(AgentAccess),
+    /// Workers of agents: at the server's end, and at the client's where that is another host, too.
+    Agents {
+        /// The client's; `None` for this host.
+        client: Option<AgentAccess>,
+        /// The server's.
+        server: AgentAccess,
+    },
     /// A server of iperf3.
     Iperf3(Iperf3Access),
     /// Workers on this machine, told apart by address: where both ends of a wire are plugged in here.

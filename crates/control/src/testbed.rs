@@ -74,7 +74,7 @@ pub(crate) trait Testbed {
         Ok(())
     }
 
-    /// Reconnects to an agent after its connection was lost.
+    /// Reconnects to agents after a connection was lost.
     fn reconnect(&mut self, _is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
         Ok(())
     }
@@ -85,7 +85,7 @@ pub(crate) trait Testbed {
     }
 }
 
-/// Builds the lab of a plan, or connects to the agent.
+/// Builds the lab of a plan, or connects to the agents.
 pub(crate) fn open(
     plan: &Plan,
     peer: &Peer,
@@ -93,7 +93,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Testbed>, PlanError> {
     let has_links = plan.points.iter().any(|point| point.link != Link::Loopback);
     Ok(match peer {
-        Peer::Agent(agent) => Box::new(hosts::Hosts::call(agent)?),
+        Peer::Agents { client, server } => Box::new(hosts::Hosts::call(client.as_ref(), server)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
         Peer::Ends([client, server]) => Box::new(local::Addresses::of(*client, *server)?),
         Peer::Here if has_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),

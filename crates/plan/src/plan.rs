@@ -31,7 +31,8 @@ pub const INTERVALS_MAX: u64 = 36_000;
 pub struct Plan {
     /// Where the points are carried out.
     pub testbed: Testbed,
-    /// The other host, as it was named, where there is one.
+    /// The other host, as it was named, where there is one; `client=A server=B` where both ends are on others, `ends=A,B`
+    /// for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// Seed of the order of runs.
@@ -71,6 +72,9 @@ pub struct Plan {
     #[serde(skip)]
     pub presentation: Presentation,
 }
+
+/// What the name of two addresses of this machine begins with.
+const OWN: &str = "ends=";
 
 fn is_nothing(Nanos(ns): &Nanos) -> bool {
     *ns == 0
@@ -229,7 +233,18 @@ fn emulated(point: &Point) -> Option<String> {
 impl Plan {
     /// Both addresses, where both ends are on this machine at addresses of their own.
     pub fn own_ends(&self) -> Option<(&str, &str)> {
-        self.peer.as_deref()?.split_once(',')
+        self.peer.as_deref()?.strip_prefix(OWN)?.split_once(',')
+    }
+
+    /// What the ends are called where both are addresses of this machine, given as `A,B`.
+    pub fn own_name(ends: &str) -> String {
+        format!("{OWN}{ends}")
+    }
+
+    /// The host of the client and that of the server, where both are others than this one.
+    pub fn remote_ends(&self) -> Option<(&str, &str)> {
+        let (client, server) = self.peer.as_deref()?.split_once(' ')?;
+        Some((client.strip_prefix("client=")?, server.strip_prefix("server=")?))
     }
 
     /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`

@@ -396,6 +396,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         duration_max: Nanos::from_secs(60),
         memory_max: Bytes(16 << 20),
         seats_max: 1,
+        allows_clients: false,
     };
     for (levels, says) in [
         ("flows=11", "the agent allows 10 flows, the run has 11: use fewer"),
@@ -418,6 +419,11 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         let found = order(&mut seat, Order::Prepare(Box::new(prepare)));
         assert_eq!(found, [failed(Failure::Missing(says.to_owned()))]);
     }
+    let client = prepare(Role::Client, "");
+    let refused = quota.check(&client).unwrap_err();
+    assert!(refused.contains("--allow-client"), "{refused}");
+    let allowing = Quota { allows_clients: true, ..quota.clone() };
+    assert_eq!(allowing.check(&client), quota.check(&prepare(Role::Server, "")));
     let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Server, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
     let says = "the agent allows runs of 60s, this one takes 61s".to_owned();

@@ -55,10 +55,14 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     };
     let testbed = match e.plan.testbed {
         Testbed::Lab => "Network namespaces on one machine".to_owned(),
-        Testbed::Hosts => match (e.plan.own_ends(), e.plan.peer.as_deref()) {
+        Testbed::Hosts => match (e.plan.own_ends(), e.plan.remote_ends()) {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
-            (None, peer) => {
-                format!("This host, and {} by its agent", peer.unwrap_or("another host"))
+            (None, Some((client, server))) => {
+                format!("Two other hosts by their agents, {client} (client) and {server} (server)")
+            }
+            (None, None) => {
+                let peer = e.plan.peer.as_deref().unwrap_or("another host");
+                format!("This host, and {peer} by its agent")
             }
         },
     };

@@ -228,8 +228,8 @@ impl Target {
     fn name(&self) -> Option<String> {
         match &self.peer {
             Peer::Here => None,
-            Peer::Ends(ends) => Some(Ends(*ends).to_string()),
-            Peer::Agent(agent) => Some(agent.host.name.clone()),
+            Peer::Ends(ends) => Some(Plan::own_name(&Ends(*ends).to_string())),
+            Peer::Agents { server, .. } => Some(server.host.name.clone()),
             Peer::Iperf3(server) => Some(server.name.clone()),
         }
     }
@@ -239,7 +239,7 @@ impl Target {
         match &self.peer {
             Peer::Here => false,
             Peer::Ends(ends) => ends.iter().all(IpAddr::is_ipv6),
-            Peer::Agent(agent) => agent.host.data.iter().all(SocketAddr::is_ipv6),
+            Peer::Agents { server, .. } => server.host.data.iter().all(SocketAddr::is_ipv6),
             Peer::Iperf3(access) => access.server.is_ipv6(),
         }
     }
@@ -261,7 +261,10 @@ fn target(options: &Measure) -> Result<Target, Failure> {
                 failure.and("other targets: loopback, lab:LINK such as lab:veth, or two addresses of this machine")
             })?;
             let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);
-            return Ok(Target { link: link.to_string(), peer: Peer::Agent(agent) });
+            return Ok(Target {
+                link: link.to_string(),
+                peer: Peer::Agents { client: None, server: agent },
+            });
         }
         link => link.unwrap_or(text),
     };

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_traces, run_plan};
-use fabricmark_plan::{Plan, Size};
+use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
 
@@ -15,7 +15,7 @@ use crate::calibration;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Ends, How, Place, Run};
+use crate::options::{Ends, How, Place, Reach, Run};
 use crate::output;
 use crate::progress::Line;
 
@@ -53,15 +53,22 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
     read_traces(&mut plan, file.parent().unwrap_or(Path::new("")))?;
-    if let Some((_, other)) = how.other_end() {
+    let host = |role| how.host(role).map_err(|message| Failure::new(Code::Input, message));
+    let (client, server) = (host(Role::Client)?, host(Role::Server)?);
+    if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
     }
     if how.check {
         println!("{}", summary(file, &plan));
         return Ok(None);
     }
-    let peer = match (&how.to, how.ends) {
-        (Some(host), _) => Peer::Agent(key::access(host, &how.reach)?),
+    let peer = match (server, how.ends) {
+        (Some(server), _) => Peer::Agents {
+            client: client
+                .map(|host| key::access(host, &Reach { control: None, ..how.reach.clone() }))
+                .transpose()?,
+            server: key::access(server, &how.reach)?,
+        },
         (None, Some(Ends(ends))) => Peer::Ends(ends),
         (None, None) => {
             // The user namespace must be entered before the first thread starts.
@@ -175,7 +182,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let quick = if how.quick { "-quick" } else { "" };
     let plan_file = file.display().to_string();
     let other = how.other_end();
-    let to = other.as_ref().map_or_else(String::new, |(option, name)| format!(" {option} {name}"));
+    let to = other.as_ref().map_or_else(String::new, |(_, options)| format!(" {options}"));
     let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
     let quickly = if how.quick { " --quick" } else { "" };
     let reproduce = format!("{command}{quickly}{to}{link} --fresh");
@@ -188,7 +195,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         reproduce: &reproduce,
         started: &jiff::Timestamp::now().to_string(),
         instrument: fabricmark_load::instrument(),
-        host: other.as_ref().map(|(_, name)| name.as_str()),
+        host: other.as_ref().map(|(name, _)| name.as_str()),
         link: how.link.map(|link| link.to_string()),
     })?;
     eprintln!("{}: {}", experiment.name, summary(file, plan));

@@ -80,6 +80,11 @@ impl Agent {
         if let Some(namespace) = namespace {
             namespace.enter(&mut command);
         }
+        Self::start_by(command)
+    }
+
+    /// By a command that starts one.
+    pub fn start_by(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();

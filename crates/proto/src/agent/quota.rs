@@ -1,6 +1,6 @@
 //! What one coordinator may ask of an agent.
 
-use fabricmark_plan::{Pace, Point, Rate};
+use fabricmark_plan::{Pace, Point, Rate, Role};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,9 @@ pub struct Quota {
     pub memory_max: Bytes,
     /// Connections, each with a worker: a stream both ways with a probe has three.
     pub seats_max: u32,
+    /// Whether workers may be clients, which connect to wherever the coordinator says.
+    #[serde(default)]
+    pub allows_clients: bool,
 }
 
 impl Default for Quota {
@@ -34,6 +37,7 @@ impl Default for Quota {
             duration_max: Nanos::from_secs(24 * 3600),
             memory_max: Bytes(1 << 30),
             seats_max: 8,
+            allows_clients: false,
         }
     }
 }
@@ -41,6 +45,10 @@ impl Default for Quota {
 impl Quota {
     /// Whether a run is within the limits; else why not and what to do, as a sentence.
     pub fn check(&self, prepare: &Prepare) -> Result<(), String> {
+        if prepare.role == Role::Client && !self.allows_clients {
+            let why = "the agent opens no flows: start it with --allow-client";
+            return Err(why.to_owned());
+        }
         let Point { flows, .. } = prepare.point;
         if flows > self.flows_max {
             let most = self.flows_max;

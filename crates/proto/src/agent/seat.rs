@@ -14,7 +14,6 @@
 
 use std::collections::VecDeque;
 
-use fabricmark_plan::Role;
 use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
@@ -166,11 +165,6 @@ impl Seat {
     }
 
     fn on_prepare(&mut self, prepare: Box<Prepare>) {
-        if prepare.role != Role::Server {
-            // It would let the agent connect to wherever the coordinator says.
-            let why = "an agent answers flows and starts none".to_owned();
-            return self.fail(prepare.run, Failure::Protocol(why));
-        }
         if self.is_draining {
             let why = "the agent is being stopped and takes no more runs".to_owned();
             return self.fail(prepare.run, Failure::Missing(why));

@@ -1,14 +1,14 @@
 //! Two namespaces that stand for two hosts.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::{Lab, Namespace};
 use fabricmark_plan::{Role, Testbed};
-use fabricmark_record::Carrier;
+use fabricmark_record::{Carrier, Outcome};
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, stderr, stdout, wait_until};
+use crate::support::{PLAN, bench, expect, program, stderr, stdout, wait_until};
 
 #[test]
 fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
@@ -47,6 +47,55 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
     }
     agent.ends_well();
+}
+
+/// Three hosts on a switch: one conducts, the others measure.
+#[test]
+fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
+    let Some(bench) = bench("both ends on other hosts") else { return };
+    bench.up("[hosts.desk]\n[hosts.one]\n[hosts.two]\n[switches.middle]\n\
+         [links.a]\nbetween = ['desk', 'middle']\n[links.b]\nbetween = ['one', 'middle']\n\
+         [links.c]\nbetween = ['two', 'middle']\n");
+    let keys = Keys::more();
+    let inside = |node: &str, words: &[&str]| {
+        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
+        let mut command = bench.lab_command(&words);
+        command.env("FABRICMARK_KEY_FILE", keys.file()).env("XDG_STATE_HOME", bench.folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let listen = ["agent", "--listen", "0.0.0.0:7477"];
+    let agent_of_client = Agent::start_by(inside("one", &listen));
+    let _agent_of_server = Agent::start_by(inside("two", &listen));
+    let report = bench.report();
+    let address = |node: &str| {
+        let text = report.to_string();
+        let nodes = report["nodes"].as_array().unwrap_or_else(|| panic!("{text}"));
+        let found = nodes.iter().find(|one| one["name"] == node).unwrap();
+        let both = [0, 1].map(|family| found["addresses"][0][family].as_str());
+        both.map(|one| one.unwrap_or_else(|| panic!("{text}")).to_owned())
+    };
+    let [client, server] = ["one", "two"].map(address);
+    let plan = bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
+    let out = bench.out();
+    let to = [format!("client={}", client[0]), format!("server={}", server[0])];
+    let line = ["run", plan.to_str().unwrap(), "--link", "veth", "--out", out.to_str().unwrap()];
+    let run = |hosts: &[&str]| inside("desk", &[&line[..], hosts].concat()).output().unwrap();
+    expect(&run(&["--to", &to[0]]), 64, &["--to client=HOST needs --to server=HOST"]);
+    let both = ["--to", &to[0], "--to", &to[1]];
+    expect(&run(&both), 66, &["the agent opens no flows", "--allow-client"]);
+    drop(agent_of_client);
+    let _allowing = Agent::start_by(inside("one", &[&listen[..], &["--allow-client"]].concat()));
+    expect(&run(&[&both[..], &["--fresh"]].concat()), 0, &[]);
+    let records = bench.records();
+    assert!(records.iter().any(|record| record.outcome == Outcome::Completed));
+    for record in &records {
+        let [one, two] = record.nodes.as_slice() else { panic!("two nodes: {record:?}") };
+        assert_eq!((one.carrier, two.carrier), (Carrier::Agent, Carrier::Agent));
+        for (node, own) in [(one, &client), (two, &server)] {
+            assert!(own.contains(&node.address.unwrap().to_string()), "{:?}", node.address);
+        }
+    }
 }
 
 #[test]
