@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabricmark_proto::Failure;
 use fabricmark_record::Interval;
 
-use crate::rouse::Rouser;
+use crate::rouse::{LOOK_EVERY, Rouser};
 
 /// What a run tells of while it is under way.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Default for Control {
 impl Control {
     /// How often a load thread that waits looks whether it has orders, and how often one that blocks is
     /// roused once there are some.
-    pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
+    pub(crate) const LOOK_EVERY: Duration = LOOK_EVERY;
 
     /// A control whose run tells of its events.
     pub fn telling(listener: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {

@@ -4,7 +4,7 @@ use std::fs;
 
 use fabricmark_record::{KernelCounters, UdpCounters};
 
-use crate::counters::{device_column, parse_snmp, parse_snmp6};
+use crate::proc_net::{device_column, parse_snmp, parse_snmp6};
 
 /// The counters now, those of one device among them. What cannot be read is absent.
 pub fn counters(device: &str) -> KernelCounters {

@@ -21,6 +21,7 @@ mod control;
 mod counters;
 mod crowd;
 mod endpoint;
+mod failure;
 pub mod gauge;
 pub mod kernel;
 mod netlink;
@@ -48,6 +49,7 @@ pub mod pattern {
     pub mod rr;
     pub mod stream;
 }
+mod proc_net;
 mod rouse;
 pub mod sampler;
 pub mod smc;

@@ -10,7 +10,7 @@ use fabricmark_units::Bytes;
 use fabricmark_wire::Family;
 use socket2::Socket;
 
-use crate::sockets::system;
+use crate::failure::system;
 use crate::sys;
 use crate::transport::bytes::ByteStream;
 

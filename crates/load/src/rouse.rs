@@ -5,6 +5,9 @@
 //! times as many (20 pairs of 0.7 s). A signal that arrives between the look and the call wakes nobody,
 //! so that it is repeated until the thread has left.
 
+/// How often a thread looks at its orders while it waits.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
 #[expect(unsafe_code, reason = "handling and sending a signal")]
 mod sys;
 
@@ -14,8 +17,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{Pid, gettid};
-
-use crate::control::Control;
 
 /// What the load thread of a run, the run's clock beside it, and whoever gives orders share.
 #[derive(Debug, Default)]
@@ -110,7 +111,7 @@ impl State {
     /// Rouses the load thread where that is due; gives when it is due again.
     fn rouse(&mut self, now: Instant) -> Option<Instant> {
         let blocker = self.blocker.as_mut()?;
-        let every = if self.has_orders { Control::LOOK_EVERY } else { blocker.look_every? };
+        let every = if self.has_orders { LOOK_EVERY } else { blocker.look_every? };
         if now >= blocker.roused + every {
             // It is still there: it takes itself out under the lock before it goes.
             sys::rouse(blocker.thread);

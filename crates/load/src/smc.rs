@@ -11,10 +11,10 @@ use fabricmark_proto::Failure;
 use fabricmark_wire::Family;
 use socket2::Protocol;
 
+use crate::failure::system;
 use crate::netlink::{
     self, ANSWER_BYTES, BY_FAMILY, DONE, ERROR, Messages, REQUEST, attribute, message, read_u64,
 };
-use crate::sockets::system;
 
 /// `AF_SMC` (linux/socket.h).
 pub(crate) const DOMAIN: i32 = 43;

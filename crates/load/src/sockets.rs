@@ -1,6 +1,5 @@
 //! Sockets as a point wants them.
 
-use std::fmt::Display;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
@@ -16,6 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::control::Control;
+use crate::failure::system;
 use crate::options;
 use crate::smc;
 use crate::sys::{self, Direction};
@@ -35,25 +35,6 @@ const BUSY_POLL_US: i32 = 50;
 
 /// Files that a worker has open beside the flows of a run.
 const OTHER_FILES: u64 = 64;
-
-/// A failed call with what it was about and, where it helps, what to do.
-pub(crate) fn system(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
-    move |error| {
-        let help = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "; set another port in [run], or leave it out to let the kernel choose"
-            }
-            io::ErrorKind::AddrNotAvailable => "; use an address of this host: see `ip address`",
-            _ => "",
-        };
-        Failure::System(format!("cannot {doing}: {error}{help}"))
-    }
-}
-
-/// A failure that only the other end can have caused.
-pub(crate) fn peer(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure::Peer(format!("{doing}: {error}"))
-}
 
 /// Makes sure that a run's flows may all be open at once.
 pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {

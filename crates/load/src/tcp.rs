@@ -12,7 +12,7 @@ use fabricmark_record::TcpCounters;
 use socket2::SockRef;
 
 use crate::clock::now_ns;
-use crate::sockets::system;
+use crate::failure::system;
 use crate::subflow::{ReceiveQueue, Subflows};
 use crate::sys::{self, TcpInfo};
 use crate::tcp_info::{self, Received};

@@ -8,7 +8,7 @@ use fabricmark_proto::Failure;
 use fabricmark_units::Bytes;
 use socket2::Socket;
 
-use crate::sockets::system;
+use crate::failure::system;
 use crate::sys::{self, Direction};
 use crate::transport::bytes::ByteStream;
 

@@ -7,8 +7,7 @@ use fabricmark_units::Bytes;
 
 use crate::choice::Pattern;
 use crate::contradiction::{Contradiction, contradiction};
-use crate::factor::Factor;
-use crate::factor::Point;
+use crate::factor::{Factor, Point};
 use crate::numbering::NUMBERED;
 use crate::pace::Pace;
 use crate::transport::Transport;

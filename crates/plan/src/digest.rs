@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use sha2::{Digest, Sha256};
-
 use crate::plan::Plan;
+use sha2::{Digest, Sha256};
 
 /// Version of the digest: another one where a default changes what is run, or what is covered does. A factor or a key that
 /// is added with a default that changes nothing keeps it.

@@ -6,9 +6,7 @@ use fabricmark_wire::Link;
 
 use crate::choice::Offload;
 use crate::contradiction::{Contradiction, contradiction};
-use crate::factor::Factor;
-use crate::factor::Point;
-use crate::plan::Where;
+use crate::factor::{Factor, Point, Where};
 use crate::window::Window;
 
 /// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.

@@ -1,6 +1,7 @@
 //! Factors: each is declared once, and plan keys, options of `measure`, help, the table of `docs/plan-file.md`, the JSON
 //! Schema of a point and its reading and writing follow from that.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -442,6 +443,12 @@ factors! {
     /// a name without effect: two labels compare a setting with itself (an A/A run)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
 }
+
+/// A level of each of some factors: what makes a point, or a part of it.
+pub type Where = BTreeMap<Factor, Level>;
+
+/// What a point must have to be meant: of each factor one of these levels.
+pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
 impl Factor {
     /// The factor of that name.

@@ -11,11 +11,11 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::{Nanos, Percent};
 use toml::de::{DeTable, DeValue};
 
-use crate::course::Drawing;
-use crate::factor::Factor;
+use crate::factor::{Factor, Filter};
 use crate::level::Level;
 use crate::matrix::{Cross, Levels, groups};
-use crate::plan::{Compare, Filter, Plan, Presentation, Table, Testbed};
+use crate::plan::{Compare, Plan, Testbed};
+use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
 

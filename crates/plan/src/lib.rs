@@ -9,7 +9,6 @@
 mod burst;
 mod choice;
 mod contradiction;
-mod course;
 mod digest;
 mod emulation;
 mod factor;
@@ -23,6 +22,7 @@ mod pace;
 mod part;
 mod plan;
 mod point;
+mod presentation;
 mod problem;
 mod reading;
 mod resolve;
@@ -37,17 +37,16 @@ pub use choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
 pub use contradiction::Contradiction;
-pub use course::{Course, CourseChart, CourseOf, Drawing};
-pub use factor::{Factor, Point, Section, Spec};
+pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
 pub use level::{Kind, Level, LevelError};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
-pub use plan::{
-    Amount, Chart, ChartKind, Compare, Filter, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan,
-    Presentation, Table, Testbed, Where,
+pub use plan::{Amount, Compare, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed};
+pub use presentation::{
+    Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };
 pub use problem::{Problem, Problems};
 pub use resolve::{check_order, resolve};

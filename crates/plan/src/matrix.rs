@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::contradiction::Contradiction;
-use crate::factor::Factor;
-use crate::factor::Point;
+use crate::factor::{Factor, Filter, Point, Where};
 use crate::level::Level;
-use crate::plan::{Compare, Filter, Where};
+use crate::plan::Compare;
 use crate::reading::Reader;
 use crate::resolve::resolve;
 

@@ -5,8 +5,7 @@ use fabricmark_units::{Bytes, Nanos};
 
 use crate::choice::Pattern;
 use crate::contradiction::{Contradiction, contradiction};
-use crate::factor::Factor;
-use crate::factor::Point;
+use crate::factor::{Factor, Point};
 use crate::transport::Transport;
 
 /// Length from which a datagram carries a sequence number of 32 bits (`DatagramHeader` in the crate `proto`). A shorter

@@ -16,9 +16,8 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_units::Stream;
-
 use crate::plan::Plan;
+use fabricmark_units::Stream;
 
 /// Most invalid runs of a point that are repeated.
 fn invalid_max(plan: &Plan) -> usize {

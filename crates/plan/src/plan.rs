@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Pattern;
 use crate::contradiction::Contradiction;
-use crate::course::Drawing;
-use crate::factor::Factor;
-use crate::factor::Point;
-use crate::figure::Figure;
+use crate::factor::{Factor, Point};
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
+use crate::presentation::Presentation;
 use crate::resolve::check_link;
 use crate::transport::{Network, Transport};
 use crate::window::Window;
@@ -150,70 +148,6 @@ pub struct Compare {
     pub baseline: Level,
     /// What is judged.
     pub candidate: Level,
-}
-
-/// What to show of a plan's records.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Presentation {
-    /// Title of the report.
-    pub title: String,
-    /// A sentence or two below the title.
-    pub about: String,
-    /// Tables, in this order.
-    pub tables: Vec<Table>,
-    /// Charts, in this order.
-    pub charts: Vec<Drawing>,
-}
-
-/// A level of each of some factors: what makes a point, or a part of it.
-pub type Where = BTreeMap<Factor, Level>;
-
-/// What a point must have to be meant: of each factor one of these levels.
-pub type Filter = BTreeMap<Factor, Vec<Level>>;
-
-/// A table: a row for each level of one factor, a column for each combination of others.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Title.
-    pub title: String,
-    /// What the cells show.
-    pub figure: Figure,
-    /// Which points are shown.
-    pub filter: Filter,
-    /// Factor of the rows.
-    pub rows: Factor,
-    /// Factors of the columns, outermost first.
-    pub columns: Vec<Factor>,
-    /// A published table to show beside, such as `P1 IV 10GbE`.
-    pub published: Option<String>,
-}
-
-/// A chart.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chart {
-    /// Title.
-    pub title: String,
-    /// Lines against x, or groups of bars.
-    pub kind: ChartKind,
-    /// What is plotted.
-    pub figure: Figure,
-    /// Which points are plotted.
-    pub filter: Filter,
-    /// Factor of the horizontal axis.
-    pub x: Factor,
-    /// Factors that make a series.
-    pub series: Vec<Factor>,
-    /// A published figure to draw as a line of its own, such as `P3 record`.
-    pub published: Option<String>,
-}
-
-/// How a chart draws its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChartKind {
-    /// A line for each series on logarithmic axes, intervals as bars, ceilings dashed.
-    Lines,
-    /// Groups of bars, one group a level of x, as figures 10 and 11 of P1.
-    Bars,
 }
 
 /// The level of a point that means nothing without an emulated link, as `factor = level`.

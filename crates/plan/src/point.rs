@@ -3,9 +3,8 @@
 use fabricmark_units::Bytes;
 
 use crate::choice::{Path, Pattern};
-use crate::factor::{Factor, Point};
+use crate::factor::{Factor, Filter, Point};
 use crate::level::NONE;
-use crate::plan::Filter;
 use crate::transport::Transport;
 
 impl Point {

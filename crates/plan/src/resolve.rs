@@ -7,11 +7,10 @@ use crate::burst;
 use crate::choice::{Direction, Path, Pattern, Wait};
 use crate::contradiction::{Contradiction, contradiction};
 use crate::emulation;
-use crate::factor::{Factor, Point};
+use crate::factor::{Factor, Point, Where};
 use crate::level::NONE;
 use crate::numbering;
 use crate::pace::Pace;
-use crate::plan::Where;
 use crate::transport::{Congestion, Delivery, Headers, Network, Traits, Transport};
 use crate::verbs;
 

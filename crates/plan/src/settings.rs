@@ -4,9 +4,10 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
 use crate::contradiction::Contradiction;
-use crate::factor::Factor;
+use crate::factor::{Factor, Where};
 use crate::level::LevelError;
-use crate::plan::{Plan, Presentation, Testbed, Where};
+use crate::plan::{Plan, Testbed};
+use crate::presentation::Presentation;
 use crate::resolve::resolve;
 
 /// Why settings do not make a plan.

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use crate::course::{Course, CourseChart, CourseOf, Drawing};
-use crate::factor::Factor;
+use crate::factor::{Factor, Filter};
 use crate::figure::Figure;
 use crate::matrix::Levels;
-use crate::plan::{Chart, ChartKind, Compare, Filter, Table};
+use crate::plan::Compare;
+use crate::presentation::{Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Table};
 use crate::reading::{Reader, Section, Value, suggestion};
 
 impl Reader<'_, '_> {

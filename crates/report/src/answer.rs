@@ -6,7 +6,7 @@ use fabricmark_stats::{Comparison, Verdict};
 use crate::Experiment;
 use crate::label;
 use crate::number::{count, percent, share};
-use crate::view::{Group, TableView};
+use crate::table::{Group, TableView};
 
 /// More sentences than this are no longer an answer.
 const SENTENCES_MAX: usize = 8;

@@ -6,10 +6,9 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Kind;
 use fabricmark_wire::lfn::{Acks, slow_start};
 
-use crate::chart::{name, origin};
 use crate::number;
 use crate::runs::{ByPoint, Runs};
-use crate::select;
+use crate::{label, select};
 
 /// Most points of a line: the plot is some 500 px wide.
 const SPANS_MAX: usize = 400;
@@ -51,7 +50,7 @@ impl CoursePlot {
         let mut factors = chart.series.clone();
         factors.extend(select::missing_factors(&points, &factors));
         let line = |point: &&Point| {
-            let name = name(&factors, &select::levels_of(point, &factors));
+            let name = label::series(&factors, &select::levels_of(point, &factors));
             line(chart, point, &name, runs.get(point)?)
         };
         let lines: Vec<Line> = points.iter().filter_map(line).collect();
@@ -115,7 +114,7 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
     let provenance = first.figures.get(Figure::Goodput).map(|figure| figure.provenance);
     let name = if name.is_empty() { words(chart.course).0 } else { name };
     Some(Line {
-        label: format!("{name}{}", origin(provenance)),
+        label: format!("{name}{}", label::origin(provenance)),
         spans,
         left_out_s: left_out.iter().sum::<f64>() / left_out.len().max(1) as f64,
         modelled: modelled.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Kind, Transport};
+use fabricmark_plan::{Amount, Factor, Kind, Level, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -51,6 +51,21 @@ fn name(factor: Factor) -> String {
     match factor.spec().name {
         "" => factor.key().replace('_', " "),
         name => name.to_owned(),
+    }
+}
+
+/// The name of a series: its levels.
+pub(crate) fn series(factors: &[Factor], levels: &[Level]) -> String {
+    let words: Vec<String> =
+        factors.iter().zip(levels).map(|(&factor, level)| self::level(factor, level)).collect();
+    words.join(", ")
+}
+
+/// What to put behind a name so that no figure is taken for another kind.
+pub(crate) fn origin(provenance: Option<Provenance>) -> String {
+    match provenance {
+        None | Some(Provenance::Measured) => String::new(),
+        Some(other) => format!(" ({})", self::provenance(other)),
     }
 }
 

@@ -26,6 +26,7 @@ mod require;
 mod runs;
 mod select;
 mod summary;
+mod table;
 mod text;
 mod view;
 

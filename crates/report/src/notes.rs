@@ -7,7 +7,7 @@ use crate::cell::Loss;
 use crate::label;
 use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure, without_numbers};
-use crate::view::Group;
+use crate::table::Group;
 
 /// Texts in the order of their first occurrence, with how often each occurred.
 #[derive(Default)]

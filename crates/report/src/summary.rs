@@ -6,7 +6,8 @@ use fabricmark_units::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::cell::{Cell, Limit};
-use crate::view::{Group, Row, TableView, tables};
+use crate::table::{Group, Row, TableView};
+use crate::view::tables;
 use crate::{Experiment, answer, facts};
 
 /// Tables, cells and comparisons of `e` with every estimate; no single runs.

@@ -5,7 +5,8 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 use crate::Experiment;
 use crate::cell::Cell;
 use crate::number::{self, Scale, Written, WrittenChange};
-use crate::view::{Group, TableView, tables};
+use crate::table::{Group, TableView};
+use crate::view::tables;
 use crate::{answer, facts, label};
 
 /// Head of every column of a published table.

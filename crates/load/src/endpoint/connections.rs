@@ -15,13 +15,14 @@ use crate::amount::Amount;
 use crate::carry::{messages, note_asked, pacer};
 use crate::clock::now_ns;
 use crate::control::Control;
+use crate::failure::{peer, system};
 use crate::gauge::Gauge;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
 use crate::pattern::crr::{self, Patience};
 use crate::pattern::rr::Asked;
 use crate::rouse::Blocking;
-use crate::sockets::{bound, peer, peer_within, side, system};
+use crate::sockets::{bound, peer_within, side};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
 

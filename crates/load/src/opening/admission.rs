@@ -10,10 +10,13 @@ use fabricmark_proto::{Failure, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
-use super::{Connection, Hearing, Listener, OPENED_AT_ONCE, opening, poll_briefly, set_stream};
+use super::streams::{
+    Connection, Hearing, Listener, OPENED_AT_ONCE, opening, poll_briefly, set_stream,
+};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::sockets::{peer_within, set_wait, system};
+use crate::failure::system;
+use crate::sockets::{peer_within, set_wait};
 use crate::transport::is_timeout;
 
 /// Most connections whose opening is awaited at once; beyond that the oldest is closed. At most a quarter are the client's

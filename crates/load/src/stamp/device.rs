@@ -2,18 +2,7 @@
 
 use fabricmark_proto::Failure;
 
-use super::sys::{self, flag};
-
-/// What a device can do and what it is set to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct DeviceStamps {
-    /// Flags of SO_TIMESTAMPING that it serves.
-    pub flags: u32,
-    /// `hwtstamp_tx_types` (linux/net_tstamp.h) that it is set to; nothing where it does not tell.
-    pub tx_type: Option<u32>,
-    /// `hwtstamp_rx_filters` that it is set to.
-    pub rx_filter: Option<u32>,
-}
+use super::sys::{self, DeviceStamps, flag};
 
 /// Every packet sent is stamped that asks for it (HWTSTAMP_TX_ON, linux/net_tstamp.h).
 const TX_ON: u32 = 1;

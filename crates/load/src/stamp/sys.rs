@@ -7,7 +7,16 @@ use std::ptr;
 
 use rustix::net::{AddressFamily, RecvFlags, SocketType, socket};
 
-use super::device::DeviceStamps;
+/// What a device can do and what it is set to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeviceStamps {
+    /// Flags of SO_TIMESTAMPING that it serves.
+    pub flags: u32,
+    /// `hwtstamp_tx_types` (linux/net_tstamp.h) that it is set to; nothing where it does not tell.
+    pub tx_type: Option<u32>,
+    /// `hwtstamp_rx_filters` that it is set to.
+    pub rx_filter: Option<u32>,
+}
 
 /// Room for control messages: SCM_TIMESTAMPING takes 64 bytes, IPV6_RECVERR 64; aligned as
 /// `cmsghdr` is.

@@ -18,7 +18,6 @@ use fabricmark_plan::{Chart, ChartKind, CourseChart, Drawing, Plan};
 
 pub use curves::{Curve, goodput_chart};
 pub use modelled::{Course, course_chart};
-pub(crate) use plot::{name, origin};
 
 use crate::Experiment;
 use crate::course::CoursePlot;

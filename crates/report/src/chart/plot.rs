@@ -78,7 +78,14 @@ impl Plot {
                     .copied()
                     .filter(|point| select::levels_of(point, &factors) == combination)
                     .collect();
-                series(plan, chart, &of_series, &levels, &name(&factors, &combination), runs)
+                series(
+                    plan,
+                    chart,
+                    &of_series,
+                    &levels,
+                    &label::series(&factors, &combination),
+                    runs,
+                )
             })
             .collect();
         let figure = chart.figure.spec().label;
@@ -105,13 +112,6 @@ impl Plot {
     pub(crate) fn has_limits(&self) -> bool {
         self.dots().any(|dot| dot.limit.is_some())
     }
-}
-
-/// The name of a series: its levels.
-pub(crate) fn name(factors: &[Factor], levels: &[Level]) -> String {
-    let words: Vec<String> =
-        factors.iter().zip(levels).map(|(&factor, level)| label::level(factor, level)).collect();
-    words.join(", ")
 }
 
 fn x_levels(factor: Factor, levels: &[Level]) -> Vec<XLevel> {
@@ -175,15 +175,7 @@ fn series(
         dots.extend(dot(&cell, x, &heading, chart));
     }
     let name = if name.is_empty() { chart.figure.spec().label } else { name };
-    Series { label: format!("{name}{}", origin(provenance)), dots }
-}
-
-/// What to put behind a name so that no figure is taken for another kind.
-pub(crate) fn origin(provenance: Option<Provenance>) -> String {
-    match provenance {
-        None | Some(Provenance::Measured) => String::new(),
-        Some(other) => format!(" ({})", label::provenance(other)),
-    }
+    Series { label: format!("{name}{}", label::origin(provenance)), dots }
 }
 
 fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
@@ -194,7 +186,7 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     let written = number::estimate(estimate, unit);
     let mut tip = format!(
         "{heading}{}\n{} {} {}",
-        origin(cell.provenance),
+        label::origin(cell.provenance),
         written.value,
         written.spread,
         unit.name

@@ -4,7 +4,7 @@ use fabricmark_record::Drops;
 
 use crate::cell::Cell;
 use crate::number::{self, Scale};
-use crate::view::{Group, Row, TableView};
+use crate::table::{Group, Row, TableView};
 
 /// A table of plain text.
 pub(super) struct Detail {

@@ -7,7 +7,7 @@ use super::verdict_class;
 use crate::cell::{Cell, Loss};
 use crate::label;
 use crate::number::{self, Scale};
-use crate::view::{Change, Group, Row, TableView};
+use crate::table::{Change, Group, Row, TableView};
 
 /// A table as the page prints it.
 pub(super) struct TablePart {

@@ -9,7 +9,7 @@ use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewReno
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ServerConfig, TransportConfig};
 
-use crate::sockets::system;
+use crate::failure::system;
 use crate::transport::security;
 
 /// Most bytes written and not acknowledged of all flows together: what a socket of TCP holds at most by default

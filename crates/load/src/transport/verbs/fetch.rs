@@ -14,7 +14,7 @@ use super::notes::{self, Notes};
 use super::payload::Verifier;
 use super::queue::{Needs, Queue};
 use crate::control::Control;
-use crate::sockets::system;
+use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 
 /// A flow of requests that bring something back: each is a round trip.

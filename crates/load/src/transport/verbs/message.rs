@@ -13,7 +13,7 @@ use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Re
 use super::payload::Verifier;
 use super::queue::{Arrival, BATCH, Needs, Queue};
 use crate::control::Control;
-use crate::sockets::system;
+use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 
 /// What to do where no memory can be registered.

@@ -18,8 +18,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
 use crate::control::Control;
+use crate::failure::{peer, system};
 use crate::opening::{NOT_OPEN, in_time};
-use crate::sockets::{peer, peer_within, system};
+use crate::sockets::peer_within;
 use crate::transport::STALLED_AFTER;
 
 /// One in so many requests tells that it has been done, and with it those before it.

@@ -20,7 +20,7 @@ use super::payload::Verifier;
 use super::queue::{Arrival, LOOK_AFTER, Needs, Queue};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::sockets::system;
+use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 
 /// How often the receiver of a stream hears how far it is.

@@ -1,7 +1,65 @@
-//! Charts of what runs did through time, beside those of levels.
+//! What to show of a plan's records: tables, charts over levels, and charts of runs through time.
 
-use crate::factor::Factor;
-use crate::plan::{Chart, Filter};
+use crate::factor::{Factor, Filter};
+use crate::figure::Figure;
+
+/// What to show of a plan's records.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Presentation {
+    /// Title of the report.
+    pub title: String,
+    /// A sentence or two below the title.
+    pub about: String,
+    /// Tables, in this order.
+    pub tables: Vec<Table>,
+    /// Charts, in this order.
+    pub charts: Vec<Drawing>,
+}
+
+/// A table: a row for each level of one factor, a column for each combination of others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Title.
+    pub title: String,
+    /// What the cells show.
+    pub figure: Figure,
+    /// Which points are shown.
+    pub filter: Filter,
+    /// Factor of the rows.
+    pub rows: Factor,
+    /// Factors of the columns, outermost first.
+    pub columns: Vec<Factor>,
+    /// A published table to show beside, such as `P1 IV 10GbE`.
+    pub published: Option<String>,
+}
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Title.
+    pub title: String,
+    /// Lines against x, or groups of bars.
+    pub kind: ChartKind,
+    /// What is plotted.
+    pub figure: Figure,
+    /// Which points are plotted.
+    pub filter: Filter,
+    /// Factor of the horizontal axis.
+    pub x: Factor,
+    /// Factors that make a series.
+    pub series: Vec<Factor>,
+    /// A published figure to draw as a line of its own, such as `P3 record`.
+    pub published: Option<String>,
+}
+
+/// How a chart draws its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChartKind {
+    /// A line for each series on logarithmic axes, intervals as bars, ceilings dashed.
+    Lines,
+    /// Groups of bars, one group a level of x, as figures 10 and 11 of P1.
+    Bars,
+}
 
 /// A drawing of the report.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,423 @@
+//! The opening of flows over connections.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use fabricmark_plan::{Network, Point, Transport};
+use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketFlags, acceptfrom_with};
+use socket2::{SockRef, Socket};
+
+use crate::clock::now_ns;
+use crate::control::Control;
+use crate::failure::{peer, system};
+use crate::options::labelled;
+use crate::sockets::{bound, peer_within, set_wait, unix_address};
+use crate::transport::bytes::ByteStream;
+use crate::transport::is_timeout;
+
+/// The opening of one flow of a run.
+pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {
+    Opening::new(prepare.run, flow, prepare.token)
+}
+
+/// Calls what waits for a short time, until it has a result, the run is given up, or the other end has had
+/// its time.
+pub(crate) fn in_time<T>(
+    doing: &str,
+    within: Duration,
+    control: &Control,
+    mut call: impl FnMut() -> io::Result<T>,
+) -> Result<T, Failure> {
+    let began = now_ns();
+    loop {
+        match call() {
+            Ok(value) => return Ok(value),
+            Err(error) if is_timeout(&error) => control.check()?,
+            Err(error) => return Err(peer(doing)(error)),
+        }
+        if u128::from(now_ns() - began) >= within.as_nanos() {
+            return Err(Failure::Peer(format!("{doing}: no answer within {within:?}")));
+        }
+    }
+}
+
+/// Connections of one transport.
+pub(crate) trait Connection: ByteStream + Sized {
+    /// What accepts them.
+    type Listener: AsFd;
+
+    /// Whether both ends agree on keys first.
+    const HAS_KEYS: bool = false;
+
+    /// From a socket that listens.
+    fn listen(socket: Socket, prepare: &Prepare) -> Result<Self::Listener, Failure>;
+
+    /// From a socket that is connected.
+    fn connected(socket: Socket, prepare: &Prepare) -> Result<Self, Failure>;
+
+    /// Accepts one; also gives the address that it comes from, where the transport has any.
+    fn accept(listener: &Self::Listener) -> io::Result<(Self, Option<IpAddr>)>;
+
+    /// Agrees on keys with the other end; a time-out where that is not done yet, and the next call goes
+    /// on.
+    fn shake_hands(&mut self, _: &Point) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Connection for TcpStream {
+    type Listener = TcpListener;
+
+    fn listen(socket: Socket, _: &Prepare) -> Result<TcpListener, Failure> {
+        Ok(socket.into())
+    }
+
+    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
+        Ok(socket.into())
+    }
+
+    fn accept(listener: &TcpListener) -> io::Result<(Self, Option<IpAddr>)> {
+        let (stream, from) = accept_one(listener)?;
+        Ok((stream.into(), from))
+    }
+}
+
+impl Connection for UnixStream {
+    type Listener = UnixListener;
+
+    fn listen(socket: Socket, _: &Prepare) -> Result<UnixListener, Failure> {
+        Ok(socket.into())
+    }
+
+    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
+        Ok(socket.into())
+    }
+
+    fn accept(listener: &UnixListener) -> io::Result<(Self, Option<IpAddr>)> {
+        Ok((accept_one(listener)?.0.into(), None))
+    }
+}
+
+/// Accepts a connection; also gives the address that it comes from, where it has any. std's accept begins
+/// anew when a signal ends it, with a new time-out: where signals are as frequent as that is long, it
+/// would wait for ever.
+pub(crate) fn accept_one(listener: impl AsFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
+    let (stream, from) = acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
+    let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+    Ok((stream, from.map(|from| from.ip())))
+}
+
+/// A listening socket whose calls wait for at most [`Control::LOOK_EVERY`].
+pub(crate) struct Listener<'a, C: Connection> {
+    pub(super) listener: C::Listener,
+    pub(super) prepare: &'a Prepare,
+}
+
+impl<'a, C: Connection> Listener<'a, C> {
+    /// From a socket that listens.
+    pub(crate) fn new(socket: Socket, prepare: &'a Prepare) -> Result<Self, Failure> {
+        // MPTCP's accept knows no time-out (Linux 6.12), and what poll saw may be gone.
+        match prepare.point.transport {
+            Transport::Mptcp => {
+                socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
+            }
+            _ => socket
+                .set_read_timeout(Some(Control::LOOK_EVERY))
+                .map_err(system("set SO_RCVTIMEO"))?,
+        }
+        Ok(Self { listener: C::listen(socket, prepare)?, prepare })
+    }
+
+    /// Accepts a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
+    /// connects. A stranger's is closed at once.
+    pub(crate) fn accept(&self) -> io::Result<C> {
+        if self.prepare.point.transport == Transport::Mptcp {
+            let mut asked = [PollFd::new(&self.listener, PollFlags::IN)];
+            if poll_briefly(&mut asked)? == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        match C::accept(&self.listener) {
+            Ok((connection, from)) if from.is_none_or(|from| self.prepare.admits(from)) => {
+                Ok(connection)
+            }
+            Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) if is_of_connection(&error) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Waits until something happens to one of these, for at most [`Control::LOOK_EVERY`]; gives the number
+/// of those to which something did.
+pub(super) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
+    let nanos = Control::LOOK_EVERY.as_nanos() as i64;
+    match poll(asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos })) {
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        polled => Ok(polled?),
+    }
+}
+
+/// Whether accept(2) passes on what happened to the connection that waited, not to the socket.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+        )
+    )
+}
+
+/// Connects a socket to the other end, and agrees with it on keys.
+pub(crate) fn connect<C: Connection>(
+    socket: Socket,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<C, Failure> {
+    let connections = connect_all(vec![socket], peer_at, prepare, control)?;
+    Ok(connections.into_iter().next().expect("a connection for each socket"))
+}
+
+/// Connects the sockets to the server in parallel, and completes their TLS handshakes.
+fn connect_all<C: Connection>(
+    sockets: Vec<Socket>,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<Vec<C>, Failure> {
+    let point = &prepare.point;
+    if point.transport.traits().network == Network::Machine {
+        let at = unix_address(prepare)?;
+        for socket in &sockets {
+            socket.connect(&at).map_err(peer("cannot connect to the unix socket"))?;
+        }
+    } else {
+        let within = point.connect_timeout.map_or(peer_within(prepare), Duration::from);
+        let at = labelled(peer_at, point);
+        let begun = sockets.iter().try_for_each(|socket| begin_connect(socket, at));
+        let connected = begun.and_then(|()| {
+            let began = now_ns();
+            sockets.iter().try_for_each(|socket| end_connect(socket, began, within, control))
+        });
+        control.check()?;
+        connected.map_err(unconnected(peer_at, within))?;
+    }
+    let connections = sockets.into_iter().map(|socket| C::connected(socket, prepare));
+    let mut connections = connections.collect::<Result<Vec<C>, Failure>>()?;
+    if C::HAS_KEYS {
+        let within = peer_within(prepare);
+        for connection in &mut connections {
+            set_looks(connection, Some(Control::LOOK_EVERY))?;
+            // Each connection sends its ClientHello before any waits for an answer.
+            match connection.shake_hands(point) {
+                Err(error) if !is_timeout(&error) => return Err(peer(NOT_OPEN)(error)),
+                _ => {}
+            }
+        }
+        for connection in &mut connections {
+            in_time(NOT_OPEN, within, control, || connection.shake_hands(point))?;
+            set_looks(connection, None)?;
+        }
+    }
+    Ok(connections)
+}
+
+/// A non-blocking connect(2).
+fn begin_connect(socket: &Socket, at: SocketAddr) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(&at.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        connected => connected,
+    }
+}
+
+/// Waits until a connect completes, and checks for orders of the coordinator meanwhile.
+fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control) -> io::Result<()> {
+    while poll_briefly(&mut [PollFd::new(socket, PollFlags::OUT)])? == 0 {
+        control.check().map_err(io::Error::other)?;
+        if u128::from(now_ns() - began) >= within.as_nanos() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)
+}
+
+/// Why a connection was not made, and what to look at.
+pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
+    move |error| {
+        let help = match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                "nobody listens there; a filter may also refuse: see `nft list ruleset`".to_owned()
+            }
+            io::ErrorKind::TimedOut => {
+                format!(
+                    "no answer within {within:?}; a filter may drop packets, or raise connect_timeout"
+                )
+            }
+            _ => format!("see `ip route get {}`", at.ip()),
+        };
+        Failure::Peer(format!("cannot connect to {at}: {error}: {help}"))
+    }
+}
+
+/// Opens every flow of a run; gives the time that the first opening took.
+pub(crate) fn open_all<C: Connection>(
+    first: Socket,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<(Vec<C>, u64), Failure> {
+    let flows = prepare.point.flows;
+    let mut streams: Vec<C> = Vec::with_capacity(flows as usize);
+    // The first flow alone, to measure the RTT.
+    let mut sockets = vec![first];
+    let mut opening_rtt_ns = 0;
+    loop {
+        control.check()?;
+        let opened = streams.len();
+        let together: Vec<C> = connect_all(sockets, peer_at, prepare, control)?;
+        streams.extend(together);
+        let mut begun = Vec::new();
+        for (stream, flow) in streams[opened..].iter_mut().zip(opened as u32..) {
+            set_stream(stream, &prepare.point)?;
+            begun.push(begin_open(stream, prepare, flow)?);
+        }
+        for (stream, begun) in streams[opened..].iter_mut().zip(begun) {
+            let took_ns = end_open(stream, begun, prepare, control)?;
+            if opened == 0 {
+                opening_rtt_ns = took_ns;
+            }
+            set_wait(&SockRef::from(&*stream), &prepare.point)?;
+        }
+        let left = flows as usize - streams.len();
+        if left == 0 {
+            return Ok((streams, opening_rtt_ns));
+        }
+        let more = (0..left.min(OPENED_AT_ONCE)).map(|_| bound(prepare, 0));
+        sockets = more.collect::<Result<_, Failure>>()?;
+    }
+}
+
+/// Flows that are opened in parallel: one after the other, each takes its own round trips.
+pub(super) const OPENED_AT_ONCE: usize = 16;
+
+/// What an end says whose flow did not open.
+pub(crate) const NOT_OPEN: &str = "the flow did not open";
+
+pub(super) fn set_stream(stream: &impl ByteStream, point: &Point) -> Result<(), Failure> {
+    if let Some(is_set) = point.nodelay {
+        SockRef::from(stream).set_tcp_nodelay(is_set).map_err(system("set TCP_NODELAY"))?;
+    }
+    set_looks(stream, Some(Control::LOOK_EVERY))
+}
+
+/// How long calls of a connection wait; for ever without a time.
+fn set_looks(stream: &impl ByteStream, every: Option<Duration>) -> Result<(), Failure> {
+    let socket = SockRef::from(stream);
+    let read = socket.set_read_timeout(every);
+    read.and_then(|()| socket.set_write_timeout(every))
+        .map_err(system("set the time-outs of a connection"))
+}
+
+/// A flow whose opening has been sent.
+#[derive(Clone, Copy)]
+struct Begun {
+    opening: Opening,
+    sent_ns: u64,
+}
+
+/// Sends the opening of a flow over a connection.
+fn begin_open(stream: &mut impl Write, prepare: &Prepare, flow: u32) -> Result<Begun, Failure> {
+    let begun = Begun { opening: opening(prepare, flow), sent_ns: now_ns() };
+    stream.write_all(&begun.opening.emit()).map_err(peer("cannot open the flow"))?;
+    Ok(begun)
+}
+
+/// Waits for the acceptance of a flow; returns the time since its opening was sent. Calls of the connection must time out.
+fn end_open(
+    stream: &mut impl Read,
+    begun: Begun,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<u64, Failure> {
+    let mut heard = Hearing::default();
+    let heard = in_time(NOT_OPEN, peer_within(prepare), control, || heard.hear(stream))?;
+    if heard != Some(begun.opening.acceptance()) {
+        return Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()));
+    }
+    Ok(now_ns() - begun.sent_ns)
+}
+
+/// Opens a flow over a connection whose calls wait for a short time; gives the time that it took.
+pub(crate) fn open(
+    stream: &mut (impl Read + Write),
+    prepare: &Prepare,
+    flow: u32,
+    control: &Control,
+) -> Result<u64, Failure> {
+    let begun = begin_open(stream, prepare, flow)?;
+    end_open(stream, begun, prepare, control)
+}
+
+/// The first bytes of a connection, as they arrive.
+#[derive(Default)]
+pub(crate) struct Hearing {
+    bytes: Vec<u8>,
+}
+
+impl Hearing {
+    /// Reads on until the bytes are those of an opening, and parses them; a time-out where they are not
+    /// there yet.
+    pub(crate) fn hear(&mut self, stream: &mut impl Read) -> io::Result<Option<Opening>> {
+        let mut bytes = [0; OPENING_BYTES];
+        while self.bytes.len() < OPENING_BYTES {
+            match stream.read(&mut bytes[self.bytes.len()..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => {
+                    let from = self.bytes.len();
+                    self.bytes.extend_from_slice(&bytes[from..from + read]);
+                }
+            }
+        }
+        Ok(Opening::parse(&self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::rouse::Rouser;
+
+    #[test]
+    fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {
+        let (rouser, stop) = (Rouser::default(), AtomicBool::new(false));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        SockRef::from(&listener).set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| rouser.keep_time(&stop));
+            let _left = rouser.leaving();
+            let _blocking = rouser.block(Some(Duration::from_millis(1))).unwrap();
+            let error = TcpStream::accept(&listener).unwrap_err();
+            assert!(is_timeout(&error), "{error}");
+        });
+    }
+}
