@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{AgentError, PlanError, TraceFileError};
+use fabricmark_control::{AgentError, FileError, PlanError};
 use fabricmark_lab::LabError;
 use fabricmark_lab::guest::GuestError;
 use fabricmark_lab::held::HeldError;
@@ -163,8 +163,8 @@ impl From<HeldError> for Failure {
     }
 }
 
-impl From<TraceFileError> for Failure {
-    fn from(error: TraceFileError) -> Self {
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
         Self::new(Code::Input, error.to_string())
     }
 }
@@ -178,7 +178,7 @@ impl From<PlanError> for Failure {
             PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
             PlanError::NoAddress(_) => Self::new(Code::Input, error.to_string()),
-            PlanError::NoLink(_) => Self::internal(error.to_string()),
+            PlanError::NoLink(_) | PlanError::NoWay(..) => Self::internal(error.to_string()),
             PlanError::Nothing { is_missing: true, .. } => {
                 Self::new(Code::Missing, error.to_string())
             }

@@ -408,7 +408,7 @@ pub struct Measure {
     #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; or the name or addresses (comma-separated) of a host with an agent
+    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or the name or addresses (comma-separated) of a host with an agent
     pub target: String,
     /// Server that listens on the host
     #[arg(long, value_enum, default_value_t = PeerKind::Agent)]

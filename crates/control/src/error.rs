@@ -26,6 +26,9 @@ pub enum PlanError {
     /// A point asks for a link that was not built.
     #[error("no link {0} was built")]
     NoLink(Link),
+    /// No way leads from one node of a topology to another.
+    #[error("no way leads from `{0}` to `{1}` in the topology")]
+    NoWay(String, String),
     /// No device of this machine has an address that an end is to have.
     #[error("no device of this machine has the address {0}: see `ip address`")]
     NoAddress(IpAddr),

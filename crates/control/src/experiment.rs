@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_judge::{correlated, judge, missed, outcome};
+use fabricmark_judge::{Route, correlated, judge, missed, outcome};
 use fabricmark_plan::{Plan, Step, block};
 use fabricmark_record::{
     Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
@@ -164,7 +164,9 @@ impl Context<'_> {
             }
             RunResult::Finished(parts) => {
                 let provenance = coordinator.provenance(point);
-                let found = judge(point, &parts, record.testbed, provenance, dropped);
+                let path = coordinator.testbed().path();
+                let route = Route { testbed: record.testbed, path: path.as_ref() };
+                let found = judge(point, &parts, route, provenance, dropped);
                 record.nodes = nodes(coordinator, host, point, &parts)?;
                 record.flows = found.flows;
                 record.figures = found.figures;

@@ -4,7 +4,7 @@
 //! - [`run_plan`] is the coordinator's side: it builds the lab, drives the workers through the
 //!   plan's order and keeps a record of each run before it begins the next.
 //! - [`Agent`] serves coordinators on other hosts with workers of its own.
-//! - [`read_traces`] reads the files of departures that a plan names.
+//! - [`read_files`] reads the files of departures that a plan names.
 
 mod agent;
 mod attachment;
@@ -13,6 +13,7 @@ mod coordinator;
 mod emulated;
 mod error;
 mod experiment;
+mod files;
 mod history;
 mod host;
 mod interfaces;
@@ -30,16 +31,15 @@ mod skip;
 #[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
 mod sys;
 mod testbed;
-mod traces;
 mod worker;
 
 pub use agent::{Agent, Load, Settings};
 pub use carrier::AgentError;
 pub use error::PlanError;
 pub use experiment::run_plan;
+pub use files::{FileError, read_files};
 pub use host::{AGENT_PORT, AgentHost, link_towards, look_up};
 pub use memory::MemoryError;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
 pub use progress::{Position, Progress};
-pub use traces::{TraceFileError, read_traces};
 pub use worker::work;

@@ -6,6 +6,7 @@ mod hosts;
 mod iperf3;
 mod lab;
 mod local;
+mod topology;
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use fabricmark_lab::Way;
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
-use fabricmark_wire::Link;
+use fabricmark_wire::{self as wire, Link};
 
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
@@ -59,6 +60,11 @@ pub(crate) trait Testbed {
         Some(Nanos(0))
     }
 
+    /// The wires between the ends, where they are those of a topology and all are known.
+    fn path(&self) -> Option<wire::Path> {
+        None
+    }
+
     /// Packets that a point's link has dropped so far.
     fn drops(&self, _point: &Point) -> Result<u64, PlanError> {
         Ok(0)
@@ -91,6 +97,9 @@ pub(crate) fn open(
     peer: &Peer,
     emulator_cpu: Option<u32>,
 ) -> Result<Box<dyn Testbed>, PlanError> {
+    if let (Peer::Here, Some(lab)) = (peer, topology::InTopology::build(plan, emulator_cpu)?) {
+        return Ok(Box::new(lab));
+    }
     let has_links = plan.points.iter().any(|point| point.link != Link::Loopback);
     Ok(match peer {
         Peer::Agents { client, server } => Box::new(hosts::Hosts::call(client.as_ref(), server)?),

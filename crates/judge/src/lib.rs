@@ -15,6 +15,7 @@ use fabricmark_record::{
     Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, Warning,
 };
 use fabricmark_units::Nanos;
+use fabricmark_wire::Path;
 
 pub use limits::{bucket_bytes, limits};
 pub use validity::violations;
@@ -31,6 +32,15 @@ pub struct Part {
     pub omit: Nanos,
     /// What both ends counted.
     pub ends: Ends,
+}
+
+/// The network between the ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Route<'a> {
+    /// Where they are.
+    pub testbed: Testbed,
+    /// The wires between them, where that are others than the point's link alone.
+    pub path: Option<&'a Path>,
 }
 
 /// What follows from the parts of a run.
@@ -51,7 +61,7 @@ pub struct Findings {
 pub fn judge(
     point: &Point,
     parts: &[Part],
-    testbed: Testbed,
+    route: Route<'_>,
     provenance: Provenance,
     link_drops: u64,
 ) -> Findings {
@@ -68,7 +78,7 @@ pub fn judge(
         }
     }
     warnings.extend(warnings::shared_cpu(parts));
-    Findings { flows, figures: figures::together(&found), limits: limits(point, testbed), warnings }
+    Findings { flows, figures: figures::together(&found), limits: limits(point, route), warnings }
 }
 
 /// Completed, or invalid with the reasons. A warm-up run is completed if it has a figure.

@@ -5,41 +5,58 @@ use fabricmark_plan::{Direction, Headers, Operation, Pattern, Point, Socket, Tes
 use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{
-    self as wire, Ceiling, Floor, Kind, Link, Path, Stack, frame, goodput, lfn, quic_goodput,
-    stream_goodput,
+    self as wire, Ceiling, Floor, Kind, Link, Path, Stack, frame, goodput, lfn, path_goodput,
+    path_stream_goodput, quic_goodput, stream_goodput,
 };
+
+use crate::Route;
 
 /// The hard bounds first, the tighter one before the other, then what holds under a condition. What bounds
 /// a stream bounds bursts, too, which are silent until they are answered. A token bucket passes a message
 /// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has, and one between hosts.
-pub fn limits(point: &Point, testbed: Testbed) -> Limits {
+pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
-    let ceilings = if is_stream { by_window(point, ceilings(point)) } else { Vec::new() };
+    let ceilings =
+        if is_stream { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
     let ceilings = match point.direction {
         Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
         _ => ceilings,
     };
-    Limits { ceilings, rtt_floor: floor(point, testbed) }
+    Limits { ceilings, rtt_floor: floor(point, route) }
 }
 
 /// The ceilings of one way; none on a link that has no wire.
-fn ceilings(point: &Point) -> Vec<Ceiling> {
+fn ceilings(point: &Point, path: Option<&Path>) -> Vec<Ceiling> {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
-    let tcp = |option_bytes| stream_goodput(link, Stack::Tcp { family, option_bytes });
+    let tcp = |option_bytes| {
+        let stack = Stack::Tcp { family, option_bytes };
+        path.map_or_else(|| stream_goodput(link, stack), |path| path_stream_goodput(path, stack))
+    };
+    let messages = |link, stack| {
+        path.map_or_else(
+            || goodput(link, stack, payload),
+            |path| path_goodput(path, stack, payload),
+        )
+    };
     match point.transport.traits().headers {
         Headers::Tcp => {
             let stamped = Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS };
-            let each_write = goodput(link, stamped, payload);
+            let each_write = messages(link, stamped);
             [tcp(0), tcp(frame::TCP_TIMESTAMPS), each_write].into_iter().flatten().collect()
         }
         Headers::Tls => {
             let in_records = |option_bytes| tcp(option_bytes)?.in_tls_records(payload);
             [0, frame::TCP_TIMESTAMPS].into_iter().flat_map(in_records).collect()
         }
-        Headers::Quic => quic_goodput(link, family).into_iter().collect(),
+        Headers::Quic => {
+            let links = path
+                .map_or_else(|| vec![link], |path| path.hops.iter().map(|hop| hop.link).collect());
+            let each = links.into_iter().filter_map(|link| quic_goodput(link, family).ok());
+            each.min_by_key(|ceiling| ceiling.goodput_bps).into_iter().collect()
+        }
         Headers::Udp | Headers::Connection | Headers::Datagram => {
-            let messages = stack(point).map(|(link, stack)| goodput(link, stack, payload));
-            messages.into_iter().flatten().collect()
+            let bound = stack(point).map(|(link, stack)| messages(link, stack));
+            bound.into_iter().flatten().collect()
         }
         Headers::AtLeastTcp | Headers::Unknown => Vec::new(),
     }
@@ -91,9 +108,9 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
 
 /// The least round trip: the emulated delay both ways, unless it varies, and the packets' time on the wire. Of ping-ping
 /// the least step, which is one way.
-fn floor(point: &Point, testbed: Testbed) -> Option<Floor> {
+fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     let words = point.words();
-    let has_wire = words.is_some() || testbed == Testbed::Hosts;
+    let has_wire = words.is_some() || route.testbed == Testbed::Hosts;
     let has_floor =
         matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr) && has_wire;
     // MPTCP's segments cross paths that nobody describes.
@@ -104,7 +121,8 @@ fn floor(point: &Point, testbed: Testbed) -> Option<Floor> {
     // Jitter takes from the delay as well as it adds.
     let varies = words.is_some_and(|words| words.jitter().is_some());
     let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
-    let path = Path { propagation_ns: Nanos(rtt.0 / 2), ..Path::direct(link) };
+    let wires = route.path.cloned().unwrap_or_else(|| Path::direct(link));
+    let path = Path { propagation_ns: Nanos(rtt.0 / 2), ..wires };
     let is_read = point.operation == Some(Operation::Read);
     match point.pattern {
         Pattern::PingPing => wire::one_way_floor(&path, stack, payload).ok(),
@@ -120,10 +138,12 @@ pub fn bucket_bytes(point: &Point) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fabricmark_wire::{Hop, Switch, Switching};
+
     use super::*;
 
     fn of(levels: &str) -> Limits {
-        limits(&fabricmark_testkit::point(levels), Testbed::Lab)
+        limits(&fabricmark_testkit::point(levels), Route { testbed: Testbed::Lab, path: None })
     }
 
     #[test]
@@ -141,7 +161,8 @@ mod tests {
     fn verbs_have_the_limits_of_roce_over_ethernet_and_of_infiniband_under_ipoib() {
         let of_hosts = |levels: &str| {
             let levels = format!("family=4,payload=64,{levels}");
-            limits(&fabricmark_testkit::point(&levels), Testbed::Hosts)
+            let route = Route { testbed: Testbed::Hosts, path: None };
+            limits(&fabricmark_testkit::point(&levels), route)
         };
         let bound_bps = |levels: &str| {
             let ceilings = of_hosts(&format!("pattern=stream,{levels}")).ceilings;
@@ -170,6 +191,28 @@ mod tests {
         let read = floor_ns("pattern=rr,transport=rc,operation=read,link=ethernet:10G").unwrap();
         assert!(read < ping_pong, "a read asks without a payload: {read} and {ping_pong} ns");
         assert_eq!(floor_ns("pattern=ping-pong,transport=rc,link=veth"), None);
+    }
+
+    #[test]
+    fn a_path_of_several_links_has_the_ceiling_of_its_tightest_and_the_floor_of_all() {
+        let hop = |link: &str, switch| Hop { link: link.parse().unwrap(), switch };
+        let router = Some(Switch { mode: Switching::StoreAndForward, ..Switch::default() });
+        let hops = vec![hop("ethernet:1G", None), hop("ethernet:100M", router)];
+        let path = Path { hops, propagation_ns: Nanos(0) };
+        let route = Route { testbed: Testbed::Lab, path: Some(&path) };
+        let of_path = |levels: &str| {
+            let levels = format!("family=4,payload=1000,link=veth,rtt=10ms,{levels}");
+            limits(&fabricmark_testkit::point(&levels), route)
+        };
+        let direct = of("family=4,payload=1000,transport=udp,pattern=stream,link=ethernet:100M");
+        let stream = of_path("transport=udp,pattern=stream");
+        assert_eq!(stream.ceilings[0].goodput_bps, direct.ceilings[0].goodput_bps);
+        let quic = of_path("transport=quic,pattern=stream").ceilings[0].goodput_bps.as_f64();
+        assert!((94e6..100e6).contains(&quic), "{quic}");
+        let floor_ns =
+            of_path("transport=udp,pattern=ping-pong").rtt_floor.unwrap().time_ns.as_f64();
+        // 1,066 bytes with preamble and gap on both wires, there and back, without the last gaps.
+        assert!((10e6 + 180e3..10e6 + 190e3).contains(&floor_ns), "{floor_ns}");
     }
 
     #[test]

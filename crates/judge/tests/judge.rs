@@ -1,6 +1,6 @@
 //! What follows from the counts of both ends: each figure and each warning on reports made by hand.
 
-use fabricmark_judge::{Findings, Part, correlated, judge, missed};
+use fabricmark_judge::{Findings, Part, Route, correlated, judge, missed};
 use fabricmark_plan::{Figure, Group, Testbed};
 use fabricmark_proto::{EndReport, Ends, SequenceCounts};
 use fabricmark_record::{
@@ -10,6 +10,8 @@ use fabricmark_record::{
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
 use fabricmark_units::Nanos;
+
+const ROUTE: Route<'_> = Route { testbed: Testbed::Lab, path: None };
 
 const MS: u64 = 1_000_000;
 
@@ -44,7 +46,7 @@ fn part(group: Group, levels: &str, client: EndReport, server: EndReport) -> Par
 }
 
 fn of_parts(parts: &[Part]) -> Findings {
-    judge(&parts[0].point, parts, Testbed::Lab, Provenance::Measured, 0)
+    judge(&parts[0].point, parts, ROUTE, Provenance::Measured, 0)
 }
 
 fn alone(levels: &str, client: EndReport, server: EndReport) -> Findings {
@@ -153,7 +155,7 @@ fn datagrams_are_lost_where_a_counter_says_so_and_unexplained_elsewhere() {
         ..moved(905)
     };
     let parts = [part(Group::Load, UDP, moved(1_000), server)];
-    let found = judge(&parts[0].point, &parts, Testbed::Lab, Provenance::Measured, 5);
+    let found = judge(&parts[0].point, &parts, ROUTE, Provenance::Measured, 5);
     let flow = &found.flows[0];
     let drops = Drops { lost: 100, socket: 40, link: 25, reassembly: 10, unexplained: 25 };
     assert_eq!((flow.drops, flow.reordered, flow.duplicates), (drops, Some(3), Some(5)));

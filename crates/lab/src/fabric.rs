@@ -2,6 +2,7 @@
 //! between them, or veth devices and queues of the kernel.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
@@ -30,8 +31,8 @@ pub struct Fabric {
 
 impl Fabric {
     /// Builds a lab. Needs the right to make networks (see [`crate::acquire`]). Chance is drawn from
-    /// `seed`.
-    pub fn build(topology: Topology, seed: u64) -> Result<Self, LabError> {
+    /// `seed`; the emulator stays on the CPU `cpu`, where one is named.
+    pub fn build(topology: Topology, seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         let mut nodes = BTreeMap::new();
         for (name, node) in &topology.nodes {
             let namespace = Namespace::new()?;
@@ -68,8 +69,7 @@ impl Fabric {
         }
         let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
         let meetings = meetings.collect();
-        let emulator =
-            Emulator::start_shared(links, meetings, BusPlan::all(&topology), seed, None)?;
+        let emulator = Emulator::start_shared(links, meetings, BusPlan::all(&topology), seed, cpu)?;
         Ok(Self { topology, nodes, emulator })
     }
 
@@ -131,6 +131,14 @@ impl Fabric {
             }
         }
         Ok(all)
+    }
+
+    /// Waits until what one end of a link has sent has left it, at most for so long.
+    pub fn settle(&self, link: usize, end: usize, within: Duration) -> Result<(), LabError> {
+        if self.topology.links[link].backend == Backend::Emulator {
+            self.emulator.settle(self.topology.direction(link, end), within)?;
+        }
+        Ok(())
     }
 
     /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that

@@ -44,6 +44,6 @@ pub use path::{LinkEnd, Traffic};
 pub use privilege::{Privilege, acquire};
 pub use qdisc::{Backend, Refusal};
 pub use tool::LabError;
-pub use topology::{Junction, Node, Source, Topology, TopologyError, Wire};
+pub use topology::{Junction, Node, Source, Topology, TopologyError, Way as TopologyWay, Wire};
 pub use tun::Tun;
 pub use wiring::Wiring;

@@ -6,11 +6,13 @@ mod file;
 mod junction;
 mod networks;
 mod source;
+mod way;
 
 pub use error::TopologyError;
 pub use junction::Junction;
 pub use source::Source;
 pub(crate) use source::fill_trace;
+pub use way::Way;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

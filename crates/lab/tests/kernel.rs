@@ -107,7 +107,7 @@ fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() 
             return;
         }
         let mut fabric =
-            Fabric::build(topology(backend, "link=ethernet:100M queue=1000p"), 1).unwrap();
+            Fabric::build(topology(backend, "link=ethernet:100M queue=1000p"), 1, None).unwrap();
         for (family, payload) in [(Family::V4, 1448.0), (Family::V6, 1428.0)] {
             round_trip(&fabric, family);
             // Packets of 1500 bytes take 1538 on the wire; the bucket of 6,553 is full at the beginning.
@@ -142,7 +142,7 @@ fn a_full_queue_of_the_kernel_drops_and_says_so() {
         if !may_make_namespaces("a full queue") {
             return;
         }
-        let fabric = Fabric::build(topology(backend, "rate=10K queue=5p"), 1).unwrap();
+        let fabric = Fabric::build(topology(backend, "rate=10K queue=5p"), 1, None).unwrap();
         let [left, right] = [0, 1].map(|end| fabric.topology().address(0, end, Family::V4));
         let (client, server) = (udp(&fabric, "client", left), udp(&fabric, "server", right));
         // 10 kbit/s take 1.2 s for each; the bucket has 3,200 bytes.
@@ -167,7 +167,7 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
     if !may_make_namespaces("a change that cannot be") {
         return;
     }
-    let mut fabric = Fabric::build(topology("htb", "link=ethernet:100M"), 1).unwrap();
+    let mut fabric = Fabric::build(topology("htb", "link=ethernet:100M"), 1, None).unwrap();
     let mut refused =
         |words: &str| fabric.change(0, None, &words.parse().unwrap()).unwrap_err().to_string();
     assert_eq!(
@@ -209,7 +209,7 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
         (netem, "tbf", "rate=100M rtt=20ms jitter=1ms"),
         (netem, "htb", "rate=100M rtt=20ms loss=1%"),
     ] {
-        let built = Fabric::build(topology(backend, words), 1);
+        let built = Fabric::build(topology(backend, words), 1, None);
         if kernel_has(probe) {
             let fabric = built.unwrap();
             let has = fabric.topology().address(0, 0, Family::V4);
@@ -239,7 +239,7 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
             "netem delays",
             "this kernel has no sch_netem; that the link stays was tested instead",
         );
-        let mut fabric = Fabric::build(topology("tbf", "rate=100M"), 1).unwrap();
+        let mut fabric = Fabric::build(topology("tbf", "rate=100M"), 1, None).unwrap();
         let error = fabric.change(0, None, &"rtt=10ms rate=1G".parse().unwrap()).unwrap_err();
         assert!(matches!(error, LabError::NoQdisc { kind: "netem", .. }), "{error}");
         round_trip(&fabric, Family::V6);
@@ -247,7 +247,7 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
         return;
     }
     for (backend, words) in [("netem", "rtt=20ms"), ("netem", BOTH), ("tbf", BOTH), ("htb", BOTH)] {
-        let mut fabric = Fabric::build(topology(backend, words), 1).unwrap();
+        let mut fabric = Fabric::build(topology(backend, words), 1, None).unwrap();
         for family in [Family::V4, Family::V6] {
             assert!(round_trip(&fabric, family) >= Duration::from_millis(20));
         }
@@ -263,7 +263,7 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
     }
     for (words, is_kept) in [("", true), ("order=free", false)] {
         let words = format!("delay=20ms jitter=4ms duplicate=1 {words}");
-        let fabric = Fabric::build(topology("netem", &words), 1).unwrap();
+        let fabric = Fabric::build(topology("netem", &words), 1, None).unwrap();
         let numbers = numbers(&fabric, 100);
         assert_eq!(numbers.is_sorted(), is_kept, "{words}: {numbers:?}");
         let way = &fabric.traffic().unwrap()[0];

@@ -216,7 +216,8 @@ impl LinkWords {
         matches!(self.words.get(&Key::Pause), Some(Word::Pause))
     }
 
-    fn link(&self) -> Option<Link> {
+    /// The technology of the wire, where one is named.
+    pub fn link(&self) -> Option<Link> {
         match self.words.get(&Key::Link) {
             Some(Word::Link(link)) => Some(*link),
             _ => None,

@@ -33,6 +33,7 @@ impl Plan {
                 stop.confidence, stop.half_width, stop.runs_min, stop.runs_max
             ),
         ];
+        lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
         lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
         if self.omit_ns.0 > 0 {
             lines.push(format!("omit {}", self.omit_ns.0));

@@ -188,7 +188,7 @@ figures! {
     /// application bits per second that arrived after the ramp, the first twentieth of a run; of bursts those of answered bursts over the whole run
     Goodput = "goodput", rate("goodput_bps", "goodput", Unit::Bps, &[Stream, Burst]).limit(Limit::Ceiling);
     /// application bits per second that the sender handed to the kernel
-    SendRate = "send-rate", rate("sent_bps", "send rate", Unit::Bps, &[Stream]);
+    SendRate = "send-rate", rate("sent_bps", "sent to the kernel", Unit::Bps, &[Stream]);
     /// payloads that arrived per second by their bytes: a read of a stream of bytes may be less than one or more; of bursts those of answered bursts
     PayloadRate = "payload-rate", rate("payloads_per_s", "payload rate", Unit::PerSecond, &[Stream, Burst]);
     /// transactions per second: requests with their response, or answered bursts

@@ -11,10 +11,10 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::{Nanos, Percent};
 use toml::de::{DeTable, DeValue};
 
-use crate::factor::{Factor, Filter};
+use crate::factor::{Factor, Filter, Section as PlanSection};
 use crate::level::Level;
 use crate::matrix::{Cross, Levels, groups};
-use crate::plan::{Compare, Plan, Testbed};
+use crate::plan::{Compare, Plan, Testbed, Topology};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
@@ -54,10 +54,7 @@ impl Reader<'_, '_> {
             self.source.problem(0..0, "the plan has no title", help);
         }
         let about = top.take("about").and_then(|value| self.text(value)).unwrap_or_default();
-        let testbed = match top.take("testbed") {
-            Some(value) => self.one_of(value, &[("lab", Testbed::Lab)], "testbed"),
-            None => Some(Testbed::Lab),
-        };
+        let topology = top.take("testbed").map_or(Some(None), |value| self.topology(value));
         let seed = top.take("seed").map_or(Some(1), |value| {
             self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
         });
@@ -90,7 +87,8 @@ impl Reader<'_, '_> {
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
 
-        let levels = self.factors(factors, settings);
+        let has_topology = topology.as_ref().is_some_and(Option::is_some);
+        let levels = self.factors(factors, settings, has_topology);
         let adds: Vec<Cross> = adds.into_iter().map(|section| self.added(section)).collect();
         // What may be named: a level that --quick leaves out is no fault.
         let named = union(&levels, &adds);
@@ -132,7 +130,8 @@ impl Reader<'_, '_> {
             .filter_map(|section| self.drawing(section, &named, has_intervals))
             .collect();
         Some(Plan {
-            testbed: testbed?,
+            testbed: Testbed::Lab,
+            topology: topology?,
             peer: None,
             seed: seed?,
             duration_ns: duration,
@@ -278,7 +277,28 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn factors(&mut self, factors: Section<'_, '_>, settings: Section<'_, '_>) -> Levels {
+    /// `lab`, or `lab:` and a topology file.
+    fn topology(&mut self, value: &Value<'_>) -> Option<Option<Topology>> {
+        let text = self.text(value)?;
+        if text == "lab" {
+            return Some(None);
+        }
+        let topology = text.strip_prefix("lab:").and_then(Topology::named);
+        if topology.is_none() {
+            let help =
+                "use \"lab\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
+            self.source.problem(value.span(), format!("unknown testbed `{text}`"), help);
+        }
+        topology.map(Some)
+    }
+
+    /// The levels of both tables. Over a topology the links are those of its file.
+    fn factors(
+        &mut self,
+        factors: Section<'_, '_>,
+        settings: Section<'_, '_>,
+        has_topology: bool,
+    ) -> Levels {
         let span = factors.span.clone();
         let mut levels = self.levels(factors, "[factors]");
         for (factor, setting) in self.levels(settings, "[settings]") {
@@ -297,6 +317,16 @@ impl Reader<'_, '_> {
                     self.source.problem(place, message, "keep one of the two");
                 }
             }
+        }
+        for (factor, named) in levels.iter().filter(|_| has_topology) {
+            if *factor == Factor::Link || factor.spec().section == PlanSection::Link {
+                let place = named.first().map_or(0..0, |(_, span)| span.clone());
+                let message = format!("{factor} in a plan over a topology file");
+                self.source.problem(place, message, "say it in the file, and leave it out here");
+            }
+        }
+        if has_topology {
+            levels.entry(Factor::Link).or_insert_with(|| vec![("veth".to_owned(), 0..0)]);
         }
         for factor in Factor::required() {
             if !levels.contains_key(&factor) {

@@ -44,7 +44,7 @@ pub use level::{Kind, Level, LevelError};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
 pub use part::Group;
-pub use plan::{Amount, Compare, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed};
+pub use plan::{Amount, Compare, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology};
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };

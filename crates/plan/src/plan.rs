@@ -8,7 +8,7 @@ use fabricmark_wire::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::Pattern;
+use crate::choice::{Offload, Pattern};
 use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Point};
 use crate::level::Level;
@@ -29,6 +29,9 @@ pub const INTERVALS_MAX: u64 = 36_000;
 pub struct Plan {
     /// Where the points are carried out.
     pub testbed: Testbed,
+    /// The topology in whose file the ends are nodes, where the plan has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     /// The other host, as it was named, where there is one; `client=A server=B` where both ends are on others, `ends=A,B`
     /// for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +109,32 @@ pub enum Testbed {
     Lab,
     /// The network between this host and another.
     Hosts,
+}
+
+/// A topology file and the nodes in it at which the ends of runs are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// The file, as the plan names it.
+    pub file: String,
+    /// The node of the client.
+    pub client: String,
+    /// The node of the server.
+    pub server: String,
+    /// What stands in the file; empty until it is read.
+    pub text: String,
+}
+
+impl Topology {
+    /// What stands behind `lab:`: a file whose name ends in `.toml`, and two of its nodes; without these `client` and
+    /// `server`. `None` where it names no file.
+    pub fn named(text: &str) -> Option<Self> {
+        let (file, (client, server)) = match text.rsplit_once(':') {
+            Some((file, nodes)) => (file, nodes.split_once(',')?),
+            None => (text, ("client", "server")),
+        };
+        let [file, client, server] = [file, client, server].map(str::to_owned);
+        file.ends_with(".toml").then_some(Self { file, client, server, text: String::new() })
+    }
 }
 
 /// Why a plan cannot be run to another host.
@@ -228,6 +257,18 @@ impl Plan {
         self.groups.retain(|group| !group.is_empty());
         self.points = points;
         Ok(self)
+    }
+
+    /// The same over the way between two nodes of its topology, whose file has this text: `mtu` and `rtt` are those of the
+    /// way, which the points take for those of their link.
+    pub fn over(&mut self, text: String, mtu: u16, rtt: Nanos) {
+        let Some(topology) = &mut self.topology else { return };
+        topology.text = text;
+        for point in &mut self.points {
+            point.link = Link::Veth { mtu };
+            point.rtt = Some(rtt);
+            point.offload = Some(Offload::On);
+        }
     }
 
     /// What a run of a point takes at least: where it is probed, the probe runs alone first.

@@ -97,6 +97,7 @@ pub fn settings(
     }
     Ok(Plan {
         testbed: Testbed::Lab,
+        topology: None,
         peer: None,
         seed: 1,
         duration_ns,

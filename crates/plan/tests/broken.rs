@@ -74,6 +74,34 @@ fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
 }
 
 #[test]
+fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
+    let with = |testbed: &str, link: &str| {
+        let text = SOUND
+            .replace("seed = 1", &format!("testbed = \"{testbed}\"\nseed = 1"))
+            .replace("link = [\"ethernet:1G\"]\n", link);
+        parse("p.toml", &text, Size::Full, &["P1 IV"])
+    };
+    let plan = with("lab:labs/dumbbell.toml:client1,server2", "").unwrap();
+    let topology = plan.topology.as_ref().unwrap();
+    assert_eq!(topology.file, "labs/dumbbell.toml");
+    assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
+    let mut read = plan.clone();
+    read.over("[hosts.a]".to_owned(), 1400, fabricmark_units::Nanos::from_millis(5));
+    assert_ne!(read.digest(), plan.digest());
+    assert!(read.points.iter().all(|point| point.link.mtu() == 1400 && point.rtt.is_some()));
+    assert_eq!(with("lab:a.toml", "").unwrap().topology.unwrap().server, "server");
+    for (testbed, link, says) in [
+        ("lab:a.toml", "link = [\"ethernet:1G\"]\n", "say it in the file"),
+        ("lab:a.toml", "rtt = \"5ms\"\n", "say it in the file"),
+        ("lab:a.toml:client", "", "lab:FILE.toml:CLIENT,SERVER"),
+        ("rack", "", "unknown testbed `rack`"),
+    ] {
+        let problems = with(testbed, link).unwrap_err().to_string();
+        assert!(problems.contains(says), "{testbed}: {problems}");
+    }
+}
+
+#[test]
 fn what_only_a_lab_emulates_is_refused_on_the_way_to_a_host() {
     let to_host = |settings: &str| {
         let text = SOUND

@@ -54,7 +54,12 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ),
     };
     let testbed = match e.plan.testbed {
-        Testbed::Lab => "Network namespaces on one machine".to_owned(),
+        Testbed::Lab => match &e.plan.topology {
+            Some(topology) => {
+                format!("Network namespaces on one machine, {}", label::topology(topology))
+            }
+            None => "Network namespaces on one machine".to_owned(),
+        },
         Testbed::Hosts => match (e.plan.own_ends(), e.plan.remote_ends()) {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
             (None, Some((client, server))) => {

@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Kind, Level, Transport};
+use fabricmark_plan::{Amount, Factor, Kind, Level, Topology, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -67,6 +67,12 @@ pub(crate) fn origin(provenance: Option<Provenance>) -> String {
         None | Some(Provenance::Measured) => String::new(),
         Some(other) => format!(" ({})", self::provenance(other)),
     }
+}
+
+/// A topology and the two nodes in it.
+pub(crate) fn topology(topology: &Topology) -> String {
+    let Topology { file, client, server, .. } = topology;
+    format!("topology {file} from {client} to {server}")
 }
 
 /// How much a run sends, in words.

@@ -249,7 +249,15 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
 fn shared(m: &Measured<'_>) -> String {
     let points: Vec<&Point> = m.plan.points.iter().collect();
     let mut words: Vec<String> = Vec::new();
+    if let Some(topology) = &m.plan.topology {
+        words.push(label::topology(topology));
+    }
     for factor in Factor::ALL {
+        let is_of_topology = m.plan.topology.is_some()
+            && matches!(factor, Factor::Link | Factor::Rtt | Factor::Offload);
+        if is_of_topology {
+            continue;
+        }
         if let [level] = select::levels(&points, factor).as_slice()
             && !level.is_empty()
         {

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fabricmark_control::{
-    Iperf3Access, Peer, PlanError, Workers, link_towards, look_up, read_traces, run_plan,
+    Iperf3Access, Peer, PlanError, Workers, link_towards, look_up, read_files, run_plan,
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Transport, Where,
-    overlay, settings,
+    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Topology,
+    Transport, Where, overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
@@ -69,7 +69,7 @@ impl From<HostError> for Failure {
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
     let mut plan = plan(options, &target)?;
-    read_traces(&mut plan, Path::new(""))?;
+    read_files(&mut plan, Path::new(""))?;
     let is_on_link = plan.points.iter().any(|point| point.link != Link::Loopback);
     if is_on_link && matches!(target.peer, Peer::Here) {
         // The user namespace must be entered before the first thread starts.
@@ -207,6 +207,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     plan.port = options.port;
     plan.seed = options.seed;
     plan.interval_ns = interval(options)?;
+    plan.topology = target.topology.clone();
     match target.name() {
         Some(name) => {
             let link = plan.points[0].link;
@@ -221,6 +222,8 @@ struct Target {
     /// The network that leads there.
     link: String,
     peer: Peer,
+    /// The topology in which both ends are nodes.
+    topology: Option<Topology>,
 }
 
 impl Target {
@@ -248,13 +251,18 @@ impl Target {
 /// `loopback`, `lab:` and a link, two addresses of this machine, or a host.
 fn target(options: &Measure) -> Result<Target, Failure> {
     let text = options.target.as_str();
+    if let Some(topology) = text.strip_prefix("lab:").and_then(Topology::named) {
+        // The links are those of the file.
+        let link = Link::Veth { mtu: ETHERNET_MTU }.to_string();
+        return Ok(Target { link, peer: Peer::Here, topology: Some(topology) });
+    }
     let wanted = match text.strip_prefix("lab:") {
         None if options.peer == PeerKind::Iperf3 => return iperf3(options),
         None if text.contains(',') => {
             let ends = Ends::parse(text).map_err(|message| Failure::new(Code::Input, message))?;
             // A wire that nobody describes has no ceiling.
             let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
-            return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0) });
+            return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0), topology: None });
         }
         None if text != "loopback" => {
             let agent = key::access(text, &options.reach).map_err(|failure| {
@@ -264,6 +272,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
             return Ok(Target {
                 link: link.to_string(),
                 peer: Peer::Agents { client: None, server: agent },
+                topology: None,
             });
         }
         link => link.unwrap_or(text),
@@ -271,7 +280,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     let link = Factor::Link
         .level(wanted)
         .map_err(|error| Failure::new(Code::Input, format!("the target `{text}`: {error}")))?;
-    Ok(Target { link, peer: Peer::Here })
+    Ok(Target { link, peer: Peer::Here, topology: None })
 }
 
 /// A server of iperf3, by its address of the family that is asked for, or else its first.
@@ -297,7 +306,7 @@ fn iperf3(options: &Measure) -> Result<Target, Failure> {
     };
     let link = options.link.or_else(|| link_towards(server)).unwrap_or(Link::Loopback);
     let access = Iperf3Access { name: name.to_owned(), server, credentials };
-    Ok(Target { link: link.to_string(), peer: Peer::Iperf3(access) })
+    Ok(Target { link: link.to_string(), peer: Peer::Iperf3(access), topology: None })
 }
 
 /// Who asks for intervals gets them; a person who watches one setting gets one each second.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use fabricmark_control::{Peer, PlanError, Workers, read_traces, run_plan};
+use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
 use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
@@ -52,7 +52,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
-    read_traces(&mut plan, file.parent().unwrap_or(Path::new("")))?;
+    read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     let host = |role| how.host(role).map_err(|message| Failure::new(Code::Input, message));
     let (client, server) = (host(Role::Client)?, host(Role::Server)?);
     if let Some((other, _)) = how.other_end() {
@@ -222,7 +222,7 @@ fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
 fn digest_of(experiment: &Experiment) -> Option<String> {
     let mut plan = output::plan(experiment).ok()?;
     let folder = Path::new(&experiment.plan_file).parent().unwrap_or(Path::new(""));
-    read_traces(&mut plan, folder).ok()?;
+    read_files(&mut plan, folder).ok()?;
     Some(plan.digest())
 }
 

@@ -273,3 +273,40 @@ fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
     let [without, with] = ["", "--emulate jitter=2ms"].map(jitter_ms);
     assert!((0.5..4.0).contains(&with) && without < with / 2.0, "{without} and {with} ms");
 }
+
+/// Two hosts with two routers between them: 1G, 100M with 20 ms, 1G.
+#[test]
+fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
+    let Some(bench) = bench("a plan over a topology") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/labs/dumbbell.toml");
+    let plan = format!(
+        "title = 't'\ntestbed = 'lab:{file}:client1,server2'\n[factors]\npattern = ['stream', 'ping-pong']\n\
+         transport = ['tcp', 'udp']\nfamily = [4, 6]\npayload = 1000\n[settings]\ncongestion = 'cubic'\n\
+         [run]\nduration = '300ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n"
+    );
+    bench.plan(&plan);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["plan-1"]);
+    let records = bench.records();
+    let mut seen = 0;
+    for record in counted(&records) {
+        let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };
+        assert_eq!(client.namespace.as_deref(), Some("client1"));
+        assert_eq!(server.namespace.as_deref(), Some("server2"));
+        let key = record.point.key();
+        assert_eq!(record.point.rtt, Some(fabricmark_units::Nanos::from_millis(20)), "{key}");
+        if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            assert!((90e6..100e6).contains(&bound_bps), "{key}: {bound_bps}");
+            assert!((0.8..1.0002).contains(&(goodput_bps / bound_bps)), "{key}: {goodput_bps}");
+        } else {
+            let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+            let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+            assert!(floor_ns > 20e6 && rtt_ns >= floor_ns, "{key}: {rtt_ns} and {floor_ns}");
+        }
+        let emulation = record.emulation.as_ref().unwrap();
+        assert!(emulation.there.departed > 0 && emulation.back.departed > 0, "{key}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} runs count");
+}

@@ -45,7 +45,7 @@ fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), He
     let topology =
         order.topology.topology().map_err(|error| HeldError::Refused(error.to_string()))?;
     privilege::acquire()?;
-    let fabric = Fabric::build(topology, order.seed)?;
+    let fabric = Fabric::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
     let path = place.socket(lab);
     let listener =

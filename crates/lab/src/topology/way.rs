@@ -1,0 +1,148 @@
+//! The way between two nodes of a topology, and what crosses it there and back.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fabricmark_link::Forwarding;
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Hop, Link, Path, Switch, Switching};
+
+use super::{Junction, Topology};
+use crate::qdisc::Backend;
+
+/// The links between two nodes, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// Each link by its place, and the end at which packets enter it on the way there.
+    pub links: Vec<(usize, usize)>,
+    /// The largest IP packet that crosses all of them, in bytes.
+    pub mtu: u16,
+    /// The delays of the links there and back.
+    pub rtt: Nanos,
+    /// Whether a delay varies.
+    pub has_jitter: bool,
+    /// The wires; `None` where one has no rate of a technology, or where a queue of the kernel or a hub stands for it.
+    pub path: Option<Path>,
+}
+
+impl Topology {
+    /// The way of packets from one node to another: over the fewest networks, and of these the first link by name. `None`
+    /// where none leads there.
+    pub fn way(&self, from: &str, to: &str) -> Option<Way> {
+        let links = self.links_between(from, to)?;
+        let directions = || links.iter().flat_map(|&(link, end)| [(link, end), (link, 1 - end)]);
+        let words = |(link, end): (usize, usize)| &self.links[link].words[end];
+        Some(Way {
+            mtu: directions().map(|one| words(one).mtu()).min()?,
+            rtt: Nanos(directions().map(|one| words(one).delay().0).sum()),
+            has_jitter: directions().any(|one| words(one).jitter().is_some()),
+            path: self.path(&links),
+            links,
+        })
+    }
+
+    fn links_between(&self, from: &str, to: &str) -> Option<Vec<(usize, usize)>> {
+        let mut found: BTreeMap<&str, (usize, Option<(usize, usize)>)> = BTreeMap::new();
+        let (start, _) = self.nodes.get_key_value(from)?;
+        found.insert(start, (0, None));
+        let mut next: VecDeque<&str> = VecDeque::from([start.as_str()]);
+        while let Some(here) = next.pop_front() {
+            let networks = found[here].0;
+            let is_junction = self.junctions.contains_key(here);
+            let forwards = is_junction || self.nodes.get(here).is_some_and(|node| node.is_router);
+            if here != from && !forwards {
+                continue;
+            }
+            for (link, end) in self.ends(here) {
+                let there = self.links[link].between[1 - end].as_str();
+                let crossed = if is_junction { networks } else { networks + 1 };
+                if found.get(there).is_none_or(|&(known, _)| crossed < known) {
+                    found.insert(there, (crossed, Some((link, end))));
+                    // What is in the same network comes first.
+                    if is_junction { next.push_front(there) } else { next.push_back(there) }
+                }
+            }
+        }
+        let mut links = Vec::new();
+        let mut at = to;
+        while let (_, Some((link, end))) = *found.get(at)? {
+            links.push((link, end));
+            at = &self.links[link].between[end];
+        }
+        links.reverse();
+        (!links.is_empty()).then_some(links)
+    }
+
+    fn path(&self, links: &[(usize, usize)]) -> Option<Path> {
+        let mut hops = Vec::new();
+        for (place, &(link, end)) in links.iter().enumerate() {
+            let wire = &self.links[link];
+            let technology = self.technology(link, end)?;
+            if wire.backend != Backend::Emulator
+                || self.technology(link, 1 - end) != Some(technology)
+            {
+                return None;
+            }
+            let switch = match self.junctions.get(&wire.between[end]) {
+                _ if place == 0 => None,
+                None => Some(Switch { mode: Switching::StoreAndForward, ..Switch::default() }),
+                Some(Junction::Switch { forwarding: Forwarding::Store, delay }) => {
+                    let mode = Switching::StoreAndForward;
+                    Some(Switch { mode, look_bytes: None, delay_ns: *delay })
+                }
+                Some(Junction::Switch {
+                    forwarding: Forwarding::CutThrough { look_bytes },
+                    delay,
+                }) => {
+                    let look_bytes = Some(u64::from(*look_bytes));
+                    Some(Switch { mode: Switching::CutThrough, look_bytes, delay_ns: *delay })
+                }
+                Some(Junction::Hub { .. }) => return None,
+            };
+            hops.push(Hop { link: technology, switch });
+        }
+        Some(Path { hops, propagation_ns: Nanos(0) })
+    }
+
+    /// The technology of a link in one direction, where that alone says its rate and its MTU.
+    fn technology(&self, link: usize, end: usize) -> Option<Link> {
+        let words = &self.links[link].words[end];
+        let technology = words.link()?;
+        let rate_bps = technology.rate_bps()?.as_f64();
+        let is_all = words.mtu() == technology.mtu()
+            && words.rate_bps().is_some_and(|bps| (bps / rate_bps - 1.0).abs() < 1e-9);
+        is_all.then_some(technology)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_has_the_links_that_packets_cross_with_their_delays_and_wires() {
+        let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n[switches.s]\n\
+                    [links.l0]\nbetween = ['s', 'a']\nwords = 'link=ethernet:1G'\n\
+                    [links.l1]\nbetween = ['s', 'r']\nwords = 'link=ethernet:1G rtt=4ms'\n\
+                    [links.l2]\nbetween = ['r', 'b']\nwords = 'link=ethernet:100M rtt=6ms'\n";
+        let topology = Topology::parse(text).unwrap();
+        let way = topology.way("a", "b").unwrap();
+        assert_eq!(way.links, [(0, 1), (1, 0), (2, 0)]);
+        assert_eq!((way.mtu, way.rtt), (1500, Nanos::from_millis(10)));
+        assert_eq!(
+            way.path.unwrap().to_string(),
+            "ethernet:1G > store-and-forward > ethernet:1G > store-and-forward > ethernet:100M"
+        );
+        assert_eq!(topology.way("b", "a").unwrap().links, [(2, 1), (1, 1), (0, 0)]);
+        assert_eq!(topology.way("a", "nobody"), None);
+    }
+
+    #[test]
+    fn hosts_do_not_forward_and_a_wire_without_a_technology_has_no_path() {
+        let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[routers.r]\n\
+                    [links.l0]\nbetween = ['a', 'b']\nwords = 'rate=1G'\n[links.l1]\nbetween = ['b', 'c']\n\
+                    [links.l2]\nbetween = ['a', 'r']\n[links.l3]\nbetween = ['r', 'c']\n";
+        let topology = Topology::parse(text).unwrap();
+        assert_eq!(topology.way("a", "c").unwrap().links, [(2, 0), (3, 0)]);
+        assert_eq!(topology.way("a", "b").unwrap().path, None);
+    }
+}
