@@ -24,6 +24,9 @@ pub struct Way {
     pub path: Option<Path>,
 }
 
+/// Networks crossed on the way to a node, and the link by which it was reached with the end at which that was entered.
+type Found = (usize, Option<(usize, usize)>);
+
 impl Topology {
     /// The way of packets from one node to another: over the fewest networks, and of these the first link by name. `None`
     /// where none leads there.
@@ -41,7 +44,7 @@ impl Topology {
     }
 
     fn links_between(&self, from: &str, to: &str) -> Option<Vec<(usize, usize)>> {
-        let mut found: BTreeMap<&str, (usize, Option<(usize, usize)>)> = BTreeMap::new();
+        let mut found: BTreeMap<&str, Found> = BTreeMap::new();
         let (start, _) = self.nodes.get_key_value(from)?;
         found.insert(start, (0, None));
         let mut next: VecDeque<&str> = VecDeque::from([start.as_str()]);
