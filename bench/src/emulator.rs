@@ -87,7 +87,7 @@ impl Emulator {
                 // netem alone can be without a rate.
                 let unshaped = (backend != Backend::Netem).then_some(UNSHAPED_MBPS);
                 let topology = Topology::parse(&topology(backend, &asked.words(unshaped)));
-                let fabric = Fabric::build(read(topology)?, 1).map_err(refused)?;
+                let fabric = Fabric::build(read(topology)?, 1, None).map_err(refused)?;
                 Place::of_queues(fabric, asked.rate_mbps.is_some())
             }
             Self::MmDelay => {

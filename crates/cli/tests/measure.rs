@@ -84,7 +84,7 @@ fn a_setting_is_printed_with_its_figures_and_every_default() {
             "path copy",
             "wait block",
             "duration 100ms",
-            "again       fabricmark measure stream loopback -t 100ms",
+            "reproduce   fabricmark measure stream loopback -t 100ms",
         ],
     );
 }

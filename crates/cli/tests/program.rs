@@ -154,7 +154,7 @@ fn doctor_prints_findings_with_all_their_fields_as_json() {
             assert!(!finding[field].as_str().unwrap().is_empty(), "{finding}");
         }
         let severity = finding["severity"].as_str().unwrap();
-        let words = ["spoils", "may spoil", "note", "not observable", "fine"];
+        let words = ["problem", "warning", "note", "not observable", "fine"];
         assert!(words.contains(&severity), "{finding}");
         let remedy = &finding["remedy"];
         assert!(remedy.is_string() || (remedy.is_null() && finding.get("remedy").is_some()));

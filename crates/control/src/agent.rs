@@ -3,7 +3,7 @@
 //! One thread listens, decrypts and hands on; each connection that gives orders has a worker process of its
 //! own, so that no coordinator sees or disturbs what is another's, and all of it is gone with the process.
 
-mod guest;
+mod connected;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use fabricmark_proto::{Deed, Desk, Quota, SeatId, Turn};
+use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, Turn};
 use fabricmark_units::Instant;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use guest::Guest;
+use connected::Connected;
 
 use crate::secured::machine_time;
 use crate::sys;
@@ -38,7 +38,7 @@ const ACCEPTED_AT_ONCE: usize = 32;
 
 /// Connections whose other end has not proved yet who it is. Under 500 new ones a second each has a
 /// second to do so, and 512 of them hold some 20 MB (measured, `docs/security.md`).
-const KNOCKING_MAX: usize = 512;
+const PENDING_MAX: usize = 512;
 
 /// Time in which the kernel keeps a connection to itself until its first byte arrives: who connects and
 /// says nothing costs this process nothing.
@@ -80,13 +80,13 @@ pub struct Agent {
     settings: Settings,
     listeners: Vec<TcpListener>,
     epoll: OwnedFd,
-    guests: BTreeMap<SeatId, Guest>,
+    coordinators: BTreeMap<ConnectionId, Connected>,
     /// Those that have not proved who they are, the oldest first.
-    knocking: VecDeque<SeatId>,
-    desk: Desk,
-    next: SeatId,
+    pending: VecDeque<ConnectionId>,
+    queue: AdmissionQueue,
+    next: ConnectionId,
     /// Connections that something happened to.
-    stirred: VecDeque<SeatId>,
+    stirred: VecDeque<ConnectionId>,
     /// Whether the process had no room for another descriptor.
     is_deaf: bool,
 }
@@ -101,14 +101,14 @@ impl Agent {
             epoll::add(&epoll, &listener, EventData::new_u64(LISTENER - place), EventFlags::IN)?;
             listeners.push(listener);
         }
-        let desk = Desk::new(settings.slots);
+        let queue = AdmissionQueue::new(settings.slots);
         Ok(Self {
             settings,
             listeners,
             epoll,
-            guests: BTreeMap::new(),
-            knocking: VecDeque::new(),
-            desk,
+            coordinators: BTreeMap::new(),
+            pending: VecDeque::new(),
+            queue,
             next: 0,
             stirred: VecDeque::new(),
             is_deaf: false,
@@ -139,12 +139,12 @@ impl Agent {
             if stop.load(Relaxed) && !is_draining {
                 is_draining = true;
                 self.listeners.clear();
-                self.guests.values_mut().for_each(Guest::drain);
+                self.coordinators.values_mut().for_each(Connected::drain);
             }
-            self.stirred.extend(self.guests.keys());
+            self.stirred.extend(self.coordinators.keys());
             self.settle();
             look(self.load());
-            if is_draining && self.guests.is_empty() {
+            if is_draining && self.coordinators.is_empty() {
                 return Ok(());
             }
         }
@@ -152,9 +152,13 @@ impl Agent {
 
     fn load(&self) -> Load {
         Load {
-            connections: self.guests.values().filter(|guest| guest.is_known()).count(),
-            busy: self.desk.busy(),
-            waiting: self.desk.places().count(),
+            connections: self
+                .coordinators
+                .values()
+                .filter(|coordinator| coordinator.is_known())
+                .count(),
+            busy: self.queue.busy(),
+            waiting: self.queue.places().count(),
         }
     }
 
@@ -174,13 +178,13 @@ impl Agent {
             return self.accept(place);
         }
         let (id, is_worker) = (token / 2, token % 2 == 1);
-        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let Some(coordinator) = self.coordinators.get_mut(&id) else { return };
         if is_worker {
-            guest.on_worker();
+            coordinator.on_worker();
         } else {
-            let was = (guest.is_known(), guest.session());
-            guest.on_peer(&self.settings);
-            let is = (guest.is_known(), guest.session());
+            let was = (coordinator.is_known(), coordinator.session());
+            coordinator.on_peer(&self.settings);
+            let is = (coordinator.is_known(), coordinator.session());
             if was != is {
                 self.count(id);
             }
@@ -189,12 +193,14 @@ impl Agent {
     }
 
     /// Refuses a connection beyond those that there may be.
-    fn count(&mut self, id: SeatId) {
-        let known = self.guests.values().filter(|guest| guest.is_known()).count();
-        let (all, each) = (self.settings.connections_max, self.settings.quota.seats_max as usize);
-        let Some(guest) = self.guests.get(&id) else { return };
-        let session = guest.session();
-        let of_session = self.guests.values().filter(|other| other.session() == session).count();
+    fn count(&mut self, id: ConnectionId) {
+        let known = self.coordinators.values().filter(|coordinator| coordinator.is_known()).count();
+        let (all, each) =
+            (self.settings.connections_max, self.settings.quota.connections_max as usize);
+        let Some(coordinator) = self.coordinators.get(&id) else { return };
+        let session = coordinator.session();
+        let of_session =
+            self.coordinators.values().filter(|other| other.session() == session).count();
         let why = if known > all {
             format!("the agent has {all} connections, which is its most: try again later")
         } else if session != [0; 16] && of_session > each {
@@ -202,8 +208,8 @@ impl Agent {
         } else {
             return;
         };
-        if let Some(guest) = self.guests.get_mut(&id) {
-            guest.refuse(why);
+        if let Some(coordinator) = self.coordinators.get_mut(&id) {
+            coordinator.refuse(why);
         }
     }
 
@@ -225,8 +231,8 @@ impl Agent {
 
     /// Listens no more until the next look; the oldest who has not proved who it is makes room.
     fn hush(&mut self) {
-        if let Some(oldest) = self.knocking.pop_front() {
-            self.guests.remove(&oldest);
+        if let Some(oldest) = self.pending.pop_front() {
+            self.coordinators.remove(&oldest);
         }
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, listener);
@@ -235,24 +241,27 @@ impl Agent {
     }
 
     fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
-        if self.knocking.len() >= KNOCKING_MAX
-            && let Some(oldest) = self.knocking.pop_front()
+        if self.pending.len() >= PENDING_MAX
+            && let Some(oldest) = self.pending.pop_front()
         {
-            self.guests.remove(&oldest);
+            self.coordinators.remove(&oldest);
         }
         let id = self.next;
-        let Ok(guest) = Guest::new(tcp, peer, machine_time()) else { return };
-        if epoll::add(&self.epoll, guest.tcp(), EventData::new_u64(2 * id), EventFlags::IN).is_ok()
+        let Ok(coordinator) = Connected::new(tcp, peer, machine_time()) else { return };
+        if epoll::add(&self.epoll, coordinator.tcp(), EventData::new_u64(2 * id), EventFlags::IN)
+            .is_ok()
         {
             self.next += 1;
-            self.guests.insert(id, guest);
-            self.knocking.push_back(id);
+            self.coordinators.insert(id, coordinator);
+            self.pending.push_back(id);
         }
     }
 
     fn on_tick(&mut self, now: Instant) {
-        self.guests.values_mut().for_each(|guest| guest.on_timeout(now));
-        self.knocking.retain(|id| self.guests.get(id).is_some_and(|guest| !guest.is_known()));
+        self.coordinators.values_mut().for_each(|coordinator| coordinator.on_timeout(now));
+        self.pending.retain(|id| {
+            self.coordinators.get(id).is_some_and(|coordinator| !coordinator.is_known())
+        });
         if std::mem::take(&mut self.is_deaf) {
             for (listener, place) in self.listeners.iter().zip(0..) {
                 let data = EventData::new_u64(LISTENER - place);
@@ -264,39 +273,40 @@ impl Agent {
     /// Does what connections want done that something happened to, until none wants anything.
     fn settle(&mut self) {
         while let Some(id) = self.stirred.pop_front() {
-            while let Some(deed) = self.guests.get_mut(&id).and_then(Guest::poll_output) {
-                self.act(id, deed);
-            }
-            if let Some(guest) = self.guests.get_mut(&id)
-                && guest.watch(&self.epoll, id).is_err()
+            while let Some(action) = self.coordinators.get_mut(&id).and_then(Connected::poll_output)
             {
-                guest.end();
+                self.act(id, action);
+            }
+            if let Some(coordinator) = self.coordinators.get_mut(&id)
+                && coordinator.watch(&self.epoll, id).is_err()
+            {
+                coordinator.end();
                 self.stirred.push_back(id);
             }
         }
     }
 
-    fn act(&mut self, id: SeatId, deed: Deed) {
-        let Some(guest) = self.guests.get_mut(&id) else { return };
-        let session = guest.session();
-        match deed {
-            Deed::Say(answer) => guest.say(&answer),
-            Deed::Hand(order) => guest.hand(order, &self.settings),
-            Deed::Ask => {
-                let turn = self.desk.ask(session, id);
-                guest.on_turn(turn);
+    fn act(&mut self, id: ConnectionId, action: AgentAction) {
+        let Some(coordinator) = self.coordinators.get_mut(&id) else { return };
+        let session = coordinator.session();
+        match action {
+            AgentAction::Say(answer) => coordinator.say(&answer),
+            AgentAction::Hand(order) => coordinator.hand(order, &self.settings),
+            AgentAction::Ask => {
+                let turn = self.queue.ask(session, id);
+                coordinator.on_turn(turn);
             }
-            Deed::Done => {
-                self.desk.done(session);
+            AgentAction::Done => {
+                self.queue.done(session);
                 self.call();
             }
-            Deed::Leave => {
-                self.desk.leave(id);
+            AgentAction::Leave => {
+                self.queue.leave(id);
                 self.call();
             }
-            Deed::Close => {
-                if guest.close() {
-                    self.guests.remove(&id);
+            AgentAction::Close => {
+                if coordinator.close() {
+                    self.coordinators.remove(&id);
                 }
             }
         }
@@ -304,18 +314,18 @@ impl Agent {
 
     /// Lets runs begin that have waited for this, and tells the others their places.
     fn call(&mut self) {
-        while let Some(id) = self.desk.call() {
+        while let Some(id) = self.queue.call() {
             self.turn(id, Turn::Now);
         }
-        let places: Vec<(SeatId, u32)> = self.desk.places().collect();
+        let places: Vec<(ConnectionId, u32)> = self.queue.places().collect();
         for (id, place) in places {
             self.turn(id, Turn::Waits { place });
         }
     }
 
-    fn turn(&mut self, id: SeatId, turn: Turn) {
-        if let Some(guest) = self.guests.get_mut(&id) {
-            guest.on_turn(turn);
+    fn turn(&mut self, id: ConnectionId, turn: Turn) {
+        if let Some(coordinator) = self.coordinators.get_mut(&id) {
+            coordinator.on_turn(turn);
             self.stirred.push_back(id);
         }
     }

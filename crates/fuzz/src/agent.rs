@@ -2,8 +2,9 @@
 
 use fabricmark_plan::{Direction, Role};
 use fabricmark_proto::{
-    Action, Answer, Caller, Conversation, Deed, Desk, EndReport, FrameReader, News, Order,
-    PROTOCOL_VERSION, Prepare, Quota, Report, Request, Seat, SessionId, Turn, Welcome, Worker,
+    Action, AdmissionQueue, AgentAction, Answer, Caller, Connection, Conversation, EndReport,
+    FrameReader, News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, SessionId, Turn,
+    Welcome, Worker,
 };
 use fabricmark_units::{Instant, Nanos};
 
@@ -14,7 +15,7 @@ const OWN: SessionId = [2; 16];
 /// A coordinator that measures now and then, so that others wait.
 const STRANGER: SessionId = [1; 16];
 
-/// Number of the connection at the desk; the stranger has another.
+/// Number of the connection at the queue; the stranger has another.
 const SEAT: u64 = 1;
 
 /// Time between two messages.
@@ -46,33 +47,33 @@ fn serve(requests: &[Request]) {
     let mut now = Instant(0);
     for request in requests {
         now = now + STEP;
-        agent.seat.on_timeout(now);
-        agent.seat.on_request(now, request.clone());
+        agent.connection.on_timeout(now);
+        agent.connection.on_request(now, request.clone());
         agent.act();
         if matches!(request, Request::Ping { .. }) {
             agent.let_in();
             agent.act();
         }
-        assert_eq!(agent.is_busy, agent.seat.is_busy());
-        assert_eq!(agent.is_closed, agent.seat.deadline().is_none());
-        assert!(agent.seat.deadline().is_none_or(|deadline| deadline - now <= SILENCE_MAX));
+        assert_eq!(agent.is_busy, agent.connection.is_busy());
+        assert_eq!(agent.is_closed, agent.connection.deadline().is_none());
+        assert!(agent.connection.deadline().is_none_or(|deadline| deadline - now <= SILENCE_MAX));
     }
     // The agent stops: a run under way may end, and nothing else is waited for.
-    agent.seat.drain();
+    agent.connection.drain();
     for now in [now, now + STEP] {
-        agent.seat.on_timeout(now);
+        agent.connection.on_timeout(now);
         agent.act();
     }
     assert_ne!(agent.is_closed, agent.is_busy);
-    agent.seat.on_closed();
+    agent.connection.on_closed();
     agent.act();
     assert!(agent.is_closed && !agent.is_busy && !agent.has_asked, "something is still held");
 }
 
 /// An agent with one connection, whose worker's sockets and load are always ready.
 struct Agent {
-    seat: Seat,
-    desk: Desk,
+    connection: Connection,
+    queue: AdmissionQueue,
     worker: Worker,
     /// Runs that were to begin.
     runs: u32,
@@ -85,8 +86,8 @@ struct Agent {
 impl Agent {
     fn new() -> Self {
         Self {
-            seat: Seat::new(Instant(0), Welcome::default(), Nanos(0)),
-            desk: Desk::new(1),
+            connection: Connection::new(Instant(0), Welcome::default(), Nanos(0)),
+            queue: AdmissionQueue::new(1),
             worker: Worker::default(),
             runs: 0,
             stranger_measures: false,
@@ -98,21 +99,21 @@ impl Agent {
 
     /// Does what the connection wants done.
     fn act(&mut self) {
-        while let Some(deed) = self.seat.poll_output() {
-            assert!(!self.is_closed, "{deed:?} after the connection is closed");
-            match deed {
-                Deed::Say(answer) => check_round_trip(&answer),
-                Deed::Ask => self.ask(),
-                Deed::Hand(order) => self.hand(order),
-                Deed::Done => {
+        while let Some(action) = self.connection.poll_output() {
+            assert!(!self.is_closed, "{action:?} after the connection is closed");
+            match action {
+                AgentAction::Say(answer) => check_round_trip(&answer),
+                AgentAction::Ask => self.ask(),
+                AgentAction::Hand(order) => self.hand(order),
+                AgentAction::Done => {
                     assert!(std::mem::take(&mut self.is_busy), "no run was under way");
-                    self.desk.done(self.seat.session());
+                    self.queue.done(self.connection.session());
                 }
-                Deed::Leave => {
+                AgentAction::Leave => {
                     assert!(std::mem::take(&mut self.has_asked), "no run waited");
-                    self.desk.leave(SEAT);
+                    self.queue.leave(SEAT);
                 }
-                Deed::Close => self.is_closed = true,
+                AgentAction::Close => self.is_closed = true,
             }
         }
     }
@@ -121,20 +122,20 @@ impl Agent {
     fn ask(&mut self) {
         self.runs += 1;
         if self.runs.is_multiple_of(2) && !self.stranger_measures {
-            self.stranger_measures = self.desk.ask(STRANGER, SEAT + 1) == Turn::Now;
+            self.stranger_measures = self.queue.ask(STRANGER, SEAT + 1) == Turn::Now;
         }
         self.has_asked = true;
-        let turn = self.desk.ask(self.seat.session(), SEAT);
-        self.seat.on_turn(turn);
+        let turn = self.queue.ask(self.connection.session(), SEAT);
+        self.connection.on_turn(turn);
     }
 
     /// The stranger has finished.
     fn let_in(&mut self) {
         if std::mem::take(&mut self.stranger_measures) {
-            self.desk.done(STRANGER);
+            self.queue.done(STRANGER);
         }
-        if self.desk.call() == Some(SEAT) {
-            self.seat.on_turn(Turn::Now);
+        if self.queue.call() == Some(SEAT) {
+            self.connection.on_turn(Turn::Now);
         }
     }
 
@@ -155,7 +156,7 @@ impl Agent {
             _ => {}
         }
         while let Some(report) = self.worker.poll_output() {
-            self.seat.on_report(report);
+            self.connection.on_report(report);
         }
     }
 }

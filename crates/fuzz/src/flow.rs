@@ -1,6 +1,6 @@
 //! Data flows: openings, headers of datagrams, and numbers of arrivals.
 
-use fabricmark_proto::{DatagramHeader, Gathering, Opening, SequenceTracker};
+use fabricmark_proto::{DatagramHeader, Opening, Reassembly, SequenceTracker};
 
 /// An opening is written as it was read.
 pub fn opening(bytes: &[u8]) {
@@ -37,14 +37,14 @@ pub fn sequence(bytes: &[u8]) {
 }
 
 /// A whole request ends with its last payload, and takes as many arrivals as it has payloads.
-pub fn gathering(bytes: &[u8]) {
+pub fn reassembly(bytes: &[u8]) {
     let Some((&payloads, bytes)) = bytes.split_first() else { return };
     let payloads = u64::from(payloads) + 1;
-    let mut gathering = Gathering::new(payloads as u32);
+    let mut reassembly = Reassembly::new(payloads as u32);
     let mut arrivals = 0;
     for number in numbers(bytes) {
         arrivals += 1;
-        let Some(last) = gathering.arrive(number) else { continue };
+        let Some(last) = reassembly.arrive(number) else { continue };
         assert!(arrivals >= payloads, "a request was whole before its payloads were there");
         assert!(payloads == 1 || (last + 1) % payloads == 0, "{last} is no last payload");
         arrivals = 0;

@@ -17,7 +17,7 @@ mod wire;
 
 pub use agent::{agent_answer, agent_request};
 pub use control::{control_order, control_report};
-pub use flow::{datagram_header, gathering, opening, sequence};
+pub use flow::{datagram_header, opening, reassembly, sequence};
 pub use identity::identity;
 pub use iperf3::{iperf3_client, iperf3_server, iperf3_words};
 pub use netperf::netperf_server;
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = targets![
     control_report,
     datagram_header,
     dissection,
-    gathering,
+    reassembly,
     identity,
     iperf3_client,
     iperf3_server,

@@ -114,21 +114,21 @@ fn a_server_out_of_its_box_is_found_wanting() {
     let findings = examine(folder.path(), &system(8));
     expect_every_check(&findings);
     for (check, severity) in [
-        ("cpu-governor", Severity::MaySpoil),
-        ("cpu-turbo", Severity::MaySpoil),
-        ("cpu-idle", Severity::MaySpoil),
-        ("cpu-siblings", Severity::MaySpoil),
+        ("cpu-governor", Severity::Warning),
+        ("cpu-turbo", Severity::Warning),
+        ("cpu-idle", Severity::Warning),
+        ("cpu-siblings", Severity::Warning),
         ("clock-source", Severity::NotObservable),
         ("tsc", Severity::Fine),
         ("virtual-machine", Severity::Fine),
-        ("irqbalance", Severity::MaySpoil),
-        ("connection-tracking", Severity::MaySpoil),
+        ("irqbalance", Severity::Warning),
+        ("connection-tracking", Severity::Warning),
         ("link", Severity::Fine),
         ("mtu", Severity::Note),
         ("offloads", Severity::NotObservable),
-        ("interrupt-placement", Severity::MaySpoil),
-        ("interface-errors", Severity::MaySpoil),
-        ("open-files", Severity::MaySpoil),
+        ("interrupt-placement", Severity::Warning),
+        ("interface-errors", Severity::Warning),
+        ("open-files", Severity::Warning),
     ] {
         let finding = only(&findings, check);
         assert_eq!(finding.severity, severity, "{finding:?}");
@@ -168,7 +168,7 @@ fn text_keeps_to_its_columns_but_for_commands() {
     let findings = examine(folder.path(), &system(8));
     for is_all in [false, true] {
         let text = text(&findings, is_all, 80);
-        for line in text.lines().filter(|line| !line.starts_with("  mend ")) {
+        for line in text.lines().filter(|line| !line.starts_with("  fix ")) {
             assert!(line.chars().count() <= 80, "{line}");
         }
         assert_eq!(text.contains("The time stamp counter is invariant"), is_all);

@@ -5,7 +5,7 @@
 //!
 //! Deliberately not here: what is sent through the network (`load`) and when (`control`).
 
-mod brake;
+mod backpressure;
 mod bus;
 mod device;
 mod emulated;

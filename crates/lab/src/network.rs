@@ -13,7 +13,7 @@ use fabricmark_link::{LinkWords, TokenBucket};
 use fabricmark_plan::Role;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
-use crate::brake;
+use crate::backpressure;
 use crate::emulated::Emulated;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
@@ -84,7 +84,7 @@ impl Lab {
                 Some(words) => Some(Emulated::build(
                     &name,
                     [&client, &server],
-                    (&brake::words_behind(*link, words), *bus),
+                    (&backpressure::words_behind(*link, words), *bus),
                     *single,
                     seed,
                     cpu,
@@ -134,7 +134,7 @@ impl Lab {
         tool::run(self.namespace(role), "ip", &["-batch", "-"], &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             let queue = match words {
-                Some(words) => brake::words(*link, words),
+                Some(words) => backpressure::words(*link, words),
                 None => TokenBucket::of(link).map(|bucket| bucket.words(SENDERS_WAIT)),
             };
             if let Some(words) = queue {
@@ -180,7 +180,7 @@ impl Lab {
         let lost = self.traffic(link)?.into_iter().flatten().map(|way| way.lost_packets());
         let mut drops = lost.sum();
         let Wiring { link: technology, words, .. } = &self.links[link];
-        if words.as_ref().is_some_and(|words| brake::words(*technology, words).is_none()) {
+        if words.as_ref().is_some_and(|words| backpressure::words(*technology, words).is_none()) {
             return Ok(drops);
         }
         for role in [Role::Client, Role::Server] {

@@ -13,8 +13,8 @@ use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
 use crate::control::Control;
-use crate::crowd::{Crowd, Interest};
 use crate::failure::{peer, system};
+use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::{Pacer, Waiting};
 use crate::pattern::answer;
 use crate::pattern::arrivals::Window;
@@ -73,8 +73,9 @@ fn carry_plain<F: Flow>(
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
     let mut report = EndReport::default();
-    let rousing = blocks(&prepare.point).then(|| control.rouser.block(look_every(prepare)));
-    let rousing = rousing.transpose().map_err(system("handle SIGURG"))?;
+    let interrupting =
+        blocks(&prepare.point).then(|| control.interrupter.block(look_every(prepare)));
+    let interrupting = interrupting.transpose().map_err(system("handle SIGURG"))?;
     if prepare.is_active() {
         begin();
     }
@@ -120,7 +121,7 @@ fn carry_plain<F: Flow>(
             report.counts = answered.map_err(peer("cannot answer"))?;
         }
     }
-    drop(rousing);
+    drop(interrupting);
     report.kernel_times =
         flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
     if prepare.role == Role::Client || prepare.is_active() {
@@ -137,9 +138,9 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     if !is_lingering(flows) {
         return Ok(());
     }
-    let mut crowd = Crowd::of(flows, Interest::Read)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Read)?;
     while is_lingering(flows) {
-        for ready in crowd.wait(flows)? {
+        for ready in flow_set.wait(flows)? {
             flows[ready].tend()?;
         }
     }
@@ -175,7 +176,7 @@ fn send<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::R
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
         return Ok((stream::send(flow, &mut payload, control)?, None));
     }
-    let (counts, of_each) = stream::send_crowd(flows, &mut payload, control)?;
+    let (counts, of_each) = stream::send_many(flows, &mut payload, control)?;
     Ok((counts, Some(Fairness::of(&of_each))))
 }
 
@@ -234,7 +235,7 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
         return stream::receive(flow, &mut buffer, window, control);
     }
-    stream::receive_crowd(flows, &mut buffer, window, control)
+    stream::receive_many(flows, &mut buffer, window, control)
 }
 
 /// Buffers of a request, or of a payload of one, and of its response.
@@ -259,7 +260,7 @@ fn ask<F: Flow>(
         let asked = rr::ask(flow, &mut request, &mut response, asking, blocks, control)?;
         return Ok((asked, None));
     }
-    let (asked, of_each) = rr::ask_crowd(flows, &mut request, &mut response, asking, control)?;
+    let (asked, of_each) = rr::ask_many(flows, &mut request, &mut response, asking, control)?;
     Ok((asked, Some(Fairness::of(&of_each))))
 }
 
@@ -315,7 +316,7 @@ fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io:
     if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
         return answer::answer(flow, payloads, &mut payload, &mut response, control);
     }
-    answer::answer_crowd(flows, payloads, &mut payload, &mut response, control)
+    answer::answer_many(flows, payloads, &mut payload, &mut response, control)
 }
 
 /// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.

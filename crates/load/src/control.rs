@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabricmark_proto::Failure;
 use fabricmark_record::Interval;
 
-use crate::rouse::{LOOK_EVERY, Rouser};
+use crate::interrupt::{Interrupter, LOOK_EVERY};
 
 /// What a run tells of while it is under way.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub struct Control {
     /// Silence in nanoseconds that ends a receiver once the bytes are known.
     idle_ns: AtomicU64,
     /// Makes a load thread that blocks look at all these.
-    pub(crate) rouser: Rouser,
+    pub(crate) interrupter: Interrupter,
     listener: Option<Listener>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Control {
             abort: AtomicBool::new(false),
             expected_bytes: AtomicU64::new(u64::MAX),
             idle_ns: AtomicU64::new(0),
-            rouser: Rouser::default(),
+            interrupter: Interrupter::default(),
             listener: None,
         }
     }
@@ -62,7 +62,7 @@ impl Default for Control {
 
 impl Control {
     /// How often a load thread that waits looks whether it has orders, and how often one that blocks is
-    /// roused once there are some.
+    /// interrupted once there are some.
     pub(crate) const LOOK_EVERY: Duration = LOOK_EVERY;
 
     /// A control whose run tells of its events.
@@ -81,18 +81,18 @@ impl Control {
     pub fn drain(&self, bytes: u64, idle_ns: u64) {
         self.idle_ns.store(idle_ns, Relaxed);
         self.expected_bytes.store(bytes, Relaxed);
-        self.rouser.order();
+        self.interrupter.order();
     }
 
     /// Lets the time of the run go by: [`Self::end`] ends it.
     pub fn hold(&self) {
-        self.rouser.hold();
+        self.interrupter.hold();
     }
 
     /// Ends the sending or asking before the time of the run is over.
     pub fn end(&self) {
         self.stop.store(true, Relaxed);
-        self.rouser.order();
+        self.interrupter.order();
     }
 
     /// Gives the run up.

@@ -91,11 +91,11 @@ impl Endpoint {
         let duration: Duration = self.prepare.duration_ns.into();
         thread::scope(|scope| {
             // The clock of the run is a thread of its own, so that the hot loop reads only a flag.
-            scope.spawn(|| control.rouser.keep_time(&control.stop));
-            let _left = control.rouser.leaving();
+            scope.spawn(|| control.interrupter.keep_time(&control.stop));
+            let _left = control.interrupter.leaving();
             let begin = || {
                 control.tell(Event::Begun);
-                control.rouser.begin(duration);
+                control.interrupter.begin(duration);
             };
             self.carry_out(peer_at, control, &begin)
         })

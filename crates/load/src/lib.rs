@@ -19,9 +19,9 @@ mod carry;
 pub mod clock;
 mod control;
 mod counters;
-mod crowd;
 mod endpoint;
 mod failure;
+mod flow_set;
 pub mod gauge;
 pub mod kernel;
 mod netlink;
@@ -49,8 +49,8 @@ pub mod pattern {
     pub mod rr;
     pub mod stream;
 }
+mod interrupt;
 mod proc_net;
-mod rouse;
 pub mod sampler;
 pub mod smc;
 mod sockets;

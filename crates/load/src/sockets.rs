@@ -265,7 +265,7 @@ fn set_buffer(socket: &Socket, direction: Direction, Bytes(bytes): Bytes) -> Res
 }
 
 /// Makes an open flow wait as the point says: in the call, until something happens or the thread is
-/// roused, or not at all.
+/// interrupted, or not at all.
 pub(crate) fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
     // Where several requests are under way, one that finds no room gives way to the answers: else both
     // ends would wait for the other to read. It costs nothing where there is room.

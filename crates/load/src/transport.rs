@@ -51,7 +51,7 @@ pub enum Message {
 /// One end of an open flow.
 ///
 /// A call that has nothing to do gives [`io::ErrorKind::WouldBlock`] at once where sockets do not
-/// block, and [`io::ErrorKind::Interrupted`] when its thread is roused where they do. Nothing is lost
+/// block, and [`io::ErrorKind::Interrupted`] when its thread is interrupted where they do. Nothing is lost
 /// by that: the next call with the same arguments goes on where this one stopped.
 pub trait Flow {
     /// Hands one payload, or several of its length, to the transport in one call.
@@ -164,7 +164,7 @@ macro_rules! passes_on {
 pub(crate) use passes_on;
 
 /// Whether an error only says that nothing has come yet: in no time, within a time-out, or before the
-/// thread was roused.
+/// thread was interrupted.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

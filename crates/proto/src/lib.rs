@@ -6,13 +6,13 @@
 //! Deliberately not here: sockets and clocks.
 
 mod agent {
+    pub(crate) mod admission;
     pub(crate) mod caller;
     pub(crate) mod clock;
-    pub(crate) mod desk;
+    pub(crate) mod connection;
+    pub(crate) mod keepalive;
     pub(crate) mod message;
     pub(crate) mod quota;
-    pub(crate) mod seat;
-    pub(crate) mod vigil;
 }
 mod control {
     pub(crate) mod coordinator;
@@ -21,29 +21,29 @@ mod control {
 }
 mod datagram;
 mod frame;
-mod gathering;
 pub mod iperf3;
 mod jitter;
 pub mod netperf;
 mod opening;
+mod reassembly;
 mod sequence;
 pub mod stamp;
 mod validation;
 
+pub use agent::admission::{AdmissionQueue, ConnectionId, Turn};
 pub use agent::caller::{Caller, News};
 pub use agent::clock::ClockFilter;
-pub use agent::desk::{Desk, SeatId, Turn};
+pub use agent::connection::{AgentAction, Connection};
 pub use agent::message::{Answer, Request, SessionId, Welcome};
 pub use agent::quota::Quota;
-pub use agent::seat::{Deed, Seat};
 pub use control::coordinator::{Conversation, ConversationError, Ends};
 pub use control::message::{EndReport, Failure, Order, Prepare, Report, SequenceCounts};
 pub use control::worker::{Action, Worker};
 pub use datagram::DatagramHeader;
 pub use frame::{FrameError, FrameReader, encode};
-pub use gathering::Gathering;
 pub use jitter::Jitter;
 pub use opening::{OPENING_BYTES, Opening, OpeningKind, Token};
+pub use reassembly::Reassembly;
 pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use fabricmark_plan::Role;
 use fabricmark_proto::{
-    Action, Answer, Caller, Conversation, ConversationError, Deed, Desk, EndReport, Ends, Failure,
-    News, Order, PROTOCOL_VERSION, Prepare, Quota, Report, Request, Seat, Turn, Welcome, Worker,
+    Action, AdmissionQueue, AgentAction, Answer, Caller, Connection, Conversation,
+    ConversationError, EndReport, Ends, Failure, News, Order, PROTOCOL_VERSION, Prepare, Quota,
+    Report, Request, Turn, Welcome, Worker,
 };
 use fabricmark_units::{BitRate, Bytes, Instant, Nanos, Stream};
 
@@ -82,8 +83,8 @@ struct World {
     path: Path,
     conversation: Conversation,
     caller: Caller,
-    seat: Seat,
-    desk: Desk,
+    connection: Connection,
+    queue: AdmissionQueue,
     workers: [Worker; 2],
     events: VecDeque<(Instant, Event)>,
     /// Longest time between two requests that arrive at the agent.
@@ -106,8 +107,8 @@ impl World {
             now,
             conversation: Conversation::new(now, start, answer),
             caller,
-            seat: Seat::new(now, welcome, rtt),
-            desk: Desk::new(1),
+            connection: Connection::new(now, welcome, rtt),
+            queue: AdmissionQueue::new(1),
             path,
             workers: [Worker::default(), Worker::default()],
             events: VecDeque::new(),
@@ -135,28 +136,28 @@ impl World {
                 self.at(at, Event::Request(request));
             }
         }
-        while let Some(deed) = self.seat.poll_output() {
-            match deed {
-                Deed::Say(answer) => {
+        while let Some(action) = self.connection.poll_output() {
+            match action {
+                AgentAction::Say(answer) => {
                     if let Some(at) = self.path.carry(self.now, 1) {
                         self.at(at, Event::Answer(answer));
                     }
                 }
-                Deed::Ask => {
-                    let turn = self.desk.ask(self.seat.session(), 1);
-                    self.seat.on_turn(turn);
+                AgentAction::Ask => {
+                    let turn = self.queue.ask(self.connection.session(), 1);
+                    self.connection.on_turn(turn);
                 }
-                Deed::Hand(order) => self.order(Role::Server, order),
-                Deed::Done => self.desk.done(self.seat.session()),
-                Deed::Leave => self.desk.leave(1),
-                Deed::Close => self.freed = Some(self.now),
+                AgentAction::Hand(order) => self.order(Role::Server, order),
+                AgentAction::Done => self.queue.done(self.connection.session()),
+                AgentAction::Leave => self.queue.leave(1),
+                AgentAction::Close => self.freed = Some(self.now),
             }
         }
         for role in [Role::Client, Role::Server] {
             while let Some(report) = self.workers[role as usize].poll_output() {
                 match role {
                     Role::Client => self.at(self.now, Event::Report(report)),
-                    Role::Server => self.seat.on_report(report),
+                    Role::Server => self.connection.on_report(report),
                 }
             }
         }
@@ -180,7 +181,7 @@ impl World {
             Event::Request(request) => {
                 self.silence = self.silence.max(self.now - self.heard_at);
                 self.heard_at = self.now;
-                self.seat.on_request(self.now, request);
+                self.connection.on_request(self.now, request);
             }
             Event::Answer(answer) => match self.caller.on_answer(self.now, answer) {
                 Some(News::Report(report)) => {
@@ -204,7 +205,7 @@ impl World {
         self.send();
         self.send();
         let deadlines =
-            [self.conversation.deadline(), self.caller.deadline(), self.seat.deadline()];
+            [self.conversation.deadline(), self.caller.deadline(), self.connection.deadline()];
         let event = self.events.front().map(|(at, _)| *at);
         let Some(next) = deadlines.into_iter().chain([event]).flatten().min() else { return false };
         self.now = self.now.max(next);
@@ -219,7 +220,7 @@ impl World {
                     self.gone = Some(gone);
                     self.conversation.on_closed(Role::Server);
                 }
-                self.seat.on_timeout(self.now);
+                self.connection.on_timeout(self.now);
             }
         }
         true
@@ -245,7 +246,7 @@ fn a_run_with_an_agent_ends_well() {
     let mut world = World::new(Path::new(seconds(0.001), 0.0, 1));
     world.until_outcome().unwrap();
     assert!(world.now - Instant(0) < DURATION + seconds(0.1), "{:?}", world.now);
-    assert_eq!(world.desk.busy(), 0);
+    assert_eq!(world.queue.busy(), 0);
 }
 
 /// Demand 5 of those that decide: the end of a test survives slow and lossy paths.
@@ -265,7 +266,7 @@ fn what_a_vanished_coordinator_held_is_free_within_5_s() {
     while world.now < Instant(3_000_000_000) {
         assert!(world.step());
     }
-    assert!(world.seat.is_busy());
+    assert!(world.connection.is_busy());
     let cut = world.now;
     world.path.is_cut = true;
     while world.freed.is_none() {
@@ -273,7 +274,7 @@ fn what_a_vanished_coordinator_held_is_free_within_5_s() {
     }
     let took = world.freed.unwrap() - cut;
     assert!(took <= seconds(5.0), "{took}");
-    assert_eq!(world.desk.busy(), 0);
+    assert_eq!(world.queue.busy(), 0);
 }
 
 #[test]
@@ -303,11 +304,11 @@ fn an_idle_connection_is_never_silent_for_longer_than_2_s() {
     assert_eq!((world.freed, world.gone.is_none()), (None, true));
 }
 
-fn hello(version: u16) -> Vec<Deed> {
+fn hello(version: u16) -> Vec<AgentAction> {
     let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
-    let mut seat = Seat::new(Instant(0), welcome, Nanos(0));
-    seat.on_request(Instant(0), Request::Hello { version, session: SESSION });
-    std::iter::from_fn(|| seat.poll_output()).collect()
+    let mut connection = Connection::new(Instant(0), welcome, Nanos(0));
+    connection.on_request(Instant(0), Request::Hello { version, session: SESSION });
+    std::iter::from_fn(|| connection.poll_output()).collect()
 }
 
 /// Demand 6: versions that differ give a clear message.
@@ -319,73 +320,76 @@ fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
             "the agent speaks version {ours} of the conversation, this program {theirs}: update \
              {update}"
         );
-        assert_eq!(hello(theirs), [Deed::Say(Answer::Refused { why }), Deed::Close]);
+        assert_eq!(hello(theirs), [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
     }
-    assert!(matches!(hello(ours).as_slice(), [Deed::Say(Answer::Welcome(_))]));
+    assert!(matches!(hello(ours).as_slice(), [AgentAction::Say(Answer::Welcome(_))]));
 }
 
-/// A seat that was greeted, and what it wants done since.
-fn greeted(quota: Quota) -> Seat {
+/// A connection that was greeted, and what it wants done since.
+fn greeted(quota: Quota) -> Connection {
     let welcome = Welcome { quota, ..Welcome::default() };
-    let mut seat = Seat::new(Instant(0), welcome, Nanos(0));
+    let mut connection = Connection::new(Instant(0), welcome, Nanos(0));
     let hello = Request::Hello { version: PROTOCOL_VERSION, session: SESSION };
-    seat.on_request(Instant(0), hello);
-    while seat.poll_output().is_some() {}
-    seat
+    connection.on_request(Instant(0), hello);
+    while connection.poll_output().is_some() {}
+    connection
 }
 
-fn deeds(seat: &mut Seat) -> Vec<Deed> {
-    std::iter::from_fn(|| seat.poll_output()).collect()
+fn actions(connection: &mut Connection) -> Vec<AgentAction> {
+    std::iter::from_fn(|| connection.poll_output()).collect()
 }
 
-fn order(seat: &mut Seat, order: Order) -> Vec<Deed> {
-    seat.on_request(Instant(0), Request::Order { order });
-    deeds(seat)
+fn order(connection: &mut Connection, order: Order) -> Vec<AgentAction> {
+    connection.on_request(Instant(0), Request::Order { order });
+    actions(connection)
 }
 
-fn failed(failure: Failure) -> Deed {
-    Deed::Say(Answer::Report { report: Report::Failed { run: RUN, failure } })
+fn failed(failure: Failure) -> AgentAction {
+    AgentAction::Say(Answer::Report { report: Report::Failed { run: RUN, failure } })
 }
 
 #[test]
 fn a_run_waits_for_its_turn_and_is_told_its_place() {
-    let mut seat = greeted(Quota::default());
+    let mut connection = greeted(Quota::default());
     let prepare = prepare(Role::Server, "");
-    assert_eq!(order(&mut seat, Order::Prepare(Box::new(prepare.clone()))), [Deed::Ask]);
+    assert_eq!(
+        order(&mut connection, Order::Prepare(Box::new(prepare.clone()))),
+        [AgentAction::Ask]
+    );
     for place in [2, 1] {
-        seat.on_turn(Turn::Waits { place });
+        connection.on_turn(Turn::Waits { place });
         let report = Report::Queued { run: RUN, place };
-        assert_eq!(deeds(&mut seat), [Deed::Say(Answer::Report { report })]);
+        assert_eq!(actions(&mut connection), [AgentAction::Say(Answer::Report { report })]);
     }
-    seat.on_turn(Turn::Now);
-    assert_eq!(deeds(&mut seat), [Deed::Hand(Order::Prepare(Box::new(prepare)))]);
+    connection.on_turn(Turn::Now);
+    assert_eq!(actions(&mut connection), [AgentAction::Hand(Order::Prepare(Box::new(prepare)))]);
 }
 
 #[test]
 fn a_run_that_is_given_up_leaves_the_queue() {
-    let mut seat = greeted(Quota::default());
-    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Server, ""))));
-    seat.on_turn(Turn::Waits { place: 1 });
-    deeds(&mut seat);
-    let given_up = [Deed::Leave, failed(Failure::Aborted)];
-    assert_eq!(order(&mut seat, Order::Abort { run: RUN }), given_up);
+    let mut connection = greeted(Quota::default());
+    order(&mut connection, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    connection.on_turn(Turn::Waits { place: 1 });
+    actions(&mut connection);
+    let given_up = [AgentAction::Leave, failed(Failure::Aborted)];
+    assert_eq!(order(&mut connection, Order::Abort { run: RUN }), given_up);
 }
 
 /// The next run is ordered before the worker has said that the one before is given up.
 #[test]
 fn a_run_that_follows_one_that_is_given_up_waits_for_its_end() {
-    let mut seat = greeted(Quota::default());
-    order(&mut seat, Order::Prepare(Box::new(prepare(Role::Server, ""))));
-    seat.on_turn(Turn::Now);
-    deeds(&mut seat);
+    let mut connection = greeted(Quota::default());
+    order(&mut connection, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    connection.on_turn(Turn::Now);
+    actions(&mut connection);
     let abort = Order::Abort { run: RUN };
-    assert_eq!(order(&mut seat, abort.clone()), [Deed::Hand(abort)]);
+    assert_eq!(order(&mut connection, abort.clone()), [AgentAction::Hand(abort)]);
     let next = Prepare { run: RUN + 1, ..prepare(Role::Server, "") };
-    assert_eq!(order(&mut seat, Order::Prepare(Box::new(next))), []);
+    assert_eq!(order(&mut connection, Order::Prepare(Box::new(next))), []);
     let report = Report::Failed { run: RUN, failure: Failure::Aborted };
-    seat.on_report(report.clone());
-    let said = Deed::Say(Answer::Report { report });
-    assert_eq!(deeds(&mut seat), [Deed::Done, said, Deed::Ask]);
+    connection.on_report(report.clone());
+    let said = AgentAction::Say(Answer::Report { report });
+    assert_eq!(actions(&mut connection), [AgentAction::Done, said, AgentAction::Ask]);
 }
 
 #[test]
@@ -395,7 +399,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         rate_max: Some(BitRate(1_000_000_000)),
         duration_max: Nanos::from_secs(60),
         memory_max: Bytes(16 << 20),
-        seats_max: 1,
+        connections_max: 1,
         allows_clients: false,
     };
     for (levels, says) in [
@@ -414,9 +418,9 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
              payloads or buffers",
         ),
     ] {
-        let mut seat = greeted(quota.clone());
+        let mut connection = greeted(quota.clone());
         let prepare = prepare(Role::Server, levels);
-        let found = order(&mut seat, Order::Prepare(Box::new(prepare)));
+        let found = order(&mut connection, Order::Prepare(Box::new(prepare)));
         assert_eq!(found, [failed(Failure::Missing(says.to_owned()))]);
     }
     let client = prepare(Role::Client, "");
@@ -429,45 +433,45 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     let says = "the agent allows runs of 60s, this one takes 61s".to_owned();
     assert_eq!(found, [failed(Failure::Missing(says))]);
     let within = prepare(Role::Server, "pace=fixed:1000/s");
-    assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [Deed::Ask]);
+    assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [AgentAction::Ask]);
 }
 
 /// Demand 7: stopping at any moment leaves nothing undone.
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     let prepare = || Order::Prepare(Box::new(prepare(Role::Server, "")));
-    let left = |seat: &mut Seat| {
-        seat.on_timeout(Instant(0));
-        let at_once = deeds(seat);
-        seat.on_timeout(Instant(1_000_000_000));
-        (at_once, deeds(seat))
+    let left = |connection: &mut Connection| {
+        connection.on_timeout(Instant(0));
+        let at_once = actions(connection);
+        connection.on_timeout(Instant(1_000_000_000));
+        (at_once, actions(connection))
     };
     let mut busy = greeted(Quota::default());
     order(&mut busy, prepare());
     busy.on_turn(Turn::Now);
-    deeds(&mut busy);
+    actions(&mut busy);
     busy.drain();
     assert_eq!(left(&mut busy), (vec![], vec![]));
     let report = Report::Failed { run: RUN, failure: Failure::Aborted };
     busy.on_report(report.clone());
-    let said = Deed::Say(Answer::Report { report });
-    assert_eq!(deeds(&mut busy), [Deed::Done, said]);
-    assert_eq!(left(&mut busy), (vec![], vec![Deed::Close]));
+    let said = AgentAction::Say(Answer::Report { report });
+    assert_eq!(actions(&mut busy), [AgentAction::Done, said]);
+    assert_eq!(left(&mut busy), (vec![], vec![AgentAction::Close]));
 
     let why = "the agent is being stopped and takes no more runs".to_owned();
     let mut waiting = greeted(Quota::default());
     order(&mut waiting, prepare());
     waiting.drain();
     let refused = failed(Failure::Missing(why.clone()));
-    assert_eq!(deeds(&mut waiting), [Deed::Leave, refused.clone()]);
+    assert_eq!(actions(&mut waiting), [AgentAction::Leave, refused.clone()]);
     assert_eq!(order(&mut waiting, prepare()), [refused]);
-    assert_eq!(left(&mut waiting), (vec![], vec![Deed::Close]));
+    assert_eq!(left(&mut waiting), (vec![], vec![AgentAction::Close]));
 }
 
 #[test]
 fn orders_before_the_greeting_close_the_connection() {
-    let mut seat = Seat::new(Instant(0), Welcome::default(), Nanos(0));
-    let found = order(&mut seat, Order::Abort { run: RUN });
+    let mut connection = Connection::new(Instant(0), Welcome::default(), Nanos(0));
+    let found = order(&mut connection, Order::Abort { run: RUN });
     let why = "a request came that the conversation does not allow here".to_owned();
-    assert_eq!(found, [Deed::Say(Answer::Refused { why }), Deed::Close]);
+    assert_eq!(found, [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
 }

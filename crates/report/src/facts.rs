@@ -32,7 +32,7 @@ pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
             ("seed", e.plan.seed.to_string()),
             ("digest", digest(e).chars().take(DIGEST_DIGITS).collect()),
             ("started", e.started.to_owned()),
-            ("again", e.reproduce.to_owned()),
+            ("reproduce", e.reproduce.to_owned()),
         ])
         .collect()
 }

@@ -132,7 +132,7 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     }
     lines.push(("settings", shared(m)));
     for fact in facts::footer(&m.experiment()) {
-        let is_wanted = ["instrument", "emulator", "runs", "hosts", "again"].contains(&fact.0);
+        let is_wanted = ["instrument", "emulator", "runs", "hosts", "reproduce"].contains(&fact.0);
         lines.extend(is_wanted.then_some(fact));
     }
     out.push('\n');
@@ -268,7 +268,7 @@ fn shared(m: &Measured<'_>) -> String {
         let cpus = record.nodes.iter().filter_map(|node| node.side.cpu);
         cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" and ")
     });
-    words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("processors {cpus}")));
+    words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("CPUs {cpus}")));
     let at_most = match m.plan.amount {
         None => "",
         Some(amount) => {

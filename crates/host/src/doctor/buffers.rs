@@ -76,7 +76,7 @@ fn socket_buffers(receive: &File, send: &File) -> Finding {
     let window = receive_max.min(send_max) as f64;
     let title = format!("Sockets may ask for {:.1} MB: {}", window / 1e6, reach(window));
     let finding = if window < PATH_BYTES {
-        SOCKET_BUFFERS.may_spoil(title).mended_by(format!(
+        SOCKET_BUFFERS.warning(title).fixed_by(format!(
             "sysctl -w net.core.rmem_max={} net.core.wmem_max={}",
             receive_max.max(SOCKET_BYTES),
             send_max.max(SOCKET_BYTES)
@@ -100,7 +100,7 @@ fn tcp_buffers(receive: &File, send: &File) -> Finding {
     let window = receive_max.min(send_max) as f64 / TCP_BYTES_PER_WINDOW_BYTE;
     let title = format!("TCP's window ends near {:.1} MB: {}", window / 1e6, reach(window));
     let finding = if window < PATH_BYTES {
-        TCP_BUFFERS.may_spoil(title).mended_by(format!(
+        TCP_BUFFERS.warning(title).fixed_by(format!(
             "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {}\" \
              net.ipv4.tcp_wmem=\"{send_min} {send_default} {}\"",
             receive_max.max(TCP_BYTES),
@@ -131,10 +131,10 @@ fn backlog(limit: &File, softnet: &File) -> Finding {
     let command = format!("sysctl -w net.core.netdev_max_backlog={size}");
     let finding = if dropped > 0 {
         BACKLOG
-            .may_spoil(format!("The backlog overflowed: {dropped} packets dropped since boot"))
-            .mended_by(command)
+            .warning(format!("The backlog overflowed: {dropped} packets dropped since boot"))
+            .fixed_by(command)
     } else if limit.count().is_some_and(|frames| frames < PATH_FRAMES) {
-        BACKLOG.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").mended_by(command)
+        BACKLOG.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").fixed_by(command)
     } else {
         BACKLOG.fine("The backlog has dropped nothing since boot")
     };
@@ -145,7 +145,7 @@ fn backlog(limit: &File, softnet: &File) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             socket_buffers(&File::of("/rmem_max", receive), &File::of("/wmem_max", send))
         };
         let finding = judge("212992", "16777216");
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         let title = "Sockets may ask for 0.2 MB: 10 Gbit/s up to 0.2 ms of round trip";
         assert_eq!(finding.title, title);
         let command = "sysctl -w net.core.rmem_max=16777216 net.core.wmem_max=33554432";
@@ -169,7 +169,7 @@ mod tests {
             tcp_buffers(&File::of("/tcp_rmem", receive), &File::of("/tcp_wmem", send))
         };
         let finding = judge("4096\t131072\t67108864", "4096\t16384\t4194304");
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         let command = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 67108864\" \
                        net.ipv4.tcp_wmem=\"4096 16384 33554432\"";
         assert_eq!(finding.remedy.as_deref(), Some(command));
@@ -182,7 +182,7 @@ mod tests {
         let limit = File::of("/netdev_max_backlog", "1000");
         let judge = |text: &str| backlog(&limit, &File::of("/softnet_stat", text));
         let finding = judge("39c42f71 0000000a 000000fd\n075d0b76 00000006 0000006d\n");
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "The backlog overflowed: 16 packets dropped since boot");
         assert_eq!(finding.remedy.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=10000"));
         assert_eq!(judge("39c42f71 00000000 000000fd").severity, Note);

@@ -55,10 +55,10 @@ fn clock_source(current: &File, available: &File) -> Finding {
     let finding = if FAST.contains(&name) {
         CLOCK_SOURCE.fine(format!("The clock source is {name}, read without entering the kernel"))
     } else {
-        let slow = CLOCK_SOURCE.spoils(format!("The clock source is slow: {name}"));
+        let slow = CLOCK_SOURCE.problem(format!("The clock source is slow: {name}"));
         let mut offered = available.text().unwrap_or_default().split_whitespace();
         match offered.find(|name| FAST.contains(name)) {
-            Some(fast) => slow.mended_by(format!("echo {fast} > {}", current.path)),
+            Some(fast) => slow.fixed_by(format!("echo {fast} > {}", current.path)),
             None => slow,
         }
     };
@@ -67,7 +67,7 @@ fn clock_source(current: &File, available: &File) -> Finding {
 
 fn clock_cost(reading_ns: f64) -> Finding {
     let finding = if reading_ns > READING_NS_MAX {
-        CLOCK_COST.may_spoil(format!("Reading the clock takes {reading_ns:.0} ns"))
+        CLOCK_COST.warning(format!("Reading the clock takes {reading_ns:.0} ns"))
     } else {
         CLOCK_COST.fine(format!("Reading the clock takes {reading_ns:.0} ns"))
     };
@@ -94,7 +94,7 @@ fn tsc(cpuinfo: &File) -> Finding {
     let finding = if has("constant_tsc") && has("nonstop_tsc") {
         TSC.fine("The time stamp counter is invariant")
     } else {
-        TSC.may_spoil("The time stamp counter is not invariant")
+        TSC.warning("The time stamp counter is not invariant")
     };
     finding.found_all(evidence)
 }
@@ -110,7 +110,7 @@ pub(super) fn flags(cpuinfo: &File) -> Option<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Problem, Warning};
     use super::*;
 
     fn source(current: &str, available: &str) -> Finding {
@@ -121,7 +121,7 @@ mod tests {
     fn a_slow_clock_source_spoils_and_a_fast_one_is_chosen_where_offered() {
         for name in ["hpet", "acpi_pm", "jiffies"] {
             let finding = source(name, "hpet acpi_pm");
-            assert_eq!((finding.severity, finding.remedy), (Spoils, None), "{name}");
+            assert_eq!((finding.severity, finding.remedy), (Problem, None), "{name}");
         }
         let finding = source("acpi_pm", "tsc hpet acpi_pm");
         assert_eq!(finding.remedy.as_deref(), Some("echo tsc > /sys/current"));
@@ -133,14 +133,14 @@ mod tests {
     #[test]
     fn a_reading_beyond_200_ns_may_spoil() {
         assert_eq!(clock_cost(35.0).severity, Fine);
-        assert_eq!(clock_cost(900.0).severity, MaySpoil);
+        assert_eq!(clock_cost(900.0).severity, Warning);
     }
 
     #[test]
     fn an_invariant_counter_has_both_flags() {
         let judge = |text: &str| tsc(&File::of("/proc/cpuinfo", text)).severity;
         assert_eq!(judge("processor : 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n"), Fine);
-        assert_eq!(judge("flags : fpu tsc constant_tsc\n"), MaySpoil);
+        assert_eq!(judge("flags : fpu tsc constant_tsc\n"), Warning);
         assert_eq!(judge("processor : 0\nFeatures : fp asimd\n"), NotObservable);
     }
 }

@@ -42,7 +42,7 @@ fn errors(name: &str, packets: &[File], counters: &[File]) -> Finding {
     let finding = if lost == 0 {
         ERRORS.fine(format!("{name} lost and damaged nothing since boot"))
     } else if lost as f64 >= LOST_MAX * packets_sum as f64 {
-        ERRORS.may_spoil(title)
+        ERRORS.warning(title)
     } else {
         ERRORS.note(title)
     };
@@ -52,7 +52,7 @@ fn errors(name: &str, packets: &[File], counters: &[File]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(judge("1000000", "0").severity, Fine);
         assert_eq!(judge("1000000", "1").severity, Note);
         let finding = judge("1000000", "3");
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "eth0 lost or damaged 3 of 1000000 packets since boot");
         assert_eq!(finding.evidence[1], Evidence::new("/rx_dropped", "3"));
         assert_eq!(judge("1000000", "?").severity, NotObservable);

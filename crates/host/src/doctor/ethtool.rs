@@ -107,13 +107,13 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
         named.iter().filter(|(_, is_on)| *is_on == Some(false)).map(|(name, _)| *name).collect();
     let finding = if lro == Some(true) {
         OFFLOADS
-            .may_spoil(format!("{name} merges packets beyond recognition (lro)"))
-            .mended_by(format!("ethtool -K {name} lro off"))
+            .warning(format!("{name} merges packets beyond recognition (lro)"))
+            .fixed_by(format!("ethtool -K {name} lro off"))
     } else if !off.is_empty() {
         let commands: Vec<String> = off.iter().map(|offload| format!("{offload} on")).collect();
         OFFLOADS
-            .may_spoil(format!("{name} has offloads switched off: {}", off.join(", ")))
-            .mended_by(format!("ethtool -K {name} {}", commands.join(" ")))
+            .warning(format!("{name} has offloads switched off: {}", off.join(", ")))
+            .fixed_by(format!("ethtool -K {name} {}", commands.join(" ")))
     } else if named.iter().all(|(_, is_on)| is_on.is_none()) {
         OFFLOADS.not_observable(format!("Offloads of {name}: its driver does not say"))
     } else {
@@ -143,12 +143,12 @@ pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Fin
     let command = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
     let finding = if adaptive_rx == Some(true) {
         COALESCING
-            .may_spoil(format!("{name} holds interrupts back for as long as it likes"))
-            .mended_by(command)
+            .warning(format!("{name} holds interrupts back for as long as it likes"))
+            .fixed_by(command)
     } else if rx_usecs > RX_USECS_MAX {
         COALESCING
-            .may_spoil(format!("{name} holds interrupts back for {rx_usecs} µs"))
-            .mended_by(command)
+            .warning(format!("{name} holds interrupts back for {rx_usecs} µs"))
+            .fixed_by(command)
     } else {
         COALESCING.fine(format!("{name} holds interrupts back for {rx_usecs} µs"))
     };
@@ -158,7 +158,7 @@ pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Fin
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable};
+    use super::super::finding::Severity::{Fine, NotObservable, Warning};
     use super::*;
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(offloads("eth0", &Ok(on)).severity, Fine);
         let off = Settings { tso: Some(false), gro: Some(false), ..on };
         let finding = offloads("eth0", &Ok(off));
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.remedy.as_deref(), Some("ethtool -K eth0 tso on gro on"));
         let merging = Settings { lro: Some(true), ..on };
         let remedy = offloads("eth0", &Ok(merging)).remedy;
@@ -201,8 +201,8 @@ mod tests {
             let settings = Settings { rx_usecs, adaptive_rx, ..Settings::default() };
             coalescing("eth0", &Ok(settings)).severity
         };
-        assert_eq!(judge(Some(50), Some(false)), MaySpoil);
-        assert_eq!(judge(Some(0), Some(true)), MaySpoil);
+        assert_eq!(judge(Some(50), Some(false)), Warning);
+        assert_eq!(judge(Some(0), Some(true)), Warning);
         assert_eq!(judge(Some(0), Some(false)), Fine);
         assert_eq!(judge(None, None), NotObservable);
     }

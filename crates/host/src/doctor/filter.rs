@@ -52,10 +52,10 @@ fn conntrack(count: &File, max: &File) -> Finding {
     } else if tracked as f64 >= FULL * room as f64 {
         let larger = room.saturating_mul(4);
         CONNTRACK
-            .spoils(format!("The table of connections is nearly full: {tracked} of {room}"))
-            .mended_by(format!("sysctl -w net.netfilter.nf_conntrack_max={larger}"))
+            .problem(format!("The table of connections is nearly full: {tracked} of {room}"))
+            .fixed_by(format!("sysctl -w net.netfilter.nf_conntrack_max={larger}"))
     } else {
-        CONNTRACK.may_spoil(format!("Connections are tracked: {tracked} now"))
+        CONNTRACK.warning(format!("Connections are tracked: {tracked} now"))
     };
     finding.found(count).found(max)
 }
@@ -103,7 +103,7 @@ fn names(file: &File) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Problem, Warning};
     use super::*;
 
     #[test]
@@ -112,9 +112,9 @@ mod tests {
             conntrack(&File::of("/nf_conntrack_count", count), &File::of("/nf_conntrack_max", max))
         };
         assert_eq!(judge("0", "262144").severity, Fine);
-        assert_eq!(judge("310", "262144").severity, MaySpoil);
+        assert_eq!(judge("310", "262144").severity, Warning);
         let finding = judge("65000", "65536");
-        assert_eq!(finding.severity, Spoils);
+        assert_eq!(finding.severity, Problem);
         let command = "sysctl -w net.netfilter.nf_conntrack_max=262144";
         assert_eq!(finding.remedy.as_deref(), Some(command));
         assert_eq!(judge("?", "").severity, NotObservable);

@@ -8,11 +8,11 @@ use super::tree::File;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Severity {
     /// Figures measured now are wrong or do not repeat.
-    #[serde(rename = "spoils")]
-    Spoils,
+    #[serde(rename = "problem")]
+    Problem,
     /// Figures suffer on some paths, at some rates, or at some times.
-    #[serde(rename = "may spoil")]
-    MaySpoil,
+    #[serde(rename = "warning")]
+    Warning,
     /// Worth knowing when figures are read or compared.
     #[serde(rename = "note")]
     Note,
@@ -28,8 +28,8 @@ impl Severity {
     /// The severity in words.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Spoils => "spoils",
-            Self::MaySpoil => "may spoil",
+            Self::Problem => "problem",
+            Self::Warning => "warning",
             Self::Note => "note",
             Self::NotObservable => "not observable",
             Self::Fine => "fine",
@@ -84,7 +84,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Why it matters, in one sentence.
     pub why: &'static str,
-    /// The command, for root, that mends it; `None` where no command does.
+    /// The command, for root, that fixes it; `None` where no command does.
     pub remedy: Option<String>,
 }
 
@@ -101,12 +101,12 @@ impl Check {
         }
     }
 
-    pub(super) fn spoils(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::Spoils, title)
+    pub(super) fn problem(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::Problem, title)
     }
 
-    pub(super) fn may_spoil(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::MaySpoil, title)
+    pub(super) fn warning(&self, title: impl Into<String>) -> Finding {
+        self.finds(Severity::Warning, title)
     }
 
     pub(super) fn note(&self, title: impl Into<String>) -> Finding {
@@ -135,8 +135,8 @@ impl Finding {
         self
     }
 
-    /// Adds the command that mends it.
-    pub(super) fn mended_by(mut self, command: impl Into<String>) -> Self {
+    /// Adds the command that fixes it.
+    pub(super) fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.remedy = Some(command.into());
         self
     }

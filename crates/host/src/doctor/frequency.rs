@@ -46,12 +46,12 @@ fn governor(governors: &[File], driver: &File) -> Finding {
         GOVERNOR.fine("The CPU governor is performance")
     } else if holds_lowest && is("powersave") {
         GOVERNOR
-            .spoils("The CPU governor holds the lowest clock: powersave")
-            .mended_by(SET_PERFORMANCE)
+            .problem("The CPU governor holds the lowest clock: powersave")
+            .fixed_by(SET_PERFORMANCE)
     } else {
         GOVERNOR
-            .may_spoil("The CPU governor changes the clock with the load")
-            .mended_by(SET_PERFORMANCE)
+            .warning("The CPU governor changes the clock with the load")
+            .fixed_by(SET_PERFORMANCE)
     };
     finding.found_all(grouped(governors)).found(driver)
 }
@@ -73,7 +73,7 @@ fn turbo(no_turbo: &File, boost: &File) -> Finding {
         }
     };
     if on {
-        TURBO.may_spoil("Turbo is on").found(file).mended_by(command)
+        TURBO.warning("Turbo is on").found(file).fixed_by(command)
     } else {
         TURBO.fine("Turbo is off").found(file)
     }
@@ -81,7 +81,7 @@ fn turbo(no_turbo: &File, boost: &File) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Problem, Warning};
     use super::*;
 
     fn governors(names: &[&str]) -> Vec<File> {
@@ -92,10 +92,10 @@ mod tests {
     fn powersave_holds_the_lowest_clock_except_under_the_pstate_drivers() {
         let powersave = governors(&["powersave"; 64]);
         for (driver, severity) in [
-            ("acpi-cpufreq", Spoils),
-            ("intel_cpufreq", Spoils),
-            ("intel_pstate", MaySpoil),
-            ("amd-pstate-epp", MaySpoil),
+            ("acpi-cpufreq", Problem),
+            ("intel_cpufreq", Problem),
+            ("intel_pstate", Warning),
+            ("amd-pstate-epp", Warning),
         ] {
             let finding = governor(&powersave, &File::of("/sys/scaling_driver", driver));
             assert_eq!(finding.severity, severity, "{driver}");
@@ -109,7 +109,7 @@ mod tests {
         let driver = File::of("/sys/scaling_driver", "acpi-cpufreq");
         let severity = |names: &[&str]| governor(&governors(names), &driver).severity;
         assert_eq!(severity(&["performance", "performance"]), Fine);
-        assert_eq!(severity(&["performance", "schedutil"]), MaySpoil);
+        assert_eq!(severity(&["performance", "schedutil"]), Warning);
         assert_eq!(severity(&[]), NotObservable);
     }
 
@@ -117,9 +117,9 @@ mod tests {
     fn turbo_has_two_switches_of_opposite_sense() {
         let none = File::missing("/sys/none");
         for (no_turbo, boost, severity) in [
-            (File::of("/n", "0"), none.clone(), MaySpoil),
+            (File::of("/n", "0"), none.clone(), Warning),
             (File::of("/n", "1"), none.clone(), Fine),
-            (none.clone(), File::of("/b", "1"), MaySpoil),
+            (none.clone(), File::of("/b", "1"), Warning),
             (none.clone(), File::of("/b", "0"), Fine),
             (none.clone(), none.clone(), NotObservable),
         ] {

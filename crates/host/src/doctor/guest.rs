@@ -61,7 +61,7 @@ fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
         || hypervisor.text().is_some()
         || (is_flagged.is_none() && is_made_by)
     {
-        VIRTUAL_MACHINE.may_spoil("This is a virtual machine")
+        VIRTUAL_MACHINE.warning("This is a virtual machine")
     } else if is_flagged.is_none() && maker.text().is_none() {
         VIRTUAL_MACHINE.not_observable("Virtual machine: neither processor flags nor a maker")
     } else {
@@ -83,9 +83,9 @@ fn stolen_time(stat: &File) -> Finding {
     let share = if wanted == 0 { 0.0 } else { times.stolen as f64 / wanted as f64 };
     let title = format!("{:.2} % of the time to run was stolen since boot", 100.0 * share);
     let finding = if share >= STOLEN_MAX {
-        STOLEN_TIME.spoils(title)
+        STOLEN_TIME.problem(title)
     } else if share >= STOLEN_FINE {
-        STOLEN_TIME.may_spoil(title)
+        STOLEN_TIME.warning(title)
     } else {
         STOLEN_TIME.fine(title)
     };
@@ -97,7 +97,7 @@ fn stolen_time(stat: &File) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Problem, Warning};
     use super::*;
 
     #[test]
@@ -107,18 +107,18 @@ mod tests {
         let arm = File::of("/proc/cpuinfo", "Features : fp");
         let maker = |name: &str| File::of("/sys/class/dmi/id/sys_vendor", name);
         for (cpuinfo, maker, severity) in [
-            (x86("fpu hypervisor"), none.clone(), MaySpoil),
+            (x86("fpu hypervisor"), none.clone(), Warning),
             (x86("fpu"), maker("Dell Inc."), Fine),
             // Surface laptops are made by Microsoft Corporation, too.
             (x86("fpu"), maker("Microsoft Corporation"), Fine),
-            (arm.clone(), maker("QEMU"), MaySpoil),
+            (arm.clone(), maker("QEMU"), Warning),
             (arm.clone(), maker("Ampere(R)"), Fine),
             (arm.clone(), none.clone(), NotObservable),
         ] {
             assert_eq!(virtual_machine(&cpuinfo, &maker, &none).severity, severity);
         }
         let xen = File::of("/sys/hypervisor/type", "xen");
-        assert_eq!(virtual_machine(&x86("fpu"), &none, &xen).severity, MaySpoil);
+        assert_eq!(virtual_machine(&x86("fpu"), &none, &xen).severity, Warning);
     }
 
     #[test]
@@ -126,10 +126,10 @@ mod tests {
         let judge = |text: &str| stolen_time(&File::of("/proc/stat", text));
         // user nice system idle iowait irq softirq steal
         let finding = judge("cpu  900 0 70 99999 500 0 10 20 0 0\ncpu0 1 2");
-        assert_eq!(finding.severity, Spoils);
+        assert_eq!(finding.severity, Problem);
         assert_eq!(finding.title, "2.00 % of the time to run was stolen since boot");
         assert_eq!(finding.evidence[0].value, "steal 20 of 1000 busy or stolen ticks");
-        assert_eq!(judge("cpu  990 0 0 0 0 0 0 10").severity, MaySpoil);
+        assert_eq!(judge("cpu  990 0 0 0 0 0 0 10").severity, Warning);
         assert_eq!(judge("cpu  990 0 0 0 0 0 0 0").severity, Fine);
         assert_eq!(judge("cpu  0 0 0 0 0 0 0 0").severity, Fine);
         assert_eq!(judge("intr 5").severity, NotObservable);

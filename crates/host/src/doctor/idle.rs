@@ -92,8 +92,8 @@ fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, Strin
             .map(|s| format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", s.number))
             .collect();
         IDLE_STATES
-            .may_spoil(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
-            .mended_by(format!("echo 1 | tee {}", files.join(" ")))
+            .warning(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
+            .fixed_by(format!("echo 1 | tee {}", files.join(" ")))
     } else {
         IDLE_STATES.fine(format!("Processors wake up within {latency_us} µs"))
     };
@@ -116,29 +116,29 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
             cores.iter().find(|(core, _)| core.contains(first) && core.contains(second))
     {
         let finding = SIBLINGS
-            .spoils(format!("CPUs {first} and {second}, where both ends run, are one core"))
+            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"))
             .found(*file);
         let core = parse_cpu_list(file.text().unwrap_or_default());
         return match cpus.iter().find(|cpu| !core.contains(cpu)) {
             Some(other) => {
-                finding.mended_by(format!("taskset -c {first},{other} fabricmark run PLAN"))
+                finding.fixed_by(format!("taskset -c {first},{other} fabricmark run PLAN"))
             }
             None => finding,
         };
     }
     if active.number() == Some(1) || cores.iter().any(|(core, _)| core.len() > 1) {
         return SIBLINGS
-            .may_spoil(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
+            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
             .found(active)
             .found_all(cores.iter().take(2).map(|(_, file)| Evidence::from(*file)))
-            .mended_by("echo off > /sys/devices/system/cpu/smt/control");
+            .fixed_by("echo off > /sys/devices/system/cpu/smt/control");
     }
     SIBLINGS.fine("No core is shared by two hardware threads").found(active).found(&siblings[0])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Problem, Warning};
     use super::*;
 
     fn states(latencies_us: &[u64]) -> Vec<IdleState> {
@@ -160,7 +160,7 @@ mod tests {
         // Skylake-SP: POLL, C1, C1E, C6.
         let unlimited = Ok(2_000_000_000_i32.to_ne_bytes().to_vec());
         let finding = judge(&states(&[0, 2, 10, 133]), &unlimited);
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "Processors sleep as deep as C3: 133 µs to wake up");
         let command = "echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable";
         assert_eq!(finding.remedy.as_deref(), Some(command));
@@ -181,10 +181,10 @@ mod tests {
         let active = File::of("/sys/smt/active", "1");
         let pairs = ["0-1", "0-1", "2-3", "2-3"].map(|list| File::of("/sys/siblings", list));
         let finding = siblings(&active, &pairs, &[0, 1, 2, 3]);
-        assert_eq!(finding.severity, Spoils);
+        assert_eq!(finding.severity, Problem);
         assert_eq!(finding.remedy.as_deref(), Some("taskset -c 0,2 fabricmark run PLAN"));
         let finding = siblings(&active, &pairs, &[0, 2]);
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
     }
 
     #[test]

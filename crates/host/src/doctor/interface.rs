@@ -94,13 +94,13 @@ fn link(name: &str, carrier: &File, speed: &File, duplex: &File) -> Finding {
     let finding = if carrier.number() != Some(1) {
         LINK.note(format!("{name} has no link; its settings are not judged"))
     } else if duplex.text() == Some("half") {
-        LINK.spoils(format!("{name} is half duplex")).mended_by(format!("ethtool -r {name}"))
+        LINK.problem(format!("{name} is half duplex")).fixed_by(format!("ethtool -r {name}"))
     } else {
         match mbps {
             None => LINK.not_observable(format!("Speed of {name}: its driver does not say")),
             Some(mbps @ ..1000) => LINK
-                .may_spoil(format!("{name} runs at {mbps} Mbit/s only"))
-                .mended_by(format!("ethtool -r {name}")),
+                .warning(format!("{name} runs at {mbps} Mbit/s only"))
+                .fixed_by(format!("ethtool -r {name}")),
             Some(mbps) => LINK.fine(format!("{name} runs at {mbps} Mbit/s")),
         }
     };
@@ -116,10 +116,10 @@ fn mtu(name: &str, mtu: &File, speed: &File) -> Finding {
     let title = format!("{name} has an MTU of {bytes}");
     let finding = if bytes < 1500 {
         // No command: a smaller MTU is mostly that of a tunnel underneath.
-        MTU.may_spoil(format!("{title}, less than Ethernet's 1500"))
+        MTU.warning(format!("{title}, less than Ethernet's 1500"))
     } else if bytes < 9000 && is_fast {
         MTU.note(format!("{title}; jumbo frames, where all switches pass them, need less CPU"))
-            .mended_by(format!("ip link set dev {name} mtu 9000"))
+            .fixed_by(format!("ip link set dev {name} mtu 9000"))
     } else {
         MTU.fine(title)
     };
@@ -128,7 +128,7 @@ fn mtu(name: &str, mtu: &File, speed: &File) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Problem, Warning};
     use super::*;
 
     #[test]
@@ -139,8 +139,8 @@ mod tests {
             link("eth0", &carrier, &speed, &duplex).severity
         };
         assert_eq!(judge("1", "10000", "full"), Fine);
-        assert_eq!(judge("1", "100", "full"), MaySpoil);
-        assert_eq!(judge("1", "1000", "half"), Spoils);
+        assert_eq!(judge("1", "100", "full"), Warning);
+        assert_eq!(judge("1", "1000", "half"), Problem);
         assert_eq!(judge("1", "-1", "unknown"), NotObservable);
         assert_eq!(judge("0", "-1", "unknown"), Note);
     }
@@ -150,7 +150,7 @@ mod tests {
         let judge = |bytes: &str, mbps: &str| {
             mtu("eth0", &File::of("/mtu", bytes), &File::of("/speed", mbps)).severity
         };
-        assert_eq!(judge("1400", "-1"), MaySpoil);
+        assert_eq!(judge("1400", "-1"), Warning);
         assert_eq!(judge("1500", "1000"), Fine);
         assert_eq!(judge("1500", "25000"), Note);
         assert_eq!(judge("9000", "25000"), Fine);

@@ -103,12 +103,12 @@ fn placement(name: &str, interrupts: &[&Interrupt], affinities: &[File], load: &
         PLACEMENT.note(format!("Interrupts of {name} have no processor but those of the load"))
     } else if on_load >= all / 2.0 {
         PLACEMENT
-            .may_spoil(format!("{name} is served by CPUs {}, where the load runs", cpu_list(load)))
-            .mended_by(moved(&active, &others))
+            .warning(format!("{name} is served by CPUs {}, where the load runs", cpu_list(load)))
+            .fixed_by(moved(&active, &others))
     } else if active.len() > 1 && *most as f64 >= all {
         PLACEMENT
-            .may_spoil(format!("All {} interrupts of {name} go to CPU {busiest}", active.len()))
-            .mended_by(moved(&active, &others))
+            .warning(format!("All {} interrupts of {name} go to CPU {busiest}", active.len()))
+            .fixed_by(moved(&active, &others))
     } else {
         PLACEMENT.fine(format!("The interrupts of {name} are spread"))
     };
@@ -138,7 +138,7 @@ fn moved(interrupts: &[&Interrupt], cpus: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     /// CPU 1 is offline.
@@ -167,7 +167,7 @@ ERR:          0
     #[test]
     fn interrupts_where_the_load_runs_are_moved_to_the_other_processors() {
         let finding = judge(TABLE);
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "eth0 is served by CPUs 0-1, where the load runs");
         assert_eq!(
             finding.remedy.as_deref(),
@@ -181,7 +181,7 @@ ERR:          0
     fn all_queues_on_one_processor_may_spoil() {
         let table = "  CPU0 CPU1 CPU2 CPU3\n 24: 0 0 5000 0 a\n 25: 0 0 5000 0 b\n";
         let finding = judge(table);
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "All 2 interrupts of eth0 go to CPU 2");
         let spread = "  CPU0 CPU1 CPU2 CPU3\n 24: 0 0 5000 0 a\n 25: 0 0 0 5000 b\n";
         assert_eq!(judge(spread).severity, Fine);

@@ -61,14 +61,14 @@ fn open_files((soft, hard): (u64, u64)) -> Finding {
     let finding = if soft >= OPEN_FILES_MIN {
         OPEN_FILES.fine(format!("A process may open {} files", word(soft)))
     } else {
-        let few = OPEN_FILES.may_spoil(format!(
+        let few = OPEN_FILES.warning(format!(
             "A process may open {} files: not enough for 10,000 flows",
             word(soft)
         ));
         if hard >= OPEN_FILES_MIN {
-            few.mended_by(format!("ulimit -n {}", hard.min(1 << 16)))
+            few.fixed_by(format!("ulimit -n {}", hard.min(1 << 16)))
         } else {
-            few.mended_by("prlimit --pid $$ --nofile=65536:65536")
+            few.fixed_by("prlimit --pid $$ --nofile=65536:65536")
         }
     };
     finding.found(Evidence::new(
@@ -90,15 +90,11 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
     let finding = if let Some(share) = waiting
         && share >= PRESSURE_FINE
     {
-        MEMORY.may_spoil(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
+        MEMORY.warning(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
     } else if (available as f64) < AVAILABLE_MIN * total as f64 {
-        MEMORY.may_spoil(format!(
-            "Little memory is left: {} of {} MiB",
-            available >> 10,
-            total >> 10
-        ))
+        MEMORY.warning(format!("Little memory is left: {} of {} MiB", available >> 10, total >> 10))
     } else if swapped > 0 {
-        MEMORY.note(format!("{} MiB are swapped out", swapped >> 10)).mended_by("swapoff -a")
+        MEMORY.note(format!("{} MiB are swapped out", swapped >> 10)).fixed_by("swapoff -a")
     } else {
         MEMORY.fine("There is memory enough, and no swap in use")
     };
@@ -124,7 +120,7 @@ fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
         // Up to 1 a user may count the kernel's part of what is done on his behalf.
         Some(2..) if !is_root => PERF_EVENTS
             .note("The kernel's part of the work may not be counted by this user")
-            .mended_by("sysctl -w kernel.perf_event_paranoid=1"),
+            .fixed_by("sysctl -w kernel.perf_event_paranoid=1"),
         Some(_) => PERF_EVENTS.fine("Performance counters may be used"),
     };
     finding.found(paranoid).found(evidence)
@@ -161,7 +157,7 @@ fn mitigations(files: &[File]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     #[test]
@@ -185,8 +181,8 @@ mod tests {
         };
         assert_eq!(judge("900", "9000", "0.00"), Fine);
         assert_eq!(judge("900", "1000", "0.00"), Note);
-        assert_eq!(judge("50", "9000", "0.00"), MaySpoil);
-        assert_eq!(judge("900", "9000", "3.00"), MaySpoil);
+        assert_eq!(judge("50", "9000", "0.00"), Warning);
+        assert_eq!(judge("900", "9000", "3.00"), Warning);
         assert_eq!(judge("", "", ""), NotObservable);
     }
 

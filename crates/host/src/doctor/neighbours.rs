@@ -91,9 +91,9 @@ fn busy_processes(sample: &Sample) -> Finding {
     let finding = if busy < BUSY_FINE {
         BUSY_PROCESSES.fine("The processors are idle")
     } else if busy + LOAD_THREADS > cpus {
-        BUSY_PROCESSES.spoils(title)
+        BUSY_PROCESSES.problem(title)
     } else {
-        BUSY_PROCESSES.may_spoil(title)
+        BUSY_PROCESSES.warning(title)
     };
     let millis = 1000.0 * sample.seconds;
     let names: Vec<String> = busiest(&sample.processes)
@@ -134,7 +134,7 @@ fn load_average(file: &File, cpus: usize) -> Finding {
     };
     let title = format!("The load average of the last minute is {load:.2} on {cpus} CPUs");
     let finding = if load > LOAD_FINE && load + LOAD_THREADS > cpus as f64 {
-        LOAD_AVERAGE.may_spoil(title)
+        LOAD_AVERAGE.warning(title)
     } else {
         LOAD_AVERAGE.fine(title)
     };
@@ -149,11 +149,8 @@ fn cpu_pressure(file: &File) -> Finding {
             .found(Evidence::from(file));
     };
     let title = format!("For {share:.1} % of the last 10 s somebody waited for a CPU");
-    let finding = if share >= PRESSURE_FINE {
-        CPU_PRESSURE.may_spoil(title)
-    } else {
-        CPU_PRESSURE.fine(title)
-    };
+    let finding =
+        if share >= PRESSURE_FINE { CPU_PRESSURE.warning(title) } else { CPU_PRESSURE.fine(title) };
     finding.found(first_line(file))
 }
 
@@ -173,7 +170,7 @@ pub(super) fn first_line(file: &File) -> Evidence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Spoils};
+    use super::super::finding::Severity::{Fine, NotObservable, Problem, Warning};
     use super::*;
 
     fn process(pid: u32, name: &str, ticks: u64) -> Process {
@@ -202,8 +199,8 @@ mod tests {
 
     #[test]
     fn neighbours_spoil_when_they_leave_less_than_two_processors() {
-        assert_eq!(busy_processes(&sample(2, 11)).severity, Spoils);
-        assert_eq!(busy_processes(&sample(4, 11)).severity, MaySpoil);
+        assert_eq!(busy_processes(&sample(2, 11)).severity, Problem);
+        assert_eq!(busy_processes(&sample(4, 11)).severity, Warning);
         assert_eq!(busy_processes(&sample(2, 2)).severity, Fine);
         let finding = busy_processes(&sample(4, 11));
         assert_eq!(finding.title, "Others keep 1.1 of 4 CPUs busy");
@@ -214,7 +211,7 @@ mod tests {
     fn load_matters_when_it_leaves_less_than_two_processors() {
         let judge =
             |text: &str, cpus| load_average(&File::of("/proc/loadavg", text), cpus).severity;
-        assert_eq!(judge("1.20 0.55 0.73 2/88 18083", 2), MaySpoil);
+        assert_eq!(judge("1.20 0.55 0.73 2/88 18083", 2), Warning);
         assert_eq!(judge("1.20 0.55 0.73 2/88 18083", 8), Fine);
         assert_eq!(judge("0.40 0.55 0.73 2/88 18083", 2), Fine);
         assert_eq!(judge("NaN", 2), NotObservable);
@@ -226,7 +223,7 @@ mod tests {
         let line =
             |share| format!("some avg10={share} avg60=9.00 avg300=9.00 total=1\nfull avg10=0");
         assert_eq!(judge(&line("0.22")), Fine);
-        assert_eq!(judge(&line("12.50")), MaySpoil);
+        assert_eq!(judge(&line("12.50")), Warning);
         assert_eq!(judge("full avg10=1"), NotObservable);
     }
 }

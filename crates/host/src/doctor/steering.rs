@@ -43,9 +43,9 @@ fn irqbalance(processes: &[Process]) -> Finding {
     }
     match processes.iter().find(|process| process.name == "irqbalance") {
         Some(process) => IRQBALANCE
-            .may_spoil("irqbalance is running")
+            .warning("irqbalance is running")
             .found(Evidence::new(source, format!("irqbalance (pid {})", process.pid)))
-            .mended_by("systemctl stop irqbalance"),
+            .fixed_by("systemctl stop irqbalance"),
         None => IRQBALANCE
             .fine("irqbalance is not among the processes here")
             .found(Evidence::new(source, format!("none of {} processes", processes.len()))),
@@ -65,7 +65,7 @@ fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
     };
     let finding = if receive.iter().any(is_set) {
         let zero = format!("echo 0 | tee /sys/class/net/{name}/queues/rx-*/rps_cpus");
-        STEERING.note(format!("Received packets of {name} are steered (RPS)")).mended_by(zero)
+        STEERING.note(format!("Received packets of {name} are steered (RPS)")).fixed_by(zero)
     } else {
         STEERING.fine(format!("Received packets of {name} stay where they arrive"))
     };
@@ -74,13 +74,13 @@ fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     #[test]
     fn irqbalance_is_known_by_its_name() {
         let process = |name: &str| Process { pid: 7, name: name.to_owned(), ticks: 0 };
-        assert_eq!(irqbalance(&[process("irqbalance")]).severity, MaySpoil);
+        assert_eq!(irqbalance(&[process("irqbalance")]).severity, Warning);
         assert_eq!(irqbalance(&[process("init")]).severity, Fine);
         assert_eq!(irqbalance(&[]).severity, NotObservable);
     }

@@ -60,10 +60,8 @@ fn local_ports(range: &File, reuse: &File) -> Finding {
     } else {
         let rate = ports / TIME_WAIT_S;
         LOCAL_PORTS
-            .may_spoil(format!(
-                "{ports} local ports: {rate} new connections a second to one server"
-            ))
-            .mended_by(
+            .warning(format!("{ports} local ports: {rate} new connections a second to one server"))
+            .fixed_by(
                 "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range=\"1024 65535\"",
             )
     };
@@ -72,7 +70,7 @@ fn local_ports(range: &File, reuse: &File) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity::{Fine, MaySpoil, NotObservable, Note};
+    use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 
     #[test]
@@ -81,10 +79,10 @@ mod tests {
             local_ports(&File::of("/range", range), &File::of("/reuse", reuse))
         };
         let finding = judge("32768\t60999", "2");
-        assert_eq!(finding.severity, MaySpoil);
+        assert_eq!(finding.severity, Warning);
         assert_eq!(finding.title, "28232 local ports: 470 new connections a second to one server");
         assert_eq!(judge("32768 60999", "1").severity, Fine);
-        assert_eq!(judge("60999 32768", "0").severity, MaySpoil);
+        assert_eq!(judge("60999 32768", "0").severity, Warning);
         assert_eq!(judge("", "0").severity, NotObservable);
     }
 

@@ -13,9 +13,9 @@ pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
     for finding in findings {
         out += &match finding.severity {
             _ if is_all => whole(finding, columns),
-            Severity::Spoils | Severity::MaySpoil => whole(finding, columns),
+            Severity::Problem | Severity::Warning => whole(finding, columns),
             Severity::Note => {
-                let parts = [head(finding, columns), found(finding, columns), mend(finding)];
+                let parts = [head(finding, columns), found(finding, columns), fix(finding)];
                 parts.concat() + "\n"
             }
             Severity::NotObservable => head(finding, columns),
@@ -34,10 +34,10 @@ fn of(findings: &[Finding], severity: Severity) -> usize {
 }
 
 fn sum(findings: &[Finding]) -> String {
-    match (of(findings, Severity::Spoils), of(findings, Severity::MaySpoil)) {
-        (0, 0) => "Nothing found that would spoil a measurement.".to_owned(),
+    match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
+        (0, 0) => "No problems and no warnings.".to_owned(),
         (grave, doubtful) => format!(
-            "Spoils: {grave}. May spoil: {doubtful}. The commands are for a shell of root and hold \
+            "Problems: {grave}. Warnings: {doubtful}. The commands are for a shell of root and hold \
              until the next boot."
         ),
     }
@@ -46,7 +46,7 @@ fn sum(findings: &[Finding]) -> String {
 /// Everything that is known of a finding.
 fn whole(finding: &Finding, columns: usize) -> String {
     let why = wrapped("  because  ", finding.why, INDENT, columns);
-    [head(finding, columns), found(finding, columns), why, mend(finding)].concat() + "\n"
+    [head(finding, columns), found(finding, columns), why, fix(finding)].concat() + "\n"
 }
 
 fn head(finding: &Finding, columns: usize) -> String {
@@ -63,11 +63,11 @@ fn found(finding: &Finding, columns: usize) -> String {
 }
 
 /// Never broken into lines, so that it can be copied.
-fn mend(finding: &Finding) -> String {
+fn fix(finding: &Finding) -> String {
     finding
         .remedy
         .as_ref()
-        .map_or_else(String::new, |remedy| format!("  mend     {}\n", printable(remedy)))
+        .map_or_else(String::new, |remedy| format!("  fix      {}\n", printable(remedy)))
 }
 
 /// A control character, which a process or an interface may have in its name, as `?`.
@@ -104,7 +104,7 @@ mod tests {
     fn findings() -> Vec<Finding> {
         let file = || Evidence::new("/proc/a", "1\u{1b}[31m 2");
         vec![
-            CHECK.may_spoil("Something").found(file()).found(file()).mended_by("sysctl -w a=2"),
+            CHECK.warning("Something").found(file()).found(file()).fixed_by("sysctl -w a=2"),
             CHECK.note("Something else").found(file()),
             CHECK.not_observable("Nothing to see").found(file()),
             CHECK.fine("Well").found(file()),
@@ -114,11 +114,11 @@ mod tests {
     #[test]
     fn a_finding_has_its_evidence_its_reason_and_its_command() {
         let expected = "\
-may spoil: Something [a-check]
+warning: Something [a-check]
   found    /proc/a: 1?[31m 2
            /proc/a: 1?[31m 2
   because  It matters.
-  mend     sysctl -w a=2
+  fix      sysctl -w a=2
 
 note: Something else [a-check]
   found    /proc/a: 1?[31m 2
@@ -126,8 +126,8 @@ note: Something else [a-check]
 not observable: Nothing to see [a-check]
 fine: 1 more (--all shows them)
 
-Spoils: 0. May spoil: 1. The commands are for a shell of root and hold until the
-next boot.
+Problems: 0. Warnings: 1. The commands are for a shell of root and hold until
+the next boot.
 ";
         assert_eq!(text(&findings(), false, 80), expected);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fabricmark_load::Control;
 use fabricmark_load::clock::now_ns;
 use fabricmark_load::pattern::arrivals::Window;
-use fabricmark_load::pattern::stream::receive_crowd;
+use fabricmark_load::pattern::stream::receive_many;
 use fabricmark_load::transport::Flow;
 use fabricmark_proto::iperf3::{Kind, Results};
 use fabricmark_units::BitRate;
@@ -75,7 +75,7 @@ impl Test {
             self.spawn("iperf3 receiver", move || {
                 let mut buffer = vec![0; BUFFER_BYTES];
                 let window = Window::of_an_amount();
-                drop(receive_crowd(&mut receiving, &mut buffer, window, &control));
+                drop(receive_many(&mut receiving, &mut buffer, window, &control));
             })?;
         }
         Ok(())

@@ -17,11 +17,11 @@ use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::gauge::Gauge;
+use crate::interrupt::Blocking;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
 use crate::pattern::crr::{self, Patience};
 use crate::pattern::rr::Asked;
-use crate::rouse::Blocking;
 use crate::sockets::{bound, peer_within, side};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
@@ -88,7 +88,7 @@ impl Endpoint {
             None => Asked::closed_loop(now_ns(), omit),
         };
         let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
-        let _roused = self.roused(control)?;
+        let _interrupted = self.interrupted(control)?;
         let patience = Patience::new(peer_within(&self.prepare), control);
         let (asked, series) = self.counted(control, |gauge| {
             let departure = || {
@@ -122,7 +122,7 @@ impl Endpoint {
         report: &mut EndReport,
     ) -> Result<(), Failure> {
         let (mut request, response) = messages(&self.prepare);
-        let _roused = self.roused(control)?;
+        let _interrupted = self.interrupted(control)?;
         let patience = Patience::new(peer_within(&self.prepare), control);
         let (counts, series) = self.counted(control, |gauge| {
             crr::answer(accept, &mut request, &response, patience, gauge)
@@ -133,9 +133,9 @@ impl Endpoint {
     }
 
     /// Lets calls end now and then, so that the other end's silence is seen.
-    fn roused<'a>(&self, control: &'a Control) -> Result<Blocking<'a>, Failure> {
+    fn interrupted<'a>(&self, control: &'a Control) -> Result<Blocking<'a>, Failure> {
         let look_every = peer_within(&self.prepare) / 5;
-        control.rouser.block(Some(look_every)).map_err(system("handle a signal"))
+        control.interrupter.block(Some(look_every)).map_err(system("handle a signal"))
     }
 
     /// In intervals where they are asked for; no one connection stands for all, so without TCP_INFO.

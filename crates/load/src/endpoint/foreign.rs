@@ -48,11 +48,11 @@ pub fn run<F: Flow>(
     let duration: Duration = prepare.duration_ns.into();
     let end = Endpoint { prepare, socket: None, port: 0 };
     thread::scope(|scope| {
-        scope.spawn(|| control.rouser.keep_time(&control.stop));
-        let _left = control.rouser.leaving();
+        scope.spawn(|| control.interrupter.keep_time(&control.stop));
+        let _left = control.interrupter.leaving();
         let begin = || {
             control.tell(Event::Begun);
-            control.rouser.begin(duration);
+            control.interrupter.begin(duration);
         };
         if !end.prepare.is_active() {
             control.tell(Event::Begun);

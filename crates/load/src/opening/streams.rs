@@ -405,17 +405,17 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::rouse::Rouser;
+    use crate::interrupt::Interrupter;
 
     #[test]
     fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {
-        let (rouser, stop) = (Rouser::default(), AtomicBool::new(false));
+        let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         SockRef::from(&listener).set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
         thread::scope(|scope| {
-            scope.spawn(|| rouser.keep_time(&stop));
-            let _left = rouser.leaving();
-            let _blocking = rouser.block(Some(Duration::from_millis(1))).unwrap();
+            scope.spawn(|| interrupter.keep_time(&stop));
+            let _left = interrupter.leaving();
+            let _blocking = interrupter.block(Some(Duration::from_millis(1))).unwrap();
             let error = TcpStream::accept(&listener).unwrap_err();
             assert!(is_timeout(&error), "{error}");
         });

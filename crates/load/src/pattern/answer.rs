@@ -2,26 +2,26 @@
 
 use std::io;
 
-use fabricmark_proto::Gathering;
+use fabricmark_proto::Reassembly;
 use fabricmark_record::Counts;
 
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::crowd::{Crowd, Interest};
+use crate::flow_set::{FlowSet, Interest};
 use crate::pattern::stream::peer_has_closed;
 use crate::transport::{Flow, Message, is_timeout};
 
 /// The answers of one flow.
 #[derive(Debug)]
 struct Answerer {
-    gathering: Gathering,
+    reassembly: Reassembly,
     /// Number of a request whose response is not sent yet.
     owed: Option<u64>,
 }
 
 impl Answerer {
     fn new(payloads: u32) -> Self {
-        Self { gathering: Gathering::new(payloads), owed: None }
+        Self { reassembly: Reassembly::new(payloads), owed: None }
     }
 
     /// Answers until the flow would block; false at the end of a reliable flow.
@@ -39,8 +39,8 @@ impl Answerer {
                 counts.calls += 1;
             }
             self.owed = match flow.receive_message(payload)? {
-                Message::Next => self.gathering.arrive_in_order(),
-                Message::Numbered(number) => self.gathering.arrive(number),
+                Message::Next => self.reassembly.arrive_in_order(),
+                Message::Numbered(number) => self.reassembly.arrive(number),
                 Message::End => return Ok(false),
             };
         }
@@ -56,10 +56,10 @@ pub fn answer(
     control: &Control,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
-    let mut answerer = Answerer::new(payloads);
+    let mut responder = Answerer::new(payloads);
     let began = now_ns();
     loop {
-        match answerer.advance(flow, payload, response, &mut counts) {
+        match responder.advance(flow, payload, response, &mut counts) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {
@@ -75,7 +75,7 @@ pub fn answer(
 }
 
 /// Answers many flows until all of them have ended or the coordinator says that they have.
-pub fn answer_crowd(
+pub fn answer_many(
     flows: &mut [impl Flow],
     payloads: u32,
     payload: &mut [u8],
@@ -85,11 +85,11 @@ pub fn answer_crowd(
     let mut counts = Counts::default();
     let mut answerers: Vec<Answerer> = flows.iter().map(|_| Answerer::new(payloads)).collect();
     // What arrived before is told at once.
-    let mut crowd = Crowd::of(flows, Interest::Change)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Change)?;
     let began = now_ns();
     let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
     while open > 0 {
-        let ready = crowd.wait(flows)?;
+        let ready = flow_set.wait(flows)?;
         control.check().map_err(io::Error::other)?;
         if ready.is_empty() && !has_end && control.is_drained(0, u64::MAX) {
             break;
@@ -99,7 +99,7 @@ pub fn answer_crowd(
             match answerers[ready].advance(flow, payload, response, &mut counts) {
                 Ok(true) => {}
                 Ok(false) => {
-                    crowd.forget(ready, flows)?;
+                    flow_set.forget(ready, flows)?;
                     open -= 1;
                 }
                 Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {}

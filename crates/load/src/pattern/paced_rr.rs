@@ -12,19 +12,19 @@ use super::paced_requests::Requests;
 use super::rr::{Asked, Asking, SEARCH_EVERY_NS};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::crowd::{Crowd, Interest};
+use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::Pacer;
 use crate::transport::{Flow, Message, is_timeout};
 
 /// One flow's requests, and what of them is to be sent.
-struct Asker {
+struct Requester {
     requests: Requests,
     /// Whether a request has been handed over in part.
     is_sending: bool,
     answered: u64,
 }
 
-impl Asker {
+impl Requester {
     fn has_room(&self) -> bool {
         !self.is_sending && self.requests.has_room()
     }
@@ -99,28 +99,28 @@ pub fn ask(
             rustix::io::ioctl_fionbio(fd, true)?;
         }
     }
-    let mut crowd = Crowd::of(flows, Interest::Change)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Change)?;
     let lost_after_ns = if asking.is_reliable { u64::MAX } else { asking.lost_after_ns() };
     let requests = || Requests::new(asking.outstanding, lost_after_ns);
-    let asker = || Asker { requests: requests(), is_sending: false, answered: 0 };
-    let mut askers: Vec<Asker> = flows.iter().map(|_| asker()).collect();
+    let requester = || Requester { requests: requests(), is_sending: false, answered: 0 };
+    let mut requesters: Vec<Requester> = flows.iter().map(|_| requester()).collect();
     let began = now_ns();
     let (mut asked, mut turn) = (Asked::open_loop(pacer.start_ns(), asking.ramp), 0);
     let (mut now, mut search_ns) = (began, began + SEARCH_EVERY_NS);
     loop {
         let next_ns = pacer.next_ns();
-        if next_ns.is_none() && askers.iter().all(|asker| asker.requests.is_empty()) {
+        if next_ns.is_none() && requesters.iter().all(|requester| requester.requests.is_empty()) {
             break;
         }
-        let place = next_ns.and_then(|_| in_turn(&askers, turn));
+        let place = next_ns.and_then(|_| in_turn(&requesters, turn));
         let mut wait_ns = look_every_ns;
         if let (Some(due_ns), Some(place)) = (next_ns, place) {
             if due_ns <= now {
                 pacer.depart(now);
-                let (flow, asker) = (&mut flows[place], &mut askers[place]);
-                asker.depart(flow, request, due_ns, now)?;
+                let (flow, requester) = (&mut flows[place], &mut requesters[place]);
+                requester.depart(flow, request, due_ns, now)?;
                 if flow.fd().is_none() {
-                    asker.hear(flow, response, &mut asked)?;
+                    requester.hear(flow, response, &mut asked)?;
                 }
                 turn = place + 1;
                 wait_ns = 0;
@@ -128,10 +128,10 @@ pub fn ask(
                 wait_ns = pacer.sleep_until(now).map_or(0, |wake_ns| wake_ns - now);
             }
         }
-        for ready in crowd.wait_for(flows, wait_ns)? {
-            askers[ready].push(&mut flows[ready], request)?;
-            askers[ready].hear(&mut flows[ready], response, &mut asked)?;
-            if askers[ready].requests.is_empty() {
+        for ready in flow_set.wait_for(flows, wait_ns)? {
+            requesters[ready].push(&mut flows[ready], request)?;
+            requesters[ready].hear(&mut flows[ready], response, &mut asked)?;
+            if requesters[ready].requests.is_empty() {
                 flows[ready].tend()?;
             }
         }
@@ -139,23 +139,24 @@ pub fn ask(
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
             control.check().map_err(io::Error::other)?;
-            for asker in &mut askers {
-                asked.lost += asker.requests.expire(now);
-                if asker.requests.silence_ns(now) > asking.silent_max_ns() {
+            for requester in &mut requesters {
+                asked.lost += requester.requests.expire(now);
+                if requester.requests.silence_ns(now) > asking.silent_max_ns() {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
                 }
             }
         }
     }
-    let last_ns = askers.iter().map(|asker| asker.requests.heard_ns()).max().unwrap_or(0);
-    let of_each = askers.iter().map(|asker| asker.answered).collect();
+    let last_ns =
+        requesters.iter().map(|requester| requester.requests.heard_ns()).max().unwrap_or(0);
+    let of_each = requesters.iter().map(|requester| requester.answered).collect();
     let pacing = pacer.finish();
     let asked = asked.until(last_ns, 1, request);
     Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
 }
 
 /// The flow whose turn it is, or the next one that has room.
-fn in_turn(askers: &[Asker], turn: usize) -> Option<usize> {
-    let places = (turn..askers.len()).chain(0..turn.min(askers.len()));
-    places.into_iter().find(|&place| askers[place].has_room())
+fn in_turn(requesters: &[Requester], turn: usize) -> Option<usize> {
+    let places = (turn..requesters.len()).chain(0..turn.min(requesters.len()));
+    places.into_iter().find(|&place| requesters[place].has_room())
 }

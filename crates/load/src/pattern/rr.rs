@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::crowd::{Crowd, Interest};
+use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Message, is_timeout};
 
 /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
@@ -23,7 +23,7 @@ const LOST_AFTER_NS: u64 = 200_000_000;
 /// Silence after which the other end counts as gone.
 const SILENT_MAX_NS: u64 = 5_000_000_000;
 
-/// How often a crowd is searched for flows whose answer is lost, and an asker that blocks is roused for
+/// How often a set of flows is searched for flows whose answer is lost, and a requester that blocks is interrupted for
 /// it.
 pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 
@@ -165,7 +165,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// How often an asker that blocks has to look whether answers are lost, or the other end silent.
+    /// How often a requester that blocks has to look whether answers are lost, or the other end silent.
     pub(crate) fn look_every(self) -> Duration {
         Duration::from_nanos(if self.is_reliable { SILENT_MAX_NS / 5 } else { SEARCH_EVERY_NS })
     }
@@ -202,7 +202,7 @@ struct Begun {
 
 /// The requests of one flow.
 #[derive(Debug)]
-struct Asker {
+struct Requester {
     asking: Asking,
     /// Number of the next payload.
     next: u64,
@@ -215,7 +215,7 @@ struct Asker {
     answered: u64,
 }
 
-impl Asker {
+impl Requester {
     fn new(asking: Asking, now: u64) -> Self {
         let under_way = VecDeque::with_capacity(asking.outstanding);
         let (next, begun, answered) = (0, None, 0);
@@ -347,58 +347,59 @@ pub fn ask(
 ) -> io::Result<Asked> {
     let began = now_ns();
     let mut asked = Asked::closed_loop(began, asking.ramp);
-    let mut asker = Asker::new(asking, began);
+    let mut requester = Requester::new(asking, began);
     let mut looks = 0;
-    while !asker.is_done(control.stop.load(Relaxed)) {
-        asker.advance(flow, request, response, &mut asked, control)?;
+    while !requester.is_done(control.stop.load(Relaxed)) {
+        requester.advance(flow, request, response, &mut asked, control)?;
         control.check().map_err(io::Error::other)?;
         looks += 1;
         if does_block || looks % LOOKS == 0 {
-            asker.expire(now_ns(), &mut asked)?;
+            requester.expire(now_ns(), &mut asked)?;
         }
     }
-    Ok(asked.until(asker.heard_ns, asking.payloads, request))
+    Ok(asked.until(requester.heard_ns, asking.payloads, request))
 }
 
 /// Makes exchanges over many flows until told to stop; gives each flow's exchanges.
-pub fn ask_crowd(
+pub fn ask_many(
     flows: &mut [impl Flow],
     request: &mut [u8],
     response: &mut [u8],
     asking: Asking,
     control: &Control,
 ) -> io::Result<(Asked, Vec<u64>)> {
-    let mut crowd = Crowd::of(flows, Interest::Change)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Change)?;
     let began = now_ns();
     let mut asked = Asked::closed_loop(began, asking.ramp);
-    let mut askers: Vec<Asker> = flows.iter().map(|_| Asker::new(asking, began)).collect();
-    for (flow, asker) in flows.iter_mut().zip(&mut askers) {
-        asker.advance(flow, request, response, &mut asked, control)?;
+    let mut requesters: Vec<Requester> =
+        flows.iter().map(|_| Requester::new(asking, began)).collect();
+    for (flow, requester) in flows.iter_mut().zip(&mut requesters) {
+        requester.advance(flow, request, response, &mut asked, control)?;
     }
     let mut search_ns = began + SEARCH_EVERY_NS;
     loop {
         let is_stopped = control.stop.load(Relaxed);
-        if is_stopped && askers.iter().all(|asker| asker.is_done(true)) {
+        if is_stopped && requesters.iter().all(|requester| requester.is_done(true)) {
             break;
         }
         control.check().map_err(io::Error::other)?;
-        for ready in crowd.wait(flows)? {
-            askers[ready].advance(&mut flows[ready], request, response, &mut asked, control)?;
+        for ready in flow_set.wait(flows)? {
+            requesters[ready].advance(&mut flows[ready], request, response, &mut asked, control)?;
         }
         let now = now_ns();
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
-            for (flow, asker) in flows.iter_mut().zip(&mut askers) {
+            for (flow, requester) in flows.iter_mut().zip(&mut requesters) {
                 let lost = asked.lost;
-                asker.expire(now, &mut asked)?;
+                requester.expire(now, &mut asked)?;
                 if asked.lost > lost {
-                    asker.advance(flow, request, response, &mut asked, control)?;
+                    requester.advance(flow, request, response, &mut asked, control)?;
                 }
             }
         }
     }
-    let of_each = askers.iter().map(|asker| asker.answered).collect();
-    let last_ns = askers.iter().map(|asker| asker.heard_ns).max().unwrap_or(began);
+    let of_each = requesters.iter().map(|requester| requester.answered).collect();
+    let last_ns = requesters.iter().map(|requester| requester.heard_ns).max().unwrap_or(began);
     Ok((asked.until(last_ns, asking.payloads, request), of_each))
 }
 

@@ -8,7 +8,7 @@ use fabricmark_record::Counts;
 use super::arrivals::{Arrivals, Window};
 use crate::clock::now_ns;
 use crate::control::Control;
-use crate::crowd::{Crowd, Interest};
+use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Moved, is_timeout};
 
 /// Writes that one flow makes before the next one's turn, where several share a thread.
@@ -30,17 +30,17 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
 }
 
 /// Sends payloads over many flows, each in turn when it can take some; gives each flow's payloads.
-pub fn send_crowd(
+pub fn send_many(
     flows: &mut [impl Flow],
     payload: &mut [u8],
     control: &Control,
 ) -> io::Result<(Counts, Vec<u64>)> {
     let mut counts = Counts::default();
     let mut of_each = vec![0; flows.len()];
-    let mut crowd = Crowd::of(flows, Interest::Write)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Write)?;
     let began = now_ns();
     while !control.stop.load(Relaxed) {
-        for ready in crowd.wait(flows)? {
+        for ready in flow_set.wait(flows)? {
             for _ in 0..TURN {
                 match flows[ready].send(payload) {
                     Ok(moved) => {
@@ -99,17 +99,17 @@ pub fn receive(
 }
 
 /// Receives many streams until all of them have ended.
-pub fn receive_crowd(
+pub fn receive_many(
     flows: &mut [impl Flow],
     buffer: &mut [u8],
     window: Window,
     control: &Control,
 ) -> io::Result<Counts> {
     let mut arrivals = Arrivals::new(window);
-    let mut crowd = Crowd::of(flows, Interest::Read)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Read)?;
     let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
     while open > 0 {
-        let ready = crowd.wait(flows)?;
+        let ready = flow_set.wait(flows)?;
         control.check().map_err(io::Error::other)?;
         if ready.is_empty()
             && !has_end
@@ -121,7 +121,7 @@ pub fn receive_crowd(
         for ready in ready {
             match flows[ready].receive(buffer) {
                 Ok(moved) if moved.bytes == 0 => {
-                    crowd.forget(ready, flows)?;
+                    flow_set.forget(ready, flows)?;
                     open -= 1;
                 }
                 Ok(moved) => arrivals.arrive(moved, flows, ready, control)?,

@@ -204,7 +204,7 @@ impl ByteStream for TlsStream {
     fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
         let until = now_ns() + self.within.as_nanos() as u64;
-        // Nobody rouses the thread any more.
+        // Nobody interrupts the thread any more.
         self.tcp().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {
             match self.send_records() {

@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod burst;
-mod crowds;
+mod interrupts;
 mod intervals;
+mod many_flows;
 mod pace;
 mod refusals;
-mod rousing;
 mod rr;
 mod stamps;
 mod strangers;

@@ -7,8 +7,8 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
 use crate::agent::clock::ClockFilter;
+use crate::agent::keepalive::{Keepalive, patience};
 use crate::agent::message::{Answer, Request, SessionId, Welcome};
-use crate::agent::vigil::{Vigil, patience};
 use crate::control::message::{Order, Report};
 
 /// Weight of a new round trip in the smoothed one (RFC 6298, section 2).
@@ -32,7 +32,7 @@ pub enum News {
 pub struct Caller {
     is_over: bool,
     in_a_run: bool,
-    vigil: Vigil,
+    keepalive: Keepalive,
     clock: ClockFilter,
     output: VecDeque<Request>,
 }
@@ -40,15 +40,15 @@ pub struct Caller {
 impl Caller {
     /// Says hello over a connection whose opening took so long.
     pub fn new(now: Instant, session: SessionId, rtt: Nanos) -> Self {
-        let mut vigil = Vigil::new(now);
-        vigil.path(rtt);
+        let mut keepalive = Keepalive::new(now);
+        keepalive.path(rtt);
         let hello = Request::Hello { version: PROTOCOL_VERSION, session };
         // The shortest run is to know the other clock.
         let ping = Request::Ping { sent_ns: now.0, rtt_ns: rtt.0 };
         Self {
             is_over: false,
             in_a_run: false,
-            vigil,
+            keepalive,
             clock: ClockFilter::default(),
             output: VecDeque::from([hello, ping]),
         }
@@ -62,7 +62,7 @@ impl Caller {
 
     /// Takes what the agent says.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
-        self.vigil.heard(now);
+        self.keepalive.heard(now);
         match answer {
             Answer::Welcome(welcome) => Some(News::Welcome(welcome)),
             Answer::Refused { why } => {
@@ -88,9 +88,9 @@ impl Caller {
             return;
         }
         self.clock.add(sent, agent_ns, now);
-        let (known, new) = (self.vigil.rtt().0, (now - sent).0);
+        let (known, new) = (self.keepalive.rtt().0, (now - sent).0);
         let smoothed = if known == 0 { new } else { known - known / WEIGHT + new / WEIGHT };
-        self.vigil.path(Nanos(smoothed));
+        self.keepalive.path(Nanos(smoothed));
     }
 
     /// Takes note of the time: pings, and gives up an agent that has vanished.
@@ -98,20 +98,20 @@ impl Caller {
         if self.is_over {
             return None;
         }
-        if now >= self.vigil.gives_up() {
+        if now >= self.keepalive.gives_up() {
             self.is_over = true;
             return Some(News::Vanished);
         }
-        if now >= self.vigil.pings(self.in_a_run) {
-            self.vigil.pinged(now);
-            self.output.push_back(Request::Ping { sent_ns: now.0, rtt_ns: self.vigil.rtt().0 });
+        if now >= self.keepalive.pings(self.in_a_run) {
+            self.keepalive.pinged(now);
+            self.output.push_back(Request::Ping { sent_ns: now.0, rtt_ns: self.keepalive.rtt().0 });
         }
         None
     }
 
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        let due = self.vigil.pings(self.in_a_run).min(self.vigil.gives_up());
+        let due = self.keepalive.pings(self.in_a_run).min(self.keepalive.gives_up());
         (!self.is_over).then_some(due)
     }
 
@@ -122,7 +122,7 @@ impl Caller {
 
     /// Time beyond the usual that an answer may take over this path.
     pub fn patience(&self) -> Nanos {
-        patience(self.vigil.rtt())
+        patience(self.keepalive.rtt())
     }
 
     /// How far the agent's clock is from ours.

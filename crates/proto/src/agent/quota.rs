@@ -22,7 +22,7 @@ pub struct Quota {
     /// Memory for the payloads and socket buffers of one run.
     pub memory_max: Bytes,
     /// Connections, each with a worker: a stream both ways with a probe has three.
-    pub seats_max: u32,
+    pub connections_max: u32,
     /// Whether workers may be clients, which connect to wherever the coordinator says.
     #[serde(default)]
     pub allows_clients: bool,
@@ -36,7 +36,7 @@ impl Default for Quota {
             rate_max: None,
             duration_max: Nanos::from_secs(24 * 3600),
             memory_max: Bytes(1 << 30),
-            seats_max: 8,
+            connections_max: 8,
             allows_clients: false,
         }
     }

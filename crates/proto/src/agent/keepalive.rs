@@ -32,13 +32,13 @@ pub(crate) fn patience(rtt: Nanos) -> Nanos {
 
 /// Watches one connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct Keepalive {
     heard: Instant,
     said: Instant,
     rtt: Nanos,
 }
 
-impl Vigil {
+impl Keepalive {
     pub(crate) fn new(now: Instant) -> Self {
         Self { heard: now, said: now, rtt: Nanos(0) }
     }

@@ -1,7 +1,7 @@
 //! The agent's side of one connection, whose other end has proved who it is.
 //!
 //! ```text
-//!   coordinator              seat                 worker
+//!   coordinator              connection                 worker
 //!       |-- hello ------------>|                     |
 //!       |<- welcome -----------|                     |
 //!       |-- prepare ---------->|  its turn?          |
@@ -17,27 +17,27 @@ use std::collections::VecDeque;
 use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
-use crate::agent::desk::Turn;
+use crate::agent::admission::Turn;
+use crate::agent::keepalive::Keepalive;
 use crate::agent::message::{Answer, Request, SessionId, Welcome};
 use crate::agent::quota::Quota;
-use crate::agent::vigil::Vigil;
 use crate::control::message::{Failure, Order, Prepare, Report};
 
 /// Time for a coordinator to hang up after its last run, when the agent stops: it has a record to keep.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
 
-/// What a seat wants done.
+/// What a connection wants done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum AgentAction {
     /// Send this to the coordinator.
     Say(Answer),
-    /// Ask the desk for a turn, and tell [`Seat::on_turn`].
+    /// Ask the queue for a turn, and tell [`Connection::on_turn`].
     Ask,
     /// Hand this to the worker, which is started for the first.
     Hand(Order),
-    /// The run is over: tell the desk.
+    /// The run is over: tell the queue.
     Done,
-    /// The run that waited is given up: tell the desk.
+    /// The run that waited is given up: tell the queue.
     Leave,
     /// Close the connection; what was said before is still sent.
     Close,
@@ -59,30 +59,30 @@ enum State {
 
 /// One connection of a coordinator.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Connection {
     state: State,
     session: SessionId,
     quota: Quota,
     welcome: Option<Box<Welcome>>,
-    vigil: Vigil,
+    keepalive: Keepalive,
     /// The agent takes no more runs.
     is_draining: bool,
     /// When it hangs up for that.
     leaves: Option<Instant>,
-    output: VecDeque<Deed>,
+    output: VecDeque<AgentAction>,
 }
 
-impl Seat {
+impl Connection {
     /// A connection that is to be greeted so; its handshake says how long the path is.
     pub fn new(now: Instant, welcome: Welcome, rtt: Nanos) -> Self {
-        let mut vigil = Vigil::new(now);
-        vigil.path(rtt);
+        let mut keepalive = Keepalive::new(now);
+        keepalive.path(rtt);
         Self {
             state: State::Greeting,
             session: [0; 16],
             quota: welcome.quota.clone(),
             welcome: Some(Box::new(welcome)),
-            vigil,
+            keepalive,
             is_draining: false,
             leaves: None,
             output: VecDeque::new(),
@@ -91,14 +91,14 @@ impl Seat {
 
     /// Takes a request.
     pub fn on_request(&mut self, now: Instant, request: Request) {
-        self.vigil.heard(now);
+        self.keepalive.heard(now);
         match (request, &self.state) {
             (_, State::Closed) => {}
             (Request::Hello { version, session }, State::Greeting) => {
                 self.on_hello(version, session);
             }
             (Request::Ping { sent_ns, rtt_ns }, _) => {
-                self.vigil.path(Nanos(rtt_ns));
+                self.keepalive.path(Nanos(rtt_ns));
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
             (
@@ -134,7 +134,7 @@ impl Seat {
             (Order::Prepare(prepare), State::Idle) => self.on_prepare(prepare),
             (Order::Abort { run }, State::Waiting(_)) => {
                 self.state = State::Idle;
-                self.output.push_back(Deed::Leave);
+                self.output.push_back(AgentAction::Leave);
                 self.fail(run, Failure::Aborted);
             }
             (Order::Prepare(prepare), &State::Ending(run, None)) => {
@@ -142,7 +142,7 @@ impl Seat {
             }
             (Order::Abort { run }, &State::Busy(busy)) if run == busy => {
                 self.state = State::Ending(run, None);
-                self.output.push_back(Deed::Hand(Order::Abort { run }));
+                self.output.push_back(AgentAction::Hand(Order::Abort { run }));
             }
             (Order::Abort { run }, State::Ending(ending, Some(next))) if next.run == run => {
                 self.state = State::Ending(*ending, None);
@@ -151,7 +151,7 @@ impl Seat {
             (Order::Prepare(prepare), _) => {
                 self.fail(prepare.run, Failure::Protocol("another run is under way".to_owned()));
             }
-            (order, State::Busy(_)) => self.output.push_back(Deed::Hand(order)),
+            (order, State::Busy(_)) => self.output.push_back(AgentAction::Hand(order)),
             // What the worker would say of a run that it has finished.
             (
                 Order::Abort { .. } | Order::Drain { .. } | Order::Hold { .. } | Order::Stop { .. },
@@ -173,15 +173,15 @@ impl Seat {
             return self.fail(prepare.run, Failure::Missing(why));
         }
         self.state = State::Waiting(prepare);
-        self.output.push_back(Deed::Ask);
+        self.output.push_back(AgentAction::Ask);
     }
 
-    /// Takes the desk's answer to [`Deed::Ask`], and each later change of it.
+    /// Takes the queue's answer to [`AgentAction::Ask`], and each later change of it.
     pub fn on_turn(&mut self, turn: Turn) {
         match (turn, std::mem::replace(&mut self.state, State::Idle)) {
             (Turn::Now, State::Waiting(prepare)) => {
                 self.state = State::Busy(prepare.run);
-                self.output.push_back(Deed::Hand(Order::Prepare(prepare)));
+                self.output.push_back(AgentAction::Hand(Order::Prepare(prepare)));
             }
             (Turn::Waits { place }, State::Waiting(prepare)) => {
                 let report = Report::Queued { run: prepare.run, place };
@@ -209,7 +209,7 @@ impl Seat {
 
     /// The run is over; gives the next one, where it has come already.
     fn end(&mut self) -> Option<Box<Prepare>> {
-        self.output.push_back(Deed::Done);
+        self.output.push_back(AgentAction::Done);
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Ending(_, next) => next,
             _ => None,
@@ -229,12 +229,12 @@ impl Seat {
     /// Takes note that the connection is gone, or is to go.
     pub fn on_closed(&mut self) {
         match std::mem::replace(&mut self.state, State::Closed) {
-            State::Waiting(_) => self.output.push_back(Deed::Leave),
-            State::Busy(_) | State::Ending(..) => self.output.push_back(Deed::Done),
+            State::Waiting(_) => self.output.push_back(AgentAction::Leave),
+            State::Busy(_) | State::Ending(..) => self.output.push_back(AgentAction::Done),
             State::Greeting | State::Idle => {}
             State::Closed => return,
         }
-        self.output.push_back(Deed::Close);
+        self.output.push_back(AgentAction::Close);
     }
 
     /// The agent is about to stop: a run under way may end, no other begins.
@@ -243,7 +243,7 @@ impl Seat {
         if let State::Waiting(prepare) = &self.state {
             let run = prepare.run;
             self.state = State::Idle;
-            self.output.push_back(Deed::Leave);
+            self.output.push_back(AgentAction::Leave);
             let why = "the agent is being stopped and takes no more runs".to_owned();
             self.fail(run, Failure::Missing(why));
         }
@@ -257,18 +257,18 @@ impl Seat {
         if !is_left {
             self.leaves = None;
         }
-        if now >= self.vigil.gives_up() || (is_left && now >= leaves) {
+        if now >= self.keepalive.gives_up() || (is_left && now >= leaves) {
             self.on_closed();
         }
     }
 
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        (!matches!(self.state, State::Closed)).then(|| self.vigil.gives_up())
+        (!matches!(self.state, State::Closed)).then(|| self.keepalive.gives_up())
     }
 
     /// What is to be done next.
-    pub fn poll_output(&mut self) -> Option<Deed> {
+    pub fn poll_output(&mut self) -> Option<AgentAction> {
         self.output.pop_front()
     }
 
@@ -283,7 +283,7 @@ impl Seat {
     }
 
     fn say(&mut self, answer: Answer) {
-        self.output.push_back(Deed::Say(answer));
+        self.output.push_back(AgentAction::Say(answer));
     }
 
     fn fail(&mut self, run: u64, failure: Failure) {

@@ -113,7 +113,7 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
 }
 
 #[test]
-fn a_blocked_asker_gives_a_lost_answer_up_and_asks_again() {
+fn a_blocked_requester_gives_a_lost_answer_up_and_asks_again() {
     let start = endless(Role::Client, "pattern=ping-pong,transport=udp");
     let opening = opening(&start);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! The signal that rouses: SIGURG. It is ignored where nobody handles it, so that a stray one does no
+//! The signal that interrupts: SIGURG. It is ignored where nobody handles it, so that a stray one does no
 //! harm; it is pending once at most, where real-time signals queue up; the kernel itself sends it only
 //! to who asked for urgent data (F_SETOWN); and neither std nor the handling of Ctrl-C uses it.
 
@@ -32,7 +32,7 @@ pub(super) fn heed() -> io::Result<()> {
 }
 
 /// Sends the signal to a thread of this process that heeds it.
-pub(super) fn rouse(thread: Pid) {
+pub(super) fn interrupt(thread: Pid) {
     let (process, thread) = (getpid().as_raw_pid(), thread.as_raw_pid());
     // SAFETY: tgkill(2) takes three numbers, and the handler does nothing. It can only fail for a
     // thread that is gone, which the caller rules out.

@@ -28,7 +28,7 @@ pub(crate) enum Interest {
 }
 
 /// The flows of a thread, known to the kernel by their places.
-pub(crate) struct Crowd {
+pub(crate) struct FlowSet {
     epoll: OwnedFd,
     events: Vec<Event>,
     /// Flows that the kernel tells nothing of at first, and that are told once for that.
@@ -37,7 +37,7 @@ pub(crate) struct Crowd {
     is_over: Vec<bool>,
 }
 
-impl Crowd {
+impl FlowSet {
     /// Watches flows that do not block.
     pub(crate) fn of(flows: &[impl Flow], interest: Interest) -> io::Result<Self> {
         let flags = match interest {

@@ -1,4 +1,4 @@
-//! One connection to an agent: first unknown, then a seat with a worker.
+//! One connection to an agent: first unknown, then a protocol with a worker.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use fabricmark_proto::{
-    Answer, Deed, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report, Request, Seat, SessionId,
-    Turn, Welcome, encode,
+    AgentAction, Answer, Connection, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report,
+    Request, SessionId, Turn, Welcome, encode,
 };
 use fabricmark_trust::{peer_fingerprint, server_connection};
 use fabricmark_units::{Instant, Nanos};
@@ -56,7 +56,7 @@ enum Phase {
     /// The other end proves who it is.
     Proving(Box<Secured>),
     /// It did.
-    Known(Box<Secured>, Box<Seat>),
+    Known(Box<Secured>, Box<Connection>),
     /// It is told why not, or goodbye: the connection stays until it has heard that, or for a moment.
     Parting {
         /// When it ends at the latest.
@@ -67,7 +67,7 @@ enum Phase {
 }
 
 /// A connection.
-pub(super) struct Guest {
+pub(super) struct Connected {
     tcp: TcpStream,
     peer: SocketAddr,
     began: Instant,
@@ -78,7 +78,7 @@ pub(super) struct Guest {
     watched: EventFlags,
 }
 
-impl Guest {
+impl Connected {
     pub(super) fn new(tcp: TcpStream, peer: SocketAddr, now: Instant) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         Ok(Self {
@@ -103,19 +103,19 @@ impl Guest {
 
     /// The coordinator; zeros before it has said hello.
     pub(super) fn session(&self) -> SessionId {
-        self.seat().map_or([0; 16], Seat::session)
+        self.protocol().map_or([0; 16], Connection::session)
     }
 
-    fn seat(&self) -> Option<&Seat> {
+    fn protocol(&self) -> Option<&Connection> {
         match &self.phase {
-            Phase::Known(_, seat) => Some(seat),
+            Phase::Known(_, protocol) => Some(protocol),
             _ => None,
         }
     }
 
-    fn seat_mut(&mut self) -> Option<&mut Seat> {
+    fn protocol_mut(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
-            Phase::Known(_, seat) => Some(seat),
+            Phase::Known(_, protocol) => Some(protocol),
             _ => None,
         }
     }
@@ -154,14 +154,14 @@ impl Guest {
         }
         self.frames.push(&bytes).map_err(io::Error::other)?;
         while let Some(request) = self.frames.next_message::<Request>().map_err(io::Error::other)? {
-            if let Some(seat) = self.seat_mut() {
-                seat.on_request(machine_time(), request);
+            if let Some(protocol) = self.protocol_mut() {
+                protocol.on_request(machine_time(), request);
             }
         }
         if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The other end has proved who it is: it gets a seat.
+    /// The other end has proved who it is: it gets a protocol.
     fn welcome(&mut self, settings: &Settings) -> io::Result<()> {
         let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
@@ -178,8 +178,8 @@ impl Guest {
             boot: fabricmark_host::boot(),
         };
         let now = machine_time();
-        let seat = Seat::new(now, welcome, now - self.began);
-        self.phase = Phase::Known(secured, Box::new(seat));
+        let protocol = Connection::new(now, welcome, now - self.began);
+        self.phase = Phase::Known(secured, Box::new(protocol));
         Ok(())
     }
 
@@ -192,28 +192,28 @@ impl Guest {
     }
 
     pub(super) fn refuse(&mut self, why: String) {
-        if let Some(seat) = self.seat_mut() {
-            seat.refuse(why);
+        if let Some(protocol) = self.protocol_mut() {
+            protocol.refuse(why);
         }
     }
 
     pub(super) fn on_turn(&mut self, turn: Turn) {
-        if let Some(seat) = self.seat_mut() {
-            seat.on_turn(turn);
+        if let Some(protocol) = self.protocol_mut() {
+            protocol.on_turn(turn);
         }
     }
 
     pub(super) fn drain(&mut self) {
-        match self.seat_mut() {
-            Some(seat) => seat.drain(),
+        match self.protocol_mut() {
+            Some(protocol) => protocol.drain(),
             None => self.phase = Phase::Over,
         }
     }
 
-    pub(super) fn poll_output(&mut self) -> Option<Deed> {
+    pub(super) fn poll_output(&mut self) -> Option<AgentAction> {
         match &mut self.phase {
-            Phase::Known(_, seat) => seat.poll_output(),
-            Phase::Over => Some(Deed::Close),
+            Phase::Known(_, protocol) => protocol.poll_output(),
+            Phase::Over => Some(AgentAction::Close),
             Phase::Silent | Phase::Proving(_) | Phase::Parting { .. } => None,
         }
     }
@@ -275,9 +275,9 @@ impl Guest {
                     }
                     // The greeting of the same program says nothing new.
                     if !matches!(report, Report::Hello { .. })
-                        && let Some(seat) = self.seat_mut()
+                        && let Some(protocol) = self.protocol_mut()
                     {
-                        seat.on_report(report);
+                        protocol.on_report(report);
                     }
                 }
             }
@@ -305,8 +305,8 @@ impl Guest {
 
     fn worker_lost(&mut self, why: &str) {
         self.hand = None;
-        if let Some(seat) = self.seat_mut() {
-            seat.on_worker_lost(why);
+        if let Some(protocol) = self.protocol_mut() {
+            protocol.on_worker_lost(why);
         }
     }
 
@@ -316,7 +316,7 @@ impl Guest {
             self.worker_lost("was stopped, since the run took longer than it said");
         }
         match &mut self.phase {
-            Phase::Known(_, seat) => seat.on_timeout(now),
+            Phase::Known(_, protocol) => protocol.on_timeout(now),
             Phase::Silent | Phase::Proving(_) if now >= self.began + PROVE_WITHIN => self.end(),
             Phase::Parting { until } if now >= *until => self.phase = Phase::Over,
             _ => {}
@@ -351,7 +351,7 @@ impl Guest {
     /// The connection is over, for the other end or for us.
     pub(super) fn end(&mut self) {
         match &mut self.phase {
-            Phase::Known(_, seat) => seat.on_closed(),
+            Phase::Known(_, protocol) => protocol.on_closed(),
             // Closing with bytes unread would take the reason away from the other end (RFC 9293, section
             // 3.10.4).
             Phase::Proving(_) if self.tcp.shutdown(Shutdown::Write).is_ok() => {

@@ -32,9 +32,9 @@ pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
 /// What the link behind does: as it was asked, with room for all that a sender hands over while the emulator's thread is
 /// away, unless the words say something of the queue. An adapter that is behind drops nothing either: its sender waits.
 pub(crate) fn words_behind(link: Link, asked: &LinkWords) -> LinkWords {
-    let is_braked = words(link, asked).is_some();
+    let is_held_back = words(link, asked).is_some();
     let behind = asked.clone();
-    if is_braked && asked.has_default_queue() { behind.with_queue(QUEUE) } else { behind }
+    if is_held_back && asked.has_default_queue() { behind.with_queue(QUEUE) } else { behind }
 }
 
 /// Longer than a busy virtual machine keeps the thread away. With 1000 packets, 8 ms of `ipoib:1X-SDR`, a run of

@@ -1,4 +1,4 @@
-//! Rouses a load thread from the call in which it blocks, so that it looks at its orders.
+//! Interrupts a load thread from the call in which it blocks, so that it looks at its orders.
 //!
 //! A signal does it, since a time-out of the socket costs too much: the kernel sets a timer for it in
 //! each call that sleeps, and without one TCP exchanges of 64 B over loopback are 1.09 [1.05, 1.13]
@@ -20,7 +20,7 @@ use rustix::thread::{Pid, gettid};
 
 /// What the load thread of a run, the run's clock beside it, and whoever gives orders share.
 #[derive(Debug, Default)]
-pub(crate) struct Rouser {
+pub(crate) struct Interrupter {
     state: Mutex<State>,
     news: Condvar,
 }
@@ -43,10 +43,10 @@ struct Blocker {
     thread: Pid,
     /// How often it wants to look although it has no orders.
     look_every: Option<Duration>,
-    roused: Instant,
+    interrupted: Instant,
 }
 
-impl Rouser {
+impl Interrupter {
     /// The time of the run begins.
     pub(crate) fn begin(&self, duration: Duration) {
         self.tell(|state| state.begins = Some(duration));
@@ -67,7 +67,7 @@ impl Rouser {
     /// so often without.
     pub(crate) fn block(&self, look_every: Option<Duration>) -> io::Result<Blocking<'_>> {
         sys::heed()?;
-        let blocker = Blocker { thread: gettid(), look_every, roused: Instant::now() };
+        let blocker = Blocker { thread: gettid(), look_every, interrupted: Instant::now() };
         self.tell(|state| state.blocker = Some(blocker));
         Ok(Blocking(self))
     }
@@ -77,7 +77,7 @@ impl Rouser {
         Leaving(self)
     }
 
-    /// The clock of the run: stops it when its time is over, and rouses its load thread until that has
+    /// The clock of the run: stops it when its time is over, and interrupts its load thread until that has
     /// left.
     pub(crate) fn keep_time(&self, stop: &AtomicBool) {
         let mut state = self.lock();
@@ -90,7 +90,7 @@ impl Rouser {
                 stop.store(true, Relaxed);
                 state.has_orders = true;
             }
-            let next = [state.ends, state.rouse(now)].into_iter().flatten().min();
+            let next = [state.ends, state.interrupt(now)].into_iter().flatten().min();
             let pause = next.map_or(Duration::MAX, |next| next - now);
             let waited = self.news.wait_timeout(state, pause);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -108,22 +108,22 @@ impl Rouser {
 }
 
 impl State {
-    /// Rouses the load thread where that is due; gives when it is due again.
-    fn rouse(&mut self, now: Instant) -> Option<Instant> {
+    /// Interrupts the load thread where that is due; gives when it is due again.
+    fn interrupt(&mut self, now: Instant) -> Option<Instant> {
         let blocker = self.blocker.as_mut()?;
         let every = if self.has_orders { LOOK_EVERY } else { blocker.look_every? };
-        if now >= blocker.roused + every {
+        if now >= blocker.interrupted + every {
             // It is still there: it takes itself out under the lock before it goes.
-            sys::rouse(blocker.thread);
-            blocker.roused = now;
+            sys::interrupt(blocker.thread);
+            blocker.interrupted = now;
         }
-        Some(blocker.roused + every)
+        Some(blocker.interrupted + every)
     }
 }
 
-/// As long as this lives, its thread may be roused.
+/// As long as this lives, its thread may be interrupted.
 #[must_use]
-pub(crate) struct Blocking<'a>(&'a Rouser);
+pub(crate) struct Blocking<'a>(&'a Interrupter);
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
@@ -133,7 +133,7 @@ impl Drop for Blocking<'_> {
 
 /// As long as this lives, the run's clock goes on.
 #[must_use]
-pub(crate) struct Leaving<'a>(&'a Rouser);
+pub(crate) struct Leaving<'a>(&'a Interrupter);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
@@ -149,41 +149,44 @@ mod tests {
     use super::*;
 
     /// What a receiver that nobody sends anything says, and whether the run was stopped by then.
-    fn roused(look_every: Option<Duration>, tell: impl FnOnce(&Rouser)) -> (io::ErrorKind, bool) {
-        let (rouser, stop) = (Rouser::default(), AtomicBool::new(false));
+    fn interrupted(
+        look_every: Option<Duration>,
+        tell: impl FnOnce(&Interrupter),
+    ) -> (io::ErrorKind, bool) {
+        let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         thread::scope(|scope| {
-            scope.spawn(|| rouser.keep_time(&stop));
-            let _left = rouser.leaving();
-            let _blocking = rouser.block(look_every).unwrap();
-            tell(&rouser);
+            scope.spawn(|| interrupter.keep_time(&stop));
+            let _left = interrupter.leaving();
+            let _blocking = interrupter.block(look_every).unwrap();
+            tell(&interrupter);
             let error = socket.recv(&mut [0]).unwrap_err();
             (error.kind(), stop.load(Relaxed))
         })
     }
 
     #[test]
-    fn an_order_rouses_a_blocked_receiver() {
-        assert_eq!(roused(None, Rouser::order), (io::ErrorKind::Interrupted, false));
+    fn an_order_interrupts_a_blocked_receiver() {
+        assert_eq!(interrupted(None, Interrupter::order), (io::ErrorKind::Interrupted, false));
     }
 
     #[test]
-    fn the_end_of_the_run_stops_it_and_rouses_a_blocked_receiver() {
-        let begin = |rouser: &Rouser| rouser.begin(Duration::from_millis(1));
-        assert_eq!(roused(None, begin), (io::ErrorKind::Interrupted, true));
+    fn the_end_of_the_run_stops_it_and_interrupts_a_blocked_receiver() {
+        let begin = |interrupter: &Interrupter| interrupter.begin(Duration::from_millis(1));
+        assert_eq!(interrupted(None, begin), (io::ErrorKind::Interrupted, true));
     }
 
     #[test]
-    fn a_blocked_receiver_that_wants_to_look_is_roused_without_an_order() {
+    fn a_blocked_receiver_that_wants_to_look_is_interrupted_without_an_order() {
         let every = Some(Duration::from_millis(1));
-        assert_eq!(roused(every, |_| {}), (io::ErrorKind::Interrupted, false));
+        assert_eq!(interrupted(every, |_| {}), (io::ErrorKind::Interrupted, false));
     }
 
     #[test]
     fn a_thread_that_does_not_block_is_left_alone() {
-        let rouser = Rouser::default();
-        drop(rouser.block(None).unwrap());
-        rouser.order();
-        assert_eq!(rouser.lock().rouse(Instant::now()), None);
+        let interrupter = Interrupter::default();
+        drop(interrupter.block(None).unwrap());
+        interrupter.order();
+        assert_eq!(interrupter.lock().interrupt(Instant::now()), None);
     }
 }

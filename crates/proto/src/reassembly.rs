@@ -7,7 +7,7 @@
 
 /// The payloads of the request that is arriving.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct Reassembly {
     /// Payloads of a request.
     payloads: u32,
     /// Number of the first payload of this request.
@@ -17,7 +17,7 @@ pub struct Gathering {
     seen: Vec<u64>,
 }
 
-impl Gathering {
+impl Reassembly {
     /// For requests of so many payloads, at least 1.
     pub fn new(payloads: u32) -> Self {
         let words = if payloads > 1 { payloads.div_ceil(64) } else { 0 };
@@ -86,8 +86,8 @@ mod tests {
 
     /// The last numbers of the requests that are whole after these arrivals.
     fn whole(payloads: u32, arrivals: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        let mut gathering = Gathering::new(payloads);
-        arrivals.into_iter().filter_map(|number| gathering.arrive(number)).collect()
+        let mut reassembly = Reassembly::new(payloads);
+        arrivals.into_iter().filter_map(|number| reassembly.arrive(number)).collect()
     }
 
     #[test]
@@ -114,19 +114,19 @@ mod tests {
 
     #[test]
     fn payloads_in_order_need_no_number() {
-        let mut gathering = Gathering::new(3);
-        let answers: Vec<_> = (0..7).map(|_| gathering.arrive_in_order()).collect();
+        let mut reassembly = Reassembly::new(3);
+        let answers: Vec<_> = (0..7).map(|_| reassembly.arrive_in_order()).collect();
         assert_eq!(answers, [None, None, Some(2), None, None, Some(5), None]);
-        assert_eq!(Gathering::new(1).arrive_in_order(), Some(0));
+        assert_eq!(Reassembly::new(1).arrive_in_order(), Some(0));
     }
 
     #[test]
     fn numbers_go_on_after_the_wrap_of_their_32_bits() {
         let first = (1 << 32) / 3 * 3;
-        let mut gathering = Gathering::new(3);
-        gathering.begin(first);
+        let mut reassembly = Reassembly::new(3);
+        reassembly.begin(first);
         let carried = (first..first + 6).map(|number| number & 0xffff_ffff);
-        let answers: Vec<_> = carried.filter_map(|number| gathering.arrive(number)).collect();
+        let answers: Vec<_> = carried.filter_map(|number| reassembly.arrive(number)).collect();
         assert_eq!(answers, [first + 2, first + 5]);
     }
 
@@ -136,12 +136,12 @@ mod tests {
             payloads in 2u32..200,
             arrivals in prop::collection::vec(0u64..1000, 0..2000),
         ) {
-            let mut gathering = Gathering::new(payloads);
+            let mut reassembly = Reassembly::new(payloads);
             let mut seen = std::collections::BTreeSet::new();
             let mut answered = std::collections::BTreeSet::new();
             for number in arrivals {
                 seen.insert(number);
-                if let Some(last) = gathering.arrive(number) {
+                if let Some(last) = reassembly.arrive(number) {
                     let of_it = last + 1 - u64::from(payloads)..=last;
                     prop_assert!(of_it.clone().all(|number| seen.contains(&number)));
                     prop_assert_eq!(last % u64::from(payloads), u64::from(payloads) - 1);
