@@ -148,7 +148,7 @@ the next boot.
     fn a_sound_machine_is_said_to_be_one() {
         let text = text(&[CHECK.fine("Well")], false, 80);
         let expected = "fine: 1 more (--all shows them)\n\n\
-                        Nothing found that would spoil a measurement.\n";
+                        No problems and no warnings.\n";
         assert_eq!(text, expected);
     }
 }
