@@ -517,3 +517,14 @@ fn the_retransmitted_segments_of_a_stream_both_ways_are_those_of_both_directions
     let sum: f64 = flows.iter().map(|flow| flow["tcp"]["retransmitted"].as_f64().unwrap()).sum();
     assert_eq!(record["figures"]["retransmitted_segments"]["value"], sum, "{answer}");
 }
+
+#[test]
+fn the_links_of_a_topology_are_those_of_its_file() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/labs/dumbbell.toml");
+    for options in ["--rtt 5ms", "--emulate loss=1%", "--vs rtt=5ms --vs rtt=9ms"] {
+        let line = format!("stream lab:{file}:client1,server1 {options}");
+        expect(&line, 64, &["over a topology file: say it in the file"]);
+    }
+    let nobody = format!("stream lab:{file}:client1,nobody");
+    expect(&nobody, 64, &["no way leads from `client1` to `nobody`"]);
+}

@@ -12,7 +12,7 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, SettingError, Topology,
+    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Section, SettingError, Topology,
     Transport, Where, overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
@@ -161,6 +161,16 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let variants: Vec<Where> =
         options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
     let mut base = options.levels.0.clone();
+    if target.topology.is_some() {
+        let of_links =
+            |factor: &&Factor| **factor == Factor::Link || factor.spec().section == Section::Link;
+        let mut named = variants.iter().chain([&base]).flat_map(Where::keys);
+        if let Some(factor) = named.find(of_links) {
+            let message =
+                format!("{factor} over a topology file: say it in the file, and leave it out here");
+            return Err(Failure::new(Code::Input, message));
+        }
+    }
     base.insert(Factor::Pattern, options.pattern.clone());
     base.insert(Factor::Link, target.link.clone());
     let mut put = |factor, level: &str| {
