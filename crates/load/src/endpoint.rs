@@ -428,14 +428,13 @@ impl Endpoint {
         if let Some(first) = flows.first() {
             report.side = side(&SockRef::from(udp(first).socket()), self.prepare.cpu);
         }
+        let is_receiver = !self.prepare.is_active();
+        let jitters = flows.iter().filter_map(|flow| udp(flow).jitter_ns().filter(|_| is_receiver));
+        let (sum_ns, count) = jitters.fold((0.0, 0_u32), |(sum, count), ns| (sum + ns, count + 1));
+        report.jitter_ns = (count > 0).then(|| sum_ns / f64::from(count));
         for flow in flows.iter().map(udp) {
             if !self.prepare.is_active() {
                 add_sequence(&mut report, flow.sequence());
-            }
-            // The mean of the flows.
-            if let Some(jitter_ns) = flow.jitter_ns().filter(|_| !self.prepare.is_active()) {
-                let share_ns = jitter_ns / flows.len() as f64;
-                report.jitter_ns = Some(report.jitter_ns.unwrap_or(0.0) + share_ns);
             }
             report.socket_drops +=
                 sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;

@@ -234,7 +234,7 @@ figures! {
     /// 99th percentile of it
     DepartureLagP99 = "departure-lag-p99" was "slip-p99",
         percentile("departure_lag_p99_ns", "departure lag p99", EVERY).earlier("slip_p99_ns");
-    /// interarrival jitter of the datagrams of udp at the receiver (RFC 3550), of an open loop of at least 16 bytes each; of several flows their mean
+    /// interarrival jitter of the datagrams of udp at the receiver (RFC 3550), of an open loop of at least 16 bytes each and 17 datagrams; of several flows their mean
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
     /// goodput of the forward direction alone, of a stream both ways
     ForwardGoodput = "forward-goodput", rate("forward_goodput_bps", "goodput forward", Unit::Bps, &[Stream]);

@@ -1,10 +1,15 @@
 //! Interarrival jitter (RFC 3550, section 6.4.1 and appendix A.8).
 
+/// Differences that are smoothed over: each moves the jitter by a sixteenth of its own.
+const SMOOTHING: u64 = 16;
+
 /// The smoothed difference between the times that two datagrams in a row took from sender to receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
-    /// In nanoseconds.
+    /// In nanoseconds, from the first difference on.
     pub jitter_ns: f64,
+    /// Differences so far.
+    differences: u64,
     /// What the last one took, by two clocks with an unknown offset.
     transit_ns: Option<i64>,
 }
@@ -13,9 +18,17 @@ impl Jitter {
     /// Counts a datagram that was sent and arrived at these times, each of its own clock.
     pub fn arrive(&mut self, sent_ns: u64, arrived_ns: u64) {
         let transit_ns = arrived_ns.wrapping_sub(sent_ns).cast_signed();
-        let before_ns = self.transit_ns.replace(transit_ns).unwrap_or(transit_ns);
-        let difference_ns = transit_ns.abs_diff(before_ns) as f64;
-        self.jitter_ns += (difference_ns - self.jitter_ns) / 16.0;
+        if let Some(before_ns) = self.transit_ns.replace(transit_ns) {
+            let difference_ns = transit_ns.abs_diff(before_ns) as f64;
+            self.jitter_ns += (difference_ns - self.jitter_ns) / SMOOTHING as f64;
+            self.differences += 1;
+        }
+    }
+
+    /// The jitter in nanoseconds, once it has seen as many differences as it smooths over; before, it says how short the
+    /// stream was.
+    pub fn settled_ns(&self) -> Option<f64> {
+        (self.differences >= SMOOTHING).then_some(self.jitter_ns)
     }
 }
 
@@ -32,6 +45,9 @@ mod tests {
             }
             // 0, 0, 1,600 / 16, then (1,600 - 100) / 16 more.
             assert_eq!(jitter.jitter_ns, 100.0 + 1_500.0 / 16.0, "{offset_ns}");
+            assert_eq!(jitter.settled_ns(), None);
+            (0..13).for_each(|_| jitter.arrive(offset_ns.wrapping_add(4_000), 4_500));
+            assert_eq!(jitter.settled_ns(), Some(jitter.jitter_ns));
         }
     }
 }

@@ -78,9 +78,9 @@ impl UdpFlow {
         self.arrivals.as_ref().map(SequenceTracker::counts)
     }
 
-    /// Interarrival jitter of a stream in an open loop.
+    /// Interarrival jitter of a stream in an open loop; `None` for a short one.
     pub fn jitter_ns(&self) -> Option<f64> {
-        self.jitter.map(|jitter| jitter.jitter_ns)
+        self.jitter?.settled_ns()
     }
 
     /// The header of the next datagram of a stream.
