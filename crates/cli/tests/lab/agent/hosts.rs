@@ -66,7 +66,7 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     };
     let listen = ["agent", "--listen", "0.0.0.0:7477"];
     let agent_of_client = Agent::start_by(inside("one", &listen));
-    let _agent_of_server = Agent::start_by(inside("two", &listen));
+    let agent_of_server = Agent::start_by(inside("two", &listen));
     let report = bench.report();
     let address = |node: &str| {
         let text = report.to_string();
@@ -85,7 +85,7 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let both = ["--to", &to[0], "--to", &to[1]];
     expect(&run(&both), 66, &["the agent opens no flows", "--allow-client"]);
     drop(agent_of_client);
-    let _allowing = Agent::start_by(inside("one", &[&listen[..], &["--allow-client"]].concat()));
+    let allowing = Agent::start_by(inside("one", &[&listen[..], &["--allow-client"]].concat()));
     expect(&run(&[&both[..], &["--fresh"]].concat()), 0, &[]);
     let records = bench.records();
     assert!(records.iter().any(|record| record.outcome == Outcome::Completed));
@@ -96,6 +96,8 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
             assert!(own.contains(&node.address.unwrap().to_string()), "{:?}", node.address);
         }
     }
+    drop((agent_of_server, allowing));
+    expect(&bench.lab(&["down"]), 0, &[]);
 }
 
 #[test]
