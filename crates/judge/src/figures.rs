@@ -35,6 +35,9 @@ pub(crate) fn together(parts: &[(&Part, Figures)]) -> Figures {
                 .map(|(a, b)| Sourced { value: a.value + b.value, provenance: a.provenance });
             whole.set(figure, sum);
         }
+        let jitter = forward.get(Figure::Jitter).zip(reverse.get(Figure::Jitter));
+        let mean = jitter.map(|(a, b)| Sourced { value: (a.value + b.value) / 2.0, ..a });
+        whole.set(Figure::Jitter, mean);
         whole.set(Figure::ForwardGoodput, forward.get(Figure::Goodput));
         whole.set(Figure::ReverseGoodput, reverse.get(Figure::Goodput));
     }

@@ -128,6 +128,16 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
     assert_eq!(bps(found.figures.get(Figure::Goodput)), 10.8e6);
     assert_eq!(bps(found.figures.get(Figure::ForwardGoodput)), 7.2e6);
     assert_eq!(bps(found.figures.get(Figure::ReverseGoodput)), 3.6e6);
+    let jitter = |jitter_ns| EndReport { jitter_ns, ..moved(1_000) };
+    let of_both = |one, other| {
+        let found = of_parts(&[
+            part(Group::Load, &levels("forward"), moved(1_000), jitter(one)),
+            part(Group::Load, &levels("reverse"), jitter(other), moved(1_000)),
+        ]);
+        found.figures.value(Figure::Jitter)
+    };
+    assert_eq!(of_both(Some(10.0), Some(30.0)), Some(20.0));
+    assert_eq!(of_both(Some(10.0), None), None);
     let ends: Vec<_> = found.flows.iter().map(|flow| (&*flow.from, &*flow.to)).collect();
     assert_eq!(ends, [("client", "server"), ("server", "client")]);
 }

@@ -41,10 +41,12 @@ pub(super) fn theirs(results: &Results, parameters: &Parameters, waited_ns: u64)
     let retransmitted = streams().filter_map(|stream| stream.retransmits).reduce(|sum, n| sum + n);
     let tcp = retransmitted.filter(|_| parameters.is_reverse && parameters.kind == Kind::Tcp);
     let is_receiver = parameters.kind == Kind::Udp && !parameters.is_reverse;
-    let jitter_s =
-        streams().map(|stream| stream.jitter_s).sum::<f64>() / results.streams.len().max(1) as f64;
+    let jitters = || streams().map(|stream| stream.jitter_s);
+    // The server reports it: what no network has (negative, an hour and more) is left out.
+    let is_sound = jitters().all(|jitter_s| (0.0..3600.0).contains(&jitter_s));
+    let jitter_s = jitters().sum::<f64>() / results.streams.len().max(1) as f64;
     EndReport {
-        jitter_ns: is_receiver.then_some(jitter_s * 1e9),
+        jitter_ns: (is_receiver && is_sound).then_some(jitter_s * 1e9),
         counts: Counts {
             calls,
             bytes,
