@@ -136,8 +136,9 @@ fn row(factor: Factor) -> String {
         Kind::Rate => ", such as `\"100M\"`".to_owned(),
         Kind::Name | Kind::Address | Kind::Grammar(_) => String::new(),
     };
+    let none = if spec.has_none { "; `\"none\"`" } else { "" };
     let unset = if spec.is_required { "required" } else { spec.unset };
-    format!("| `{factor}` | {about}{levels} | {unset} |\n")
+    format!("| `{factor}` | {about}{levels}{none} | {unset} |\n")
 }
 
 /// A row of the page: name, what it is, the patterns that yield it, and its key.

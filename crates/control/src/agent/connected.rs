@@ -1,4 +1,4 @@
-//! One connection to an agent: first unknown, then a protocol with a worker.
+//! One connection to an agent: first of a stranger, then of a coordinator that has a worker.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -161,7 +161,7 @@ impl Connected {
         if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The other end has proved who it is: it gets a protocol.
+    /// The other end has proved who it is: its requests are read from now on.
     fn welcome(&mut self, settings: &Settings) -> io::Result<()> {
         let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
