@@ -84,4 +84,18 @@ mod tests {
         assert_eq!(theirs(&results, &reverse, 0).tcp.unwrap().retransmitted, 6);
         assert_eq!(theirs(&results, &Parameters::default(), 0).tcp, None);
     }
+
+    #[test]
+    fn a_servers_jitter_is_the_mean_of_its_streams_unless_no_network_has_it() {
+        let udp = Parameters { kind: Kind::Udp, ..Parameters::default() };
+        let jitter_ns = |jitters_s: [f64; 2]| {
+            let stream = |jitter_s| StreamResults { jitter_s, ..StreamResults::default() };
+            let results = Results { streams: jitters_s.map(stream).into(), ..Results::default() };
+            theirs(&results, &udp, 0).jitter_ns
+        };
+        assert_eq!(jitter_ns([0.25, 0.75]), Some(0.5e9));
+        assert_eq!(jitter_ns([0.25, -0.25]), None);
+        assert_eq!(jitter_ns([0.25, 1e300]), None);
+        assert_eq!(jitter_ns([0.25, f64::NAN]), None);
+    }
 }
