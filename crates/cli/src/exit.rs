@@ -178,6 +178,9 @@ impl From<PlanError> for Failure {
             PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
             PlanError::NoAddress(_) => Self::new(Code::Input, error.to_string()),
+            PlanError::Topology(_) | PlanError::SameHost(..) => {
+                Self::new(Code::Input, error.to_string())
+            }
             PlanError::NoLink(_) | PlanError::NoWay(..) => Self::internal(error.to_string()),
             PlanError::Nothing { is_missing: true, .. } => {
                 Self::new(Code::Missing, error.to_string())

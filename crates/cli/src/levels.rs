@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use fabricmark_plan::{Factor, Probe, Where};
+use fabricmark_plan::{Factor, Probe, Section, Where};
 
 /// The levels that were named.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,9 @@ pub struct Levels(pub Where);
 const ARGUMENTS: [Factor; 2] = [Factor::Pattern, Factor::Link];
 
 fn options() -> impl Iterator<Item = Factor> {
-    Factor::ALL.into_iter().filter(|factor| !ARGUMENTS.contains(factor))
+    let is_option =
+        |factor: &Factor| !ARGUMENTS.contains(factor) && factor.spec().section != Section::Group;
+    Factor::ALL.into_iter().filter(is_option)
 }
 
 /// The words of a factor that has few, with what each means.

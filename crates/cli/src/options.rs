@@ -8,6 +8,7 @@ pub mod simulate;
 pub mod stack;
 pub mod wire;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -129,39 +130,26 @@ pub struct Reach {
 /// A node on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct To {
-    /// Which end it is.
-    pub role: Role,
+    /// Its name.
+    pub node: String,
     /// The host, as the user named it.
     pub host: String,
 }
 
 impl To {
-    /// `HOST` or `server=HOST` for the server, `client=HOST` for the client.
+    /// `NODE=HOST`, or `HOST` for that of the server.
     fn parse(text: &str) -> Result<Self, String> {
-        let (role, host) = match text.split_once('=') {
-            None => (Role::Server, text),
-            Some(("server" | "peer", host)) => (Role::Server, host),
-            Some(("client", host)) => (Role::Client, host),
-            Some((name, _)) => {
-                return Err(format!("there is no node `{name}`; use client=HOST or server=HOST"));
-            }
-        };
-        if host.is_empty() {
-            return Err("name a host".to_owned());
+        let (node, host) = text.split_once('=').unwrap_or((SERVER, text));
+        let node = if node == "peer" { SERVER } else { node };
+        if node.is_empty() || host.is_empty() {
+            return Err("name a host, or a node and its host as NODE=HOST".to_owned());
         }
-        Ok(Self { role, host: host.to_owned() })
+        Ok(Self { node: node.to_owned(), host: host.to_owned() })
     }
 }
 
-/// The hosts of `--to`, one for each end.
-fn distinct(hosts: &[To]) -> Result<(), String> {
-    let of = |role| hosts.iter().filter(|to| to.role == role).count();
-    match (of(Role::Client), of(Role::Server)) {
-        (0, 0 | 1) | (1, 1) => Ok(()),
-        (1, 0) => Err("--to client=HOST needs --to server=HOST, too".to_owned()),
-        _ => Err("--to names the host of one node twice".to_owned()),
-    }
-}
+/// The node of `--to HOST`.
+const SERVER: &str = Role::Server.name();
 
 /// What listens on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -325,8 +313,8 @@ pub struct How {
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Run the server by the agent on this host instead of in a lab (also server=HOST); with client=HOST,
-    /// too, both ends run by agents, and this host only conducts. Several addresses of one host are separated by commas
+    /// Run the server by the agent on this host instead of in a lab; NODE=HOST for another node of the plan, such as
+    /// client=HOST. Nodes that are not named run on this host. Several addresses of one host are separated by commas
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
@@ -379,25 +367,38 @@ impl How {
         if let Some(ends) = self.ends {
             return Some((Plan::own_name(&ends.to_string()), format!("--ends {ends}")));
         }
-        let option = |to: &To| format!("--to {}={}", to.role.name(), to.host);
         match self.to.as_slice() {
             [] => None,
-            [server] => Some((server.host.clone(), format!("--to {}", server.host))),
+            [To { node, host }] if node == SERVER => Some((host.clone(), format!("--to {host}"))),
             hosts => {
                 let mut hosts: Vec<&To> = hosts.iter().collect();
-                hosts.sort_by_key(|to| to.role == Role::Server);
-                let name = |to: &&To| format!("{}={}", to.role.name(), to.host);
-                let names: Vec<String> = hosts.iter().map(name).collect();
-                let options: Vec<String> = hosts.into_iter().map(option).collect();
-                Some((names.join(" "), options.join(" ")))
+                hosts.sort_by_key(|to| (to.node == SERVER, &to.node));
+                let names = hosts.iter().map(|To { node, host }| format!("{node}={host}"));
+                let names: Vec<String> = names.collect();
+                Some((names.join(" "), format!("--to {}", names.join(" --to "))))
             }
         }
     }
 
-    /// The host of an end that is on another one; refuses hosts that are no pair.
-    pub fn host(&self, role: Role) -> Result<Option<&str>, String> {
-        distinct(&self.to)?;
-        Ok(self.to.iter().find(|to| to.role == role).map(|to| to.host.as_str()))
+    /// The host of each node that is on another one.
+    ///
+    /// # Errors
+    ///
+    /// A node that no flow of the plan has an end at, or that is named twice.
+    pub fn hosts(&self, plan: &Plan) -> Result<BTreeMap<&str, &str>, String> {
+        let known: BTreeSet<&str> =
+            plan.points.iter().flat_map(|point| plan.nodes(point)).collect();
+        let mut hosts = BTreeMap::new();
+        for To { node, host } in &self.to {
+            if !known.contains(node.as_str()) {
+                let known: Vec<String> = known.iter().map(|name| format!("{name}=HOST")).collect();
+                return Err(format!("no flow ends at a node `{node}`; use {}", known.join(", ")));
+            }
+            if hosts.insert(node.as_str(), host.as_str()).is_some() {
+                return Err(format!("--to names the host of {node} twice"));
+            }
+        }
+        Ok(hosts)
     }
 }
 

@@ -46,8 +46,16 @@ pub struct Loaded {
 impl Loaded {
     /// Reads an experiment's plan and records.
     pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
-        let plan = plan(experiment)?;
+        let mut plan = plan(experiment)?;
         let records = store.records(experiment)?;
+        if plan.topology.is_some() {
+            // Delays and MTU of the way are those of a topology that may have changed since.
+            for record in &records {
+                if let Some(point) = plan.points.get_mut(record.place.point as usize) {
+                    point.clone_from(&record.point);
+                }
+            }
+        }
         Ok(Self { experiment: experiment.clone(), plan, records })
     }
 

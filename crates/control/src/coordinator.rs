@@ -1,5 +1,7 @@
 //! Workers at both ends of every link, and the orders that prepare them for a run.
 
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant as Clock};
@@ -8,7 +10,6 @@ use fabricmark_plan::{Pace, Pattern, Plan, Point, Role};
 use fabricmark_proto::Prepare;
 use fabricmark_record::Provenance;
 use fabricmark_units::{Instant, Nanos};
-use fabricmark_wire::Link;
 
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
@@ -28,14 +29,16 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 /// trips take: a retransmission timeout is 200 ms at least, and doubles (RFC 6298).
 const HOLD: Nanos = Nanos::from_secs(2);
 
+/// Whose two workers they are: of a link apart from the others, of a group of flows, and of a part among those that run at
+/// once.
+pub(crate) type Seat = (bool, Option<String>, usize);
+
 /// Workers at both ends of every link of a plan, ready for runs.
 pub(crate) struct Coordinator {
     program: PathBuf,
     testbed: Box<dyn Testbed>,
-    /// Workers at the ends of links, a pair for each part of a run that is carried out at once.
-    on_links: Vec<Pair>,
-    /// The same of links apart from these.
-    apart: Vec<Pair>,
+    /// Workers at the ends of flows, a pair for each part of a run that is carried out at once.
+    pairs: BTreeMap<Seat, Pair>,
     /// Processors of this machine.
     cpus: Vec<u32>,
     /// That of emulators.
@@ -54,8 +57,7 @@ impl Coordinator {
         Ok(Self {
             program: workers.program.to_owned(),
             testbed: testbed::open(plan, workers.peer, emulator_cpu)?,
-            on_links: Vec::new(),
-            apart: Vec::new(),
+            pairs: BTreeMap::new(),
             cpus,
             emulator_cpu,
             is_software: fabricmark_host::facts().cpu.starts_with(SOFTWARE_CPU),
@@ -73,26 +75,37 @@ impl Coordinator {
         Instant(Nanos::from(self.began.elapsed()).0)
     }
 
-    /// The workers at the ends of a link, `count` pairs; those that were not needed so far are started.
-    pub(crate) fn pairs(&mut self, link: Link, count: usize) -> Result<&mut [Pair], PlanError> {
-        let is_apart = self.testbed.is_apart(link);
-        let pairs = if is_apart { &mut self.apart } else { &mut self.on_links };
-        while pairs.len() < count {
-            pairs.push(self.testbed.start_pair(link, &self.program)?);
+    /// Starts the workers of a part of a run where there are none yet; `place` is that among the parts that run at once.
+    pub(crate) fn seat(&mut self, point: &Point, place: usize) -> Result<Seat, PlanError> {
+        let seat = (self.testbed.is_apart(point.link), point.group.clone(), place);
+        if !self.pairs.contains_key(&seat) {
+            let pair = self.testbed.start_pair(point, &self.program)?;
+            self.pairs.insert(seat.clone(), pair);
         }
-        Ok(pairs)
+        Ok(seat)
+    }
+
+    /// The sockets to the workers of a part of a run.
+    pub(crate) fn sockets(&self, seat: &Seat) -> impl Iterator<Item = &UnixStream> {
+        self.pairs.get(seat).into_iter().flat_map(Pair::sockets)
+    }
+
+    /// The workers of a part of a run.
+    pub(crate) fn pair(&mut self, seat: &Seat) -> &mut Pair {
+        self.pairs.get_mut(seat).expect("its workers were started when the part began")
     }
 
     /// Forgets all workers after the connection to an agent was lost, and waits until it is back.
     pub(crate) fn start_over(&mut self, interrupted: &AtomicBool) -> Result<(), PlanError> {
-        self.on_links.clear();
+        self.pairs.clear();
         self.testbed.reconnect(&|| interrupted.load(Relaxed))
     }
 
     /// What is known of an end beside what its worker reports.
     pub(crate) fn facts(&self, role: Role, point: &Point) -> NodeFacts {
-        let worker = self.on_links.first().map(|pair| pair.worker(role));
-        self.testbed.facts(role, point, worker)
+        let of_group = |(seat, _): &(&Seat, &Pair)| seat.1 == point.group;
+        let pair = self.pairs.iter().find(of_group).map(|(_, pair)| pair);
+        self.testbed.facts(role, point, pair.map(|pair| pair.worker(role)))
     }
 
     /// A machine whose CPUs are software imitates all that it does.
@@ -140,6 +153,7 @@ impl Coordinator {
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
         let omit = plan.omitted(point);
+        let patience = self.patience(&(false, point.group.clone(), place));
         // What runs beside it ends by its own time, and amounts are counted from their first byte to the last.
         let can_hold = is_alone
             && point.pattern == Pattern::Stream
@@ -161,8 +175,8 @@ impl Coordinator {
             port,
             ports: None,
             from,
-            patience_ns: self.patience(place) + drain(point),
-            hold_ns: if can_hold { HOLD + self.patience(place) + drain(point) } else { Nanos(0) },
+            patience_ns: patience + drain(point),
+            hold_ns: if can_hold { HOLD + patience + drain(point) } else { Nanos(0) },
             least_rtt_ns: self.testbed.least_rtt(point),
             device: attachment.device,
             cpu,
@@ -181,9 +195,9 @@ impl Coordinator {
     }
 
     /// Time beyond the usual that answers take over the paths to agents.
-    fn patience(&self, place: usize) -> Nanos {
+    fn patience(&self, seat: &Seat) -> Nanos {
         let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);
-        let pair = self.on_links.get(place);
+        let pair = self.pairs.get(seat);
         let ends = [Role::Client, Role::Server].into_iter();
         ends.filter_map(|role| of(pair?, role)).max().unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use fabricmark_lab::LabError;
+use fabricmark_lab::{LabError, TopologyError};
 use fabricmark_proto::ConversationError;
 use fabricmark_store::StoreError;
 use fabricmark_wire::Link;
@@ -29,6 +29,14 @@ pub enum PlanError {
     /// No way leads from one node of a topology to another.
     #[error("no way leads from `{0}` to `{1}` in the topology")]
     NoWay(String, String),
+    /// The plan's topology is none.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Flows whose two ends are this host, although the plan is run between hosts.
+    #[error(
+        "the flows from `{0}` to `{1}` have both ends on this host: name the host of one with --to {1}=HOST"
+    )]
+    SameHost(String, String),
     /// No device of this machine has an address that an end is to have.
     #[error("no device of this machine has the address {0}: see `ip address`")]
     NoAddress(IpAddr),
@@ -39,7 +47,7 @@ pub enum PlanError {
     #[error("the worker of node {node} {what} in mid-run ({how})")]
     WorkerLost {
         /// The node.
-        node: &'static str,
+        node: String,
         /// What was noticed.
         what: String,
         /// What became of the process.

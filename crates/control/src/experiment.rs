@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_judge::{Route, correlated, judge, missed, outcome};
-use fabricmark_plan::{Plan, Step, block};
+use fabricmark_judge::{Part, Route, correlated, judge, missed, outcome};
+use fabricmark_lab::Way;
+use fabricmark_plan::{Plan, Point, Step, block};
 use fabricmark_record::{
     Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
 };
@@ -24,12 +25,12 @@ use crate::skip;
 
 /// Runs what is left of a plan.
 ///
-/// `kept` are the records of an earlier process, and `keep` takes each new one before the next run
-/// begins.
+/// `kept` are the records of an earlier process, and `keep` takes those of each run, one for each group of flows, before the
+/// next run begins.
 pub fn run_plan(
     plan: &Plan,
     kept: &[Record],
-    keep: &mut dyn FnMut(&Record) -> Result<(), StoreError>,
+    keep: &mut dyn FnMut(&[Record]) -> Result<(), StoreError>,
     workers: &Workers<'_>,
     progress: &mut dyn Progress,
     interrupted: &AtomicBool,
@@ -55,19 +56,27 @@ pub fn run_plan(
             if interrupted.load(Relaxed) {
                 return Err(PlanError::Interrupted);
             }
-            let point = &plan.points[step.point];
-            let skipped = skip::reason(point).or_else(|| history.refusal(step.point));
+            let at_once = plan.at_once(step.point);
+            let mut points = at_once.clone().map(|point| (point, &plan.points[point]));
+            let skipped = points
+                .find_map(|(place, point)| skip::reason(point).or_else(|| history.refusal(place)));
             if skipped.is_some() && step.warm_up {
                 continue;
             }
+            let point = &plan.points[step.point];
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
-            let record = match skipped {
-                Some(reason) => context.record(step, Outcome::Skipped(reason)),
+            let records = match skipped {
+                Some(reason) => {
+                    let outcome = Outcome::Skipped(reason);
+                    at_once.map(|point| context.record(step, point, outcome.clone())).collect()
+                }
                 None => context.run(step, &mut coordinator, &mut history, progress)?,
             };
-            keep(&record)?;
-            history.add(&record);
-            progress.ends(&record);
+            keep(&records)?;
+            for record in &records {
+                history.add(record);
+                progress.ends(record);
+            }
         }
     }
     history.finish()
@@ -84,8 +93,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// A record in which nothing was found yet.
-    pub(crate) fn record(&self, step: &Step, outcome: Outcome) -> Record {
+    /// A record of a point of a step, in which nothing was found yet.
+    pub(crate) fn record(&self, step: &Step, point: usize, outcome: Outcome) -> Record {
         let Self { plan, digest, .. } = self;
         Record {
             schema: SCHEMA_VERSION,
@@ -94,14 +103,14 @@ impl Context<'_> {
                 plan_digest: digest.clone(),
                 seed: plan.seed,
                 block: step.block,
-                place: step.place,
-                point: step.point as u32,
+                place: step.place + (point - step.point) as u32,
+                point: point as u32,
                 warm_up: step.warm_up,
             },
-            point: plan.points[step.point].clone(),
+            point: plan.points[point].clone(),
             testbed: plan.testbed,
             duration_ns: plan.duration_ns,
-            omit_ns: plan.omitted(&plan.points[step.point]),
+            omit_ns: plan.omitted(&plan.points[point]),
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
@@ -113,28 +122,27 @@ impl Context<'_> {
         }
     }
 
+    /// Carries a step out: a record for each point that runs at once.
     fn run(
         &self,
         step: &Step,
         coordinator: &mut Coordinator,
         history: &mut History,
         progress: &mut dyn Progress,
-    ) -> Result<Record, PlanError> {
-        let Self { plan, host, interrupted, .. } = self;
-        let point = &plan.points[step.point];
+    ) -> Result<Vec<Record>, PlanError> {
+        let Self { plan, interrupted, .. } = self;
+        let at_once = plan.at_once(step.point);
+        let points = &plan.points[at_once.clone()];
         let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
-        // Only datagrams are lost for good, and asking the queues starts a program for each.
-        let asks_queues = point.transport.is_lossy();
-        let link_drops = |coordinator: &Coordinator| {
-            if asks_queues { coordinator.testbed().drops(point) } else { Ok(0) }
-        };
-        coordinator.drain_link(point)?;
-        let before = link_drops(coordinator)?;
-        let traffic = coordinator.testbed().traffic(point)?;
+        for point in points {
+            coordinator.drain_link(point)?;
+        }
+        let before: Vec<Before> =
+            points.iter().map(|point| Before::of(coordinator, point)).collect::<Result<_, _>>()?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
-        let run = Run { plan, point, duration, seed, interrupted };
+        let run = Run { plan, points, duration, seed, interrupted };
         let carried_out = match coordinator.testbed().iperf3().cloned() {
             Some(access) => iperf3::carry_out(&run, coordinator, &access, progress),
             None => run.carry_out(coordinator, progress),
@@ -147,41 +155,100 @@ impl Context<'_> {
             }
             result => result?,
         };
-        let dropped = link_drops(coordinator)?.saturating_sub(before);
-        let emulation = emulation(coordinator, point, traffic.as_ref(), self.calibration)?;
-        let mut record = self.record(step, Outcome::Completed);
-        record.emulation = emulation;
-        record.duration_ns = duration;
-        record.started = started;
-        match result {
-            RunResult::Invalid(reason) => {
-                history.is_missing = false;
-                record.outcome = Outcome::Invalid(reason);
-            }
-            RunResult::Unusable(error) => {
-                history.is_missing = error.is_missing();
-                record.outcome = Outcome::Skipped(error.to_string());
-            }
-            RunResult::Finished(parts) => {
-                let provenance = coordinator.provenance(point);
-                let path = coordinator.testbed().path();
-                let route = Route { testbed: record.testbed, path: path.as_ref() };
-                let found = judge(point, &parts, route, provenance, dropped);
-                record.nodes = nodes(coordinator, host, point, &parts)?;
-                record.flows = found.flows;
-                record.figures = found.figures;
-                record.limits = found.limits;
-                record.warnings = found.warnings;
-                record.warnings.extend(record.emulation.as_ref().and_then(missed));
-                record.outcome = outcome(&record);
-                if !step.warm_up && record.outcome == Outcome::Completed {
-                    let mut values = history.outcomes.samples(step.point, step.block);
-                    values.extend(record.deciding_value());
-                    record.warnings.extend(correlated(&values));
+        let mut records = Vec::new();
+        for (place, before) in at_once.zip(&before) {
+            let mut record = self.record(step, place, Outcome::Completed);
+            let link_drops = Before::drops(coordinator, &record.point)?;
+            let dropped = link_drops.saturating_sub(before.link_drops);
+            record.emulation =
+                emulation(coordinator, &record.point, before.traffic.as_ref(), self.calibration)?;
+            record.duration_ns = duration;
+            record.started.clone_from(&started);
+            match &result {
+                RunResult::Invalid(reason) => {
+                    history.is_missing = false;
+                    record.outcome = Outcome::Invalid(reason.clone());
+                }
+                RunResult::Unusable(error) => {
+                    history.is_missing = error.is_missing();
+                    record.outcome = Outcome::Skipped(error.to_string());
+                }
+                RunResult::Finished(parts) => {
+                    self.find(&mut record, parts, dropped, coordinator)?
                 }
             }
+            records.push(record);
         }
-        history.give_up(step, &mut record);
-        Ok(record)
+        all_or_none(&mut records);
+        for record in &mut records {
+            let point = record.place.point as usize;
+            if !step.warm_up && record.outcome == Outcome::Completed {
+                let mut values = history.outcomes.samples(point, step.block);
+                values.extend(record.deciding_value());
+                record.warnings.extend(correlated(&values));
+            }
+            history.give_up(record);
+        }
+        Ok(records)
+    }
+
+    /// Puts what the parts of a run found of a point into its record.
+    fn find(
+        &self,
+        record: &mut Record,
+        parts: &[Part],
+        dropped: u64,
+        coordinator: &Coordinator,
+    ) -> Result<(), PlanError> {
+        let (plan, point) = (self.plan, record.point.clone());
+        let is_own = |part: &&Part| part.point.group == point.group || point.group.is_none();
+        let parts: Vec<Part> = parts.iter().filter(is_own).cloned().collect();
+        let path = coordinator.testbed().path(&point);
+        let route = Route {
+            testbed: record.testbed,
+            path: path.as_ref(),
+            nodes: plan.nodes(&point),
+            has_others: plan.groups.len() > 1,
+        };
+        let found = judge(&point, &parts, route, coordinator.provenance(&point), dropped);
+        record.nodes = nodes(coordinator, &self.host, route.nodes, &point, &parts)?;
+        record.flows = found.flows;
+        record.figures = found.figures;
+        record.limits = found.limits;
+        record.warnings = found.warnings;
+        record.warnings.extend(record.emulation.as_ref().and_then(missed));
+        record.outcome = outcome(record);
+        Ok(())
+    }
+}
+
+/// What a run of a point is counted from.
+struct Before {
+    link_drops: u64,
+    traffic: Option<[Way; 2]>,
+}
+
+impl Before {
+    fn of(coordinator: &Coordinator, point: &Point) -> Result<Self, PlanError> {
+        let traffic = coordinator.testbed().traffic(point)?;
+        Ok(Self { link_drops: Self::drops(coordinator, point)?, traffic })
+    }
+
+    /// Only datagrams are lost for good, and asking the queues starts a program for each.
+    fn drops(coordinator: &Coordinator, point: &Point) -> Result<u64, PlanError> {
+        let asks_queues = point.transport.is_lossy();
+        if asks_queues { coordinator.testbed().drops(point) } else { Ok(0) }
+    }
+}
+
+/// Groups of flows that ran at once count together: what ran beside one that does not count is not what was asked for.
+fn all_or_none(records: &mut [Record]) {
+    let reason = records.iter().find_map(|record| match (&record.outcome, &record.point.group) {
+        (Outcome::Invalid(reason), Some(group)) => Some((group.clone(), reason.clone())),
+        _ => None,
+    });
+    let Some((group, reason)) = reason else { return };
+    for record in records.iter_mut().filter(|record| record.outcome == Outcome::Completed) {
+        record.outcome = Outcome::Invalid(format!("beside group {group}: {reason}"));
     }
 }

@@ -44,7 +44,7 @@ pub enum FileError {
         source: TopologyError,
     },
     /// No way leads from one of the nodes to the other.
-    #[error("no way leads from `{client}` to `{server}` in {}; name two of its nodes, as in lab:FILE:CLIENT,SERVER", file.display())]
+    #[error("no way leads from `{client}` to `{server}` in {}: {help}", file.display())]
     NoWay {
         /// The file.
         file: PathBuf,
@@ -52,6 +52,8 @@ pub enum FileError {
         client: String,
         /// The node of the server.
         server: String,
+        /// What to write.
+        help: &'static str,
     },
     /// The file is not a trace; names the line.
     #[error("{}: {source}", file.display())]
@@ -76,21 +78,37 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
 
 fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     let Some(named) = plan.topology.clone() else { return Ok(()) };
-    let file = folder.join(&named.file);
-    let unreadable = |source| FileError::NoTopology { file: file.clone(), source };
-    let mut text = String::new();
-    let open = File::open(&file).map_err(unreadable)?;
-    open.take(TOPOLOGY_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
+    let own = Path::new("the plan's wires");
+    let (file, text) = match named.file.as_str() {
+        "" => (own.to_owned(), named.text),
+        name => {
+            let file = folder.join(name);
+            let unreadable = |source| FileError::NoTopology { file: file.clone(), source };
+            let mut text = String::new();
+            let open = File::open(&file).map_err(unreadable)?;
+            open.take(TOPOLOGY_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
+            (file, text)
+        }
+    };
     let topology = Topology::parse(&text)
         .map_err(|source| FileError::Topology { file: file.clone(), source })?;
-    let way = topology.way(&named.client, &named.server).ok_or_else(|| FileError::NoWay {
-        file: file.clone(),
-        client: named.client.clone(),
-        server: named.server.clone(),
-    })?;
-    plan.over(text, way.mtu, way.rtt);
-    Ok(())
+    plan.over(text, |client, server| {
+        let way = topology.way(client, server).ok_or_else(|| FileError::NoWay {
+            file: file.clone(),
+            client: client.to_owned(),
+            server: server.to_owned(),
+            help: if named.file.is_empty() { ROUTERS } else { NODES },
+        })?;
+        Ok((way.mtu, way.rtt))
+    })
 }
+
+/// What to look at where no way leads between nodes of a topology file.
+const NODES: &str = "name two of its nodes, as in lab:FILE:CLIENT,SERVER";
+
+/// What to look at where no way leads over the wires of a plan.
+const ROUTERS: &str =
+    "join them by a [[wire]], and write forwards = true in [nodes.NAME] of a router between them";
 
 fn read(file: PathBuf) -> Result<Trace, FileError> {
     let mut text = String::new();

@@ -74,11 +74,11 @@ impl History {
     }
 
     /// Gives a point up whose runs measured nothing once too often.
-    pub(crate) fn give_up(&self, step: &Step, record: &mut Record) {
+    pub(crate) fn give_up(&self, record: &mut Record) {
         if let Outcome::Invalid(reason) = &record.outcome
-            && !step.warm_up
+            && !record.place.warm_up
             && record.measured_value().is_none()
-            && self.failed_in_a_row(step.point) + 1 >= FAILED_MAX
+            && self.failed_in_a_row(record.place.point as usize) + 1 >= FAILED_MAX
         {
             record.outcome = Outcome::Skipped(format!(
                 "{FAILED_MAX} runs in a row gave no result; the last because {reason}"
@@ -99,9 +99,9 @@ impl History {
     pub(crate) fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
         let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
         let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
-        let members: Vec<usize> = (0..plan.groups.len())
+        let members: Vec<usize> = (0..plan.comparison_groups.len())
             .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
-            .flat_map(|group| plan.groups[group].iter().copied())
+            .flat_map(|group| plan.comparison_groups[group].iter().copied())
             .collect();
         let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
         let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
@@ -181,14 +181,14 @@ mod tests {
                     (_, End::CannotBeRun) => Outcome::Skipped("no SCTP".to_owned()),
                     _ => Outcome::Invalid("it was late".to_owned()),
                 };
-                let mut record = context.record(&step, outcome);
+                let mut record = context.record(&step, step.point, outcome);
                 record.started = String::new();
                 if matches!(end, End::Completes | End::MeasuresWhatDoesNotCount) {
                     let value = 1e9 + f64::from(step.block);
                     let provenance = Provenance::Measured;
                     record.figures.set(Figure::Goodput, Some(Sourced { value, provenance }));
                 }
-                history.give_up(&step, &mut record);
+                history.give_up(&mut record);
                 history.add(&record);
                 records.push(record);
             }
@@ -226,7 +226,7 @@ mod tests {
                 if fails { End::MeasuresNothing } else { End::Completes }
             });
             assert_eq!(letters(&records, 1), expected.replace(' ', ""), "{fails:?}");
-            let other = plan.groups.iter().flatten().find(|&&point| point != 1).unwrap();
+            let other = plan.comparison_groups.iter().flatten().find(|&&point| point != 1).unwrap();
             assert!(letters(&records, *other).len() >= 5);
             assert!(!letters(&records, *other).contains(['i', 's']));
         }

@@ -9,7 +9,7 @@ use fabricmark_host::UsageMeter;
 use fabricmark_interop::iperf3::measure;
 use fabricmark_judge::Part;
 use fabricmark_load::{Control, Event};
-use fabricmark_plan::{Group, Role};
+use fabricmark_plan::{Point, Purpose, Role};
 use fabricmark_proto::{ConversationError, Ends, Failure};
 use fabricmark_record::Series;
 
@@ -30,8 +30,9 @@ pub(crate) fn carry_out(
     progress: &mut dyn Progress,
 ) -> Result<RunResult, PlanError> {
     let fail = |failure| judge(ConversationError::Failed { role: Role::Client, failure });
-    let loads = run.point.loads();
-    let (Some(point), 1, None) = (loads.first(), loads.len(), run.point.prober()) else {
+    let loads: Vec<Point> = run.points.iter().flat_map(Point::loads).collect();
+    let prober = run.points.iter().find_map(Point::prober);
+    let (Some(point), 1, None) = (loads.first(), loads.len(), prober) else {
         let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
         return fail(Failure::Missing(why));
     };
@@ -76,7 +77,7 @@ pub(crate) fn carry_out(
             });
             let ends = Ends { client, server };
             Ok(RunResult::Finished(vec![Part {
-                group: Group::Load,
+                purpose: Purpose::Load,
                 point: point.clone(),
                 omit,
                 ends,

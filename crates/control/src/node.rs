@@ -24,7 +24,8 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// A worker, and the socket to it.
 pub(crate) struct Node {
-    name: &'static str,
+    /// Of its process here; an agent is known by its host.
+    name: String,
     behind: Behind,
     pub(crate) socket: UnixStream,
     frames: FrameReader,
@@ -39,13 +40,14 @@ enum Behind {
 impl Node {
     /// Starts a worker here, in the namespace where there is one, and greets it.
     pub(crate) fn start(
-        name: &'static str,
+        name: &str,
         program: &Path,
         namespace: Option<&Namespace>,
     ) -> Result<Self, PlanError> {
         let (process, socket) = WorkerProcess::start(program, namespace)
             .map_err(PlanError::system("start a worker"))?;
         let behind = Behind::Process(process);
+        let name = name.to_owned();
         let mut node = Self { name, behind, socket, frames: FrameReader::default() };
         node.greet()?;
         node.socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
@@ -53,14 +55,10 @@ impl Node {
     }
 
     /// A worker behind an agent, which has been greeted.
-    pub(crate) fn behind(
-        name: &'static str,
-        carrier: Carrier,
-        socket: UnixStream,
-    ) -> Result<Self, PlanError> {
+    pub(crate) fn behind(carrier: Carrier, socket: UnixStream) -> Result<Self, PlanError> {
         socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
         let behind = Behind::Carrier(Box::new(carrier));
-        Ok(Self { name, behind, socket, frames: FrameReader::default() })
+        Ok(Self { name: String::new(), behind, socket, frames: FrameReader::default() })
     }
 
     /// What leads to the worker, where that is an agent.
@@ -146,7 +144,7 @@ impl Node {
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
         match &mut self.behind {
             Behind::Process(process) => PlanError::WorkerLost {
-                node: self.name,
+                node: self.name.clone(),
                 what: what.to_owned(),
                 how: process.fate(END_WITHIN),
             },

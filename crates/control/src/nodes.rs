@@ -12,27 +12,29 @@ use crate::error::PlanError;
 pub(crate) fn nodes(
     coordinator: &Coordinator,
     host: &HostFacts,
+    names: [&str; 2],
     point: &Point,
     parts: &[Part],
 ) -> Result<Vec<Node>, PlanError> {
     let Some(Ends { client, server }) = parts.first().map(|part| &part.ends) else {
         return Ok(Vec::new());
     };
-    let ends = [(Role::Client, client), (Role::Server, server)];
-    ends.map(|(role, report)| node(coordinator, host, point, role, report)).into_iter().collect()
+    let [client_name, server_name] = names;
+    let client = node(coordinator, host, client_name, (Role::Client, client), point)?;
+    Ok(vec![client, node(coordinator, host, server_name, (Role::Server, server), point)?])
 }
 
 fn node(
     coordinator: &Coordinator,
     host: &HostFacts,
+    name: &str,
+    (role, report): (Role, &EndReport),
     point: &Point,
-    role: Role,
-    report: &EndReport,
 ) -> Result<Node, PlanError> {
     let attachment = coordinator.testbed().attach(role, point)?;
     let facts = coordinator.facts(role, point);
     Ok(Node {
-        name: role.name().to_owned(),
+        name: name.to_owned(),
         carrier: facts.carrier,
         namespace: facts.namespace,
         address: Some(attachment.address),

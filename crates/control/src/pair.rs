@@ -16,13 +16,17 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Starts both here, each in its namespace where it has one.
+    /// Starts both here, each in its namespace where it has one; `nodes` are the names of client and server.
     pub(crate) fn start<'a>(
+        nodes: [&str; 2],
         program: &Path,
         namespace: impl Fn(Role) -> Option<&'a Namespace>,
     ) -> Result<Self, PlanError> {
-        let start = |role: Role| Node::start(role.name(), program, namespace(role));
-        Ok(Self { client: start(Role::Client)?, server: start(Role::Server)? })
+        let [client, server] = nodes;
+        Ok(Self {
+            client: Node::start(client, program, namespace(Role::Client))?,
+            server: Node::start(server, program, namespace(Role::Server))?,
+        })
     }
 
     /// The sockets to both.

@@ -1,5 +1,6 @@
 //! Who the other end of runs is, and the right to use it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,13 +27,8 @@ pub struct Workers<'a> {
 pub enum Peer {
     /// Workers on this machine.
     Here,
-    /// Workers of agents: at the server's end, and at the client's where that is another host, too.
-    Agents {
-        /// The client's; `None` for this host.
-        client: Option<AgentAccess>,
-        /// The server's.
-        server: AgentAccess,
-    },
+    /// Workers of agents, by the name of their node; the other nodes are this host.
+    Agents(BTreeMap<String, AgentAccess>),
     /// A server of iperf3.
     Iperf3(Iperf3Access),
     /// Workers on this machine, told apart by address: where both ends of a wire are plugged in here.

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::Part;
-use fabricmark_plan::{Group, Plan, Point, Role};
+use fabricmark_plan::{Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::Nanos;
-use fabricmark_wire::Link;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Seat};
 use crate::error::PlanError;
 use crate::progress::Progress;
 
@@ -30,7 +29,8 @@ pub(crate) enum RunResult {
 /// What is the same for all parts of a run.
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) point: &'a Point,
+    /// The points that are carried out at once, one for each group of flows.
+    pub(crate) points: &'a [Point],
     pub(crate) duration: Nanos,
     /// Seed of what is random in the run.
     pub(crate) seed: u64,
@@ -38,18 +38,18 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Carries the point out once: what probes it alone, then the load with it.
+    /// Carries the points out once: what probes one alone, then the load with it.
     pub(crate) fn carry_out(
         &self,
         coordinator: &mut Coordinator,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
-        let loads = self.point.loads();
-        let Some(prober) = self.point.prober() else {
+        let loads: Vec<Point> = self.points.iter().flat_map(Point::loads).collect();
+        let Some(prober) = self.points.iter().find_map(Point::prober) else {
             return self.at_once(coordinator, &loads, None, progress);
         };
         let last = loads.len();
-        let idle = Talk::begin(self, coordinator, Group::ProbeIdle, &prober, (last, true))?;
+        let idle = Talk::begin(self, coordinator, Purpose::ProbeIdle, &prober, (last, true))?;
         let mut parts = match self.converse(coordinator, vec![idle], None, progress)? {
             RunResult::Finished(parts) => parts,
             failed => return Ok(failed),
@@ -59,7 +59,7 @@ impl Run<'_> {
             failed => return Ok(failed),
         }
         // The load comes first, wherever parts are listed.
-        parts.sort_by_key(|part| part.group != Group::Load);
+        parts.sort_by_key(|part| part.purpose != Purpose::Load);
         Ok(RunResult::Finished(parts))
     }
 
@@ -74,7 +74,7 @@ impl Run<'_> {
         let talks = loads.iter().enumerate();
         let talks: Result<Vec<Talk>, PlanError> = talks
             .map(|(place, load)| {
-                Talk::begin(self, coordinator, Group::Load, load, (place, is_alone))
+                Talk::begin(self, coordinator, Purpose::Load, load, (place, is_alone))
             })
             .collect();
         self.converse(coordinator, talks?, prober, progress)
@@ -88,30 +88,34 @@ impl Run<'_> {
         mut prober: Option<&Point>,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
-        let link = self.point.link;
         loop {
             if let Some(point) = prober
                 && talks.iter().all(|talk| talk.conversation.has_begun())
             {
                 let place = talks.len();
-                talks.push(Talk::begin(self, coordinator, Group::Probe, point, (place, false))?);
+                talks.push(Talk::begin(self, coordinator, Purpose::Probe, point, (place, false))?);
                 prober = None;
             }
             let mut failed = None;
             for talk in &mut talks {
-                talk.send(coordinator, link)?;
+                talk.send(coordinator)?;
                 match talk.conversation.outcome() {
                     Some(Ok(ends)) => talk.ends = Some(ends),
-                    Some(Err(error)) => failed = failed.or(Some(error)),
+                    Some(Err(error)) => failed = failed.or(Some((talk.point.group.clone(), error))),
                     None => {}
                 }
             }
-            if let Some(error) = failed {
+            if let Some((group, error)) = failed {
                 for talk in talks.iter_mut().filter(|talk| talk.ends.is_none()) {
                     talk.conversation.abort();
-                    talk.send(coordinator, link)?;
+                    talk.send(coordinator)?;
                 }
-                return judge(error);
+                return Ok(match (judge(error)?, group) {
+                    (RunResult::Invalid(reason), Some(group)) => {
+                        RunResult::Invalid(format!("{group}: {reason}"))
+                    }
+                    (result, _) => result,
+                });
             }
             if prober.is_none() && talks.iter().all(|talk| talk.ends.is_some()) {
                 let parts = talks.into_iter().filter_map(|talk| talk.end(self.plan.interval_ns));
@@ -120,9 +124,9 @@ impl Run<'_> {
             if self.interrupted.load(Relaxed) {
                 return Err(PlanError::Interrupted);
             }
-            wait(coordinator, link, &talks)?;
+            wait(coordinator, &talks)?;
             for talk in &mut talks {
-                talk.listen(coordinator, link, progress)?;
+                talk.listen(coordinator, progress)?;
             }
         }
     }
@@ -130,11 +134,11 @@ impl Run<'_> {
 
 /// The conversation of one part of a run.
 struct Talk {
-    group: Group,
+    purpose: Purpose,
     point: Point,
     omit: Nanos,
-    /// Place of its workers among the pairs of the link.
-    pair: usize,
+    /// Whose workers are its.
+    seat: Seat,
     conversation: Conversation,
     /// Place in an agent's queue that was told last.
     place: Option<u32>,
@@ -146,27 +150,27 @@ impl Talk {
     fn begin(
         run: &Run<'_>,
         coordinator: &mut Coordinator,
-        group: Group,
+        purpose: Purpose,
         point: &Point,
-        (pair, is_alone): (usize, bool),
+        (place, is_alone): (usize, bool),
     ) -> Result<Self, PlanError> {
-        let duration = match group {
+        let duration = match purpose {
             // It begins a little later than the load and has to end before it.
-            Group::Probe => Nanos(run.duration.0 / 10 * 9),
-            Group::Load | Group::ProbeIdle => run.duration,
+            Purpose::Probe => Nanos(run.duration.0 / 10 * 9),
+            Purpose::Load | Purpose::ProbeIdle => run.duration,
         };
-        coordinator.pairs(point.link, pair + 1)?;
+        let seat = coordinator.seat(point, place)?;
         let (mut start, mut answer) =
-            coordinator.prepare(run.plan, point, (pair, is_alone), duration, run.seed)?;
-        if group != Group::Load {
+            coordinator.prepare(run.plan, point, (place, is_alone), duration, run.seed)?;
+        if purpose != Purpose::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
         }
         Ok(Self {
-            group,
+            purpose,
             point: point.clone(),
             omit: start.omit_ns,
-            pair,
+            seat,
             conversation: Conversation::new(coordinator.now(), start, answer),
             place: None,
             intervals: Intervals::default(),
@@ -174,12 +178,12 @@ impl Talk {
         })
     }
 
-    fn send(&mut self, coordinator: &mut Coordinator, link: Link) -> Result<(), PlanError> {
+    fn send(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
         while let Some((role, order)) = self.conversation.poll_output() {
             if self.point.transport.is_lossy() && matches!(order, Order::Drain { .. }) {
                 coordinator.settle(role.other(), &self.point)?;
             }
-            coordinator.pairs(link, 0)?[self.pair].node(role).send(&order)?;
+            coordinator.pair(&self.seat).node(role).send(&order)?;
         }
         Ok(())
     }
@@ -187,11 +191,10 @@ impl Talk {
     fn listen(
         &mut self,
         coordinator: &mut Coordinator,
-        link: Link,
         progress: &mut dyn Progress,
     ) -> Result<(), PlanError> {
         for role in [Role::Client, Role::Server] {
-            for report in coordinator.pairs(link, 0)?[self.pair].node(role).receive()? {
+            for report in coordinator.pair(&self.seat).node(role).receive()? {
                 let now = coordinator.now();
                 self.conversation.on_message(now, role, report);
             }
@@ -212,23 +215,22 @@ impl Talk {
 
     fn end(self, interval: Option<Nanos>) -> Option<Part> {
         let mut ends = self.ends?;
-        if self.group == Group::Load {
+        if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        Some(Part { group: self.group, point: self.point, omit: self.omit, ends })
+        Some(Part { purpose: self.purpose, point: self.point, omit: self.omit, ends })
     }
 }
 
 /// Sleeps until a worker says something, a deadline, or the next look at interruptions.
-fn wait(coordinator: &mut Coordinator, link: Link, talks: &[Talk]) -> Result<(), PlanError> {
+fn wait(coordinator: &Coordinator, talks: &[Talk]) -> Result<(), PlanError> {
     let now = coordinator.now();
     let deadlines = talks.iter().filter_map(|talk| talk.conversation.deadline());
     let left = deadlines.map(|at| at - now).min().unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
     let timeout = Timespec { tv_sec: 0, tv_nsec: left.0 as i64 };
-    let pairs = coordinator.pairs(link, 0)?;
     let mut sockets: Vec<PollFd<'_>> = talks
         .iter()
-        .flat_map(|talk| pairs[talk.pair].sockets())
+        .flat_map(|talk| coordinator.sockets(&talk.seat))
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
     match poll(&mut sockets, Some(&timeout)) {

@@ -1,4 +1,4 @@
-//! Testbeds: the networks in which client and server run.
+//! Testbeds: the networks in which the nodes of a plan are.
 //!
 //! Each implements [`Testbed`]. The default methods hold for two workers in the network namespace of this process.
 
@@ -23,14 +23,14 @@ use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::{Iperf3Access, Peer};
 
-/// A network in which client and server run.
+/// A network in which the nodes of a plan are.
 pub(crate) trait Testbed {
     /// Network device and address of an end, on the link of a point.
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError>;
 
-    /// Starts a worker at each end of a link.
-    fn start_pair(&mut self, _link: Link, program: &Path) -> Result<Pair, PlanError> {
-        Pair::start(program, |_| None)
+    /// Starts a worker at each end of a point's flows.
+    fn start_pair(&mut self, _point: &Point, program: &Path) -> Result<Pair, PlanError> {
+        Pair::start(ENDS, program, |_| None)
     }
 
     /// Whether a link needs workers of its own, as loopback does beside the links of a lab.
@@ -60,8 +60,8 @@ pub(crate) trait Testbed {
         Some(Nanos(0))
     }
 
-    /// The wires between the ends, where they are those of a topology and all are known.
-    fn path(&self) -> Option<wire::Path> {
+    /// The wires between the ends of a point, where they are those of a topology and all are known.
+    fn path(&self, _point: &Point) -> Option<wire::Path> {
         None
     }
 
@@ -91,6 +91,9 @@ pub(crate) trait Testbed {
     }
 }
 
+/// The nodes of a plan that names none.
+const ENDS: [&str; 2] = [Role::Client.name(), Role::Server.name()];
+
 /// Builds the lab of a plan, or connects to the agents.
 pub(crate) fn open(
     plan: &Plan,
@@ -102,7 +105,7 @@ pub(crate) fn open(
     }
     let has_links = plan.points.iter().any(|point| point.link != Link::Loopback);
     Ok(match peer {
-        Peer::Agents { client, server } => Box::new(hosts::Hosts::call(client.as_ref(), server)?),
+        Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
         Peer::Ends([client, server]) => Box::new(local::Addresses::of(*client, *server)?),
         Peer::Here if has_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),

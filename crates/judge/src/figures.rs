@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_plan::{Figure, Group, Network, Pattern, Point};
+use fabricmark_plan::{Figure, Network, Pattern, Point, Purpose};
 use fabricmark_proto::EndReport;
 use fabricmark_record::{Counts, Figures, Pacing, Provenance, Sourced};
 use fabricmark_stats::Histogram;
@@ -14,12 +14,12 @@ use crate::Part;
 /// Flows from which on a process's memory says something about one of them.
 const FLOWS_TO_SHARE_MEMORY: u32 = 100;
 
-/// The figures of the whole run: those of the load, of a stream both ways the sums, and what the probe
+/// The figures of the whole run, or of a group of flows in it: those of the load, of a stream both ways the sums, and what the probe
 /// found.
-pub(crate) fn together(parts: &[(&Part, Figures)]) -> Figures {
-    let is_alone = parts.len() == 1;
-    let of = |group: Group| parts.iter().filter(move |(part, _)| part.group == group);
-    let loads: Vec<&Figures> = of(Group::Load).map(|(_, figures)| figures).collect();
+pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures {
+    let is_alone = parts.len() == 1 && !has_others;
+    let of = |purpose: Purpose| parts.iter().filter(move |(part, _)| part.purpose == purpose);
+    let loads: Vec<&Figures> = of(Purpose::Load).map(|(_, figures)| figures).collect();
     let mut whole = loads.first().map(|&first| first.clone()).unwrap_or_default();
     if let [forward, reverse] = loads.as_slice() {
         for figure in [
@@ -41,11 +41,11 @@ pub(crate) fn together(parts: &[(&Part, Figures)]) -> Figures {
         whole.set(Figure::ForwardGoodput, forward.get(Figure::Goodput));
         whole.set(Figure::ReverseGoodput, reverse.get(Figure::Goodput));
     }
-    for (group, p50, p99) in [
-        (Group::ProbeIdle, Figure::IdleRttP50, Figure::IdleRttP99),
-        (Group::Probe, Figure::LoadedRttP50, Figure::LoadedRttP99),
+    for (purpose, p50, p99) in [
+        (Purpose::ProbeIdle, Figure::IdleRttP50, Figure::IdleRttP99),
+        (Purpose::Probe, Figure::LoadedRttP50, Figure::LoadedRttP99),
     ] {
-        if let Some((_, probe)) = of(group).next() {
+        if let Some((_, probe)) = of(purpose).next() {
             whole.set(p50, probe.get(Figure::RttP50));
             whole.set(p99, probe.get(Figure::RttP99));
         }

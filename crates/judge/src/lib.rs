@@ -9,7 +9,7 @@ mod limits;
 mod validity;
 mod warnings;
 
-use fabricmark_plan::{Direction, Group, Pattern, Point, Role, Testbed};
+use fabricmark_plan::{Direction, Pattern, Point, Purpose, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, Warning,
@@ -25,7 +25,7 @@ pub use warnings::{correlated, missed};
 #[derive(Clone, Debug)]
 pub struct Part {
     /// What it is for.
-    pub group: Group,
+    pub purpose: Purpose,
     /// What it carried out.
     pub point: Point,
     /// The first part of its time, which does not count.
@@ -41,6 +41,18 @@ pub struct Route<'a> {
     pub testbed: Testbed,
     /// The wires between them, where that are others than the point's link alone.
     pub path: Option<&'a Path>,
+    /// The nodes of client and server.
+    pub nodes: [&'a str; 2],
+    /// Whether other groups of flows ran at once.
+    pub has_others: bool,
+}
+
+impl Route<'_> {
+    /// Between client and server of a testbed, over the link of the point.
+    pub fn of(testbed: Testbed) -> Self {
+        let nodes = [Role::Client.name(), Role::Server.name()];
+        Self { testbed, path: None, nodes, has_others: false }
+    }
 }
 
 /// What follows from the parts of a run.
@@ -68,7 +80,7 @@ pub fn judge(
     let (mut flows, mut found) = (Vec::new(), Vec::new());
     let mut warnings: Vec<Warning> = Vec::new();
     for part in parts {
-        let (flow, figures, noted) = judge_part(part, provenance, link_drops);
+        let (flow, figures, noted) = judge_part(part, route, provenance, link_drops);
         flows.push(flow);
         found.push((part, figures));
         for warning in noted {
@@ -78,7 +90,8 @@ pub fn judge(
         }
     }
     warnings.extend(warnings::shared_cpu(parts));
-    Findings { flows, figures: figures::together(&found), limits: limits(point, route), warnings }
+    let figures = figures::together(&found, route.has_others);
+    Findings { flows, figures, limits: limits(point, route), warnings }
 }
 
 /// Completed, or invalid with the reasons. A warm-up run is completed if it has a figure.
@@ -94,21 +107,23 @@ pub fn outcome(record: &Record) -> Outcome {
 /// What one part of a run found: its flow, its figures, and what to know before trusting them.
 fn judge_part(
     part: &Part,
+    route: Route<'_>,
     provenance: Provenance,
     link_drops: u64,
 ) -> (Flow, Figures, Vec<Warning>) {
-    let Part { group, point, omit, ends: Ends { client, server } } = part;
+    let Part { purpose, point, omit, ends: Ends { client, server } } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
     let figures = figures::figures(point, *omit, active, passive, provenance);
     let drops = drops(point, active, passive, link_drops);
     let mut noted = Vec::new();
-    for (end, report) in [(Role::Client, client), (Role::Server, server)] {
+    let [client_node, server_node] = route.nodes;
+    for (node, report) in [(client_node, client), (server_node, server)] {
         if let Some(reason) = report.not_pinned.clone() {
-            noted.push(Warning::NotPinned { node: end.name().to_owned(), reason });
+            noted.push(Warning::NotPinned { node: node.to_owned(), reason });
         }
     }
-    noted.extend(warnings::stolen(client, server));
+    noted.extend(warnings::stolen(route.nodes, [client, server]));
     noted.extend(active.pacing.as_ref().and_then(Pacing::warning));
     if drops.unexplained > 0 {
         noted.push(Warning::UnexplainedLoss { datagrams: drops.unexplained });
@@ -120,11 +135,12 @@ fn judge_part(
     noted.extend(warnings::small_buffer(point, passive));
     noted.extend(warnings::small_send_buffer(point, active));
     let (from, to) =
-        if is_reverse { (Role::Server, Role::Client) } else { (Role::Client, Role::Server) };
+        if is_reverse { (server_node, client_node) } else { (client_node, server_node) };
+    let named = point.group.as_deref().filter(|_| *purpose == Purpose::Load);
     let flow = Flow {
-        group: group.word().to_owned(),
-        from: from.name().to_owned(),
-        to: to.name().to_owned(),
+        group: named.unwrap_or(purpose.word()).to_owned(),
+        from: from.to_owned(),
+        to: to.to_owned(),
         sent: active.counts,
         received: passive.counts,
         sent_series: active.series.clone(),

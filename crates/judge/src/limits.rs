@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn of(levels: &str) -> Limits {
-        limits(&fabricmark_testkit::point(levels), Route { testbed: Testbed::Lab, path: None })
+        limits(&fabricmark_testkit::point(levels), Route::of(Testbed::Lab))
     }
 
     #[test]
@@ -161,8 +161,7 @@ mod tests {
     fn verbs_have_the_limits_of_roce_over_ethernet_and_of_infiniband_under_ipoib() {
         let of_hosts = |levels: &str| {
             let levels = format!("family=4,payload=64,{levels}");
-            let route = Route { testbed: Testbed::Hosts, path: None };
-            limits(&fabricmark_testkit::point(&levels), route)
+            limits(&fabricmark_testkit::point(&levels), Route::of(Testbed::Hosts))
         };
         let bound_bps = |levels: &str| {
             let ceilings = of_hosts(&format!("pattern=stream,{levels}")).ceilings;
@@ -199,7 +198,7 @@ mod tests {
         let router = Some(Switch { mode: Switching::StoreAndForward, ..Switch::default() });
         let hops = vec![hop("ethernet:1G", None), hop("ethernet:100M", router)];
         let path = Path { hops, propagation_ns: Nanos(0) };
-        let route = Route { testbed: Testbed::Lab, path: Some(&path) };
+        let route = Route { path: Some(&path), ..Route::of(Testbed::Lab) };
         let of_path = |levels: &str| {
             let levels = format!("family=4,payload=1000,link=veth,rtt=10ms,{levels}");
             limits(&fabricmark_testkit::point(&levels), route)

@@ -272,11 +272,12 @@ fn is_flood(record: &Record) -> bool {
 /// What was received has been delivered by the emulator, with its headers.
 fn passed_emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
-    let sides = [("there", emulation.there, "client"), ("back", emulation.back, "server")];
+    let [client, server] = record.nodes.as_slice() else { return Vec::new() };
+    let sides = [("there", emulation.there, client), ("back", emulation.back, server)];
     let mut found = Vec::new();
     for (name, way, from) in sides {
         let Some(departed_bytes) = way.departed_bytes else { continue };
-        let flows = record.load().filter(|flow| flow.from == from);
+        let flows = record.load().filter(|flow| flow.from == from.name);
         let least = flows.fold(0, |sum: u64, flow| {
             sum.saturating_add(least_ip_bytes(&record.point, &flow.received))
         });

@@ -1,6 +1,6 @@
 //! What to know before a run is trusted.
 
-use fabricmark_plan::{Group, Point, Role};
+use fabricmark_plan::{Point, Purpose};
 use fabricmark_proto::EndReport;
 use fabricmark_record::{Emulation, Usage, Warning};
 use fabricmark_stats::{LAG1_WARNING, lag1};
@@ -12,7 +12,7 @@ const CORRELATION_RUNS: usize = 10;
 
 /// Load threads that share a CPU; those of an earlier part of the run do not count.
 pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
-    let at_once = parts.iter().filter(|part| part.group != Group::ProbeIdle);
+    let at_once = parts.iter().filter(|part| part.purpose != Purpose::ProbeIdle);
     let cpus = at_once.flat_map(|part| [part.ends.client.side.cpu, part.ends.server.side.cpu]);
     let mut cpus: Vec<u32> = cpus.flatten().collect();
     let threads = cpus.len();
@@ -24,13 +24,13 @@ pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
 }
 
 /// Two ends on one machine lose the same time, so that one word about the worse is enough.
-pub(crate) fn stolen(client: &EndReport, server: &EndReport) -> Option<Warning> {
+pub(crate) fn stolen(nodes: [&str; 2], [client, server]: [&EndReport; 2]) -> Option<Warning> {
     let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
-    let (end, report) = match share(server) > share(client) {
-        true => (Role::Server, server),
-        false => (Role::Client, client),
+    let (node, report) = match share(server) > share(client) {
+        true => (nodes[1], server),
+        false => (nodes[0], client),
     };
-    report.usage.as_ref()?.warning(end.name())
+    report.usage.as_ref()?.warning(node)
 }
 
 /// The kernel reports twice what it granted (socket(7)).

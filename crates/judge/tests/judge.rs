@@ -1,7 +1,7 @@
 //! What follows from the counts of both ends: each figure and each warning on reports made by hand.
 
 use fabricmark_judge::{Findings, Part, Route, correlated, judge, missed};
-use fabricmark_plan::{Figure, Group, Testbed};
+use fabricmark_plan::{Figure, Purpose, Testbed};
 use fabricmark_proto::{EndReport, Ends, SequenceCounts};
 use fabricmark_record::{
     Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation, MachineUsage, Pacing, Provenance,
@@ -10,8 +10,6 @@ use fabricmark_record::{
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
 use fabricmark_units::Nanos;
-
-const ROUTE: Route<'_> = Route { testbed: Testbed::Lab, path: None };
 
 const MS: u64 = 1_000_000;
 
@@ -41,16 +39,16 @@ fn answered(calls: u64) -> EndReport {
     EndReport { counts, rtt_ns: Some(rtt_ns), ..EndReport::default() }
 }
 
-fn part(group: Group, levels: &str, client: EndReport, server: EndReport) -> Part {
-    Part { group, point: point(levels), omit: Nanos(0), ends: Ends { client, server } }
+fn part(purpose: Purpose, levels: &str, client: EndReport, server: EndReport) -> Part {
+    Part { purpose, point: point(levels), omit: Nanos(0), ends: Ends { client, server } }
 }
 
 fn of_parts(parts: &[Part]) -> Findings {
-    judge(&parts[0].point, parts, ROUTE, Provenance::Measured, 0)
+    judge(&parts[0].point, parts, Route::of(Testbed::Lab), Provenance::Measured, 0)
 }
 
 fn alone(levels: &str, client: EndReport, server: EndReport) -> Findings {
-    of_parts(&[part(Group::Load, levels, client, server)])
+    of_parts(&[part(Purpose::Load, levels, client, server)])
 }
 
 /// A second on one CPU that was busy for a quarter of it.
@@ -121,8 +119,8 @@ fn an_open_loop_is_counted_over_its_schedule() {
 fn a_stream_both_ways_is_the_sum_of_its_directions() {
     let levels = |direction| format!("{TCP},direction={direction}");
     let found = of_parts(&[
-        part(Group::Load, &levels("forward"), moved(1_000), moved(1_000)),
-        part(Group::Load, &levels("reverse"), moved(500), moved(500)),
+        part(Purpose::Load, &levels("forward"), moved(1_000), moved(1_000)),
+        part(Purpose::Load, &levels("reverse"), moved(500), moved(500)),
     ]);
     let bps = |figure: Option<fabricmark_record::Sourced>| figure.unwrap().value;
     assert_eq!(bps(found.figures.get(Figure::Goodput)), 10.8e6);
@@ -131,8 +129,8 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
     let jitter = |jitter_ns| EndReport { jitter_ns, ..moved(1_000) };
     let of_both = |one, other| {
         let found = of_parts(&[
-            part(Group::Load, &levels("forward"), moved(1_000), jitter(one)),
-            part(Group::Load, &levels("reverse"), jitter(other), moved(1_000)),
+            part(Purpose::Load, &levels("forward"), moved(1_000), jitter(one)),
+            part(Purpose::Load, &levels("reverse"), jitter(other), moved(1_000)),
         ]);
         found.figures.value(Figure::Jitter)
     };
@@ -145,10 +143,10 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
 #[test]
 fn what_a_machine_did_for_a_load_and_a_probe_is_the_demand_of_neither() {
     let busy = |report| EndReport { usage: a_quarter_busy(), ..report };
-    let load = part(Group::Load, TCP, busy(moved(1_000)), busy(moved(1_000)));
+    let load = part(Purpose::Load, TCP, busy(moved(1_000)), busy(moved(1_000)));
     assert!(of_parts(std::slice::from_ref(&load)).figures.get(Figure::SenderDemand).is_some());
-    let probe = |group| part(group, PING_PONG, answered(9), answered(9));
-    let found = of_parts(&[load, probe(Group::ProbeIdle), probe(Group::Probe)]).figures;
+    let probe = |purpose| part(purpose, PING_PONG, answered(9), answered(9));
+    let found = of_parts(&[load, probe(Purpose::ProbeIdle), probe(Purpose::Probe)]).figures;
     assert_eq!(found.get(Figure::SenderDemand), None);
     let [idle, loaded] = [Figure::IdleRttP50, Figure::LoadedRttP50].map(|figure| found.get(figure));
     assert!(idle.is_some() && idle == loaded);
@@ -164,8 +162,8 @@ fn datagrams_are_lost_where_a_counter_says_so_and_unexplained_elsewhere() {
         reassembly_failures: 10,
         ..moved(905)
     };
-    let parts = [part(Group::Load, UDP, moved(1_000), server)];
-    let found = judge(&parts[0].point, &parts, ROUTE, Provenance::Measured, 5);
+    let parts = [part(Purpose::Load, UDP, moved(1_000), server)];
+    let found = judge(&parts[0].point, &parts, Route::of(Testbed::Lab), Provenance::Measured, 5);
     let flow = &found.flows[0];
     let drops = Drops { lost: 100, socket: 40, link: 25, reassembly: 10, unexplained: 25 };
     assert_eq!((flow.drops, flow.reordered, flow.duplicates), (drops, Some(3), Some(5)));

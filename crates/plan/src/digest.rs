@@ -34,6 +34,8 @@ impl Plan {
             ),
         ];
         lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
+        lines.extend(self.wires.iter().map(|wire| format!("wire {wire:?}")));
+        lines.extend(self.groups.iter().map(|group| format!("flows {group:?}")));
         lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
         if self.omit_ns.0 > 0 {
             lines.push(format!("omit {}", self.omit_ns.0));
@@ -45,7 +47,7 @@ impl Plan {
         }
         lines.extend(self.cpus.map(|(client, server)| format!("cpus {client} {server}")));
         lines.extend(self.points.iter().map(|point| format!("point {}", point.key())));
-        lines.extend(self.groups.iter().map(|group| format!("group {group:?}")));
+        lines.extend(self.comparison_groups.iter().map(|group| format!("group {group:?}")));
         lines.extend(self.compare.iter().map(|compare| {
             format!("compare {} {} {}", compare.factor, compare.baseline, compare.candidate)
         }));

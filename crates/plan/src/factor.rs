@@ -60,6 +60,8 @@ pub enum Section {
     Socket,
     /// RDMA.
     Rdma,
+    /// No table: which group of flows a point is, as `[[group]]` says.
+    Group,
 }
 
 impl Section {
@@ -217,7 +219,7 @@ fn block() -> Wait {
     Wait::Block
 }
 
-use Section::{Calls, Link as EmulatedLink, Rdma, Required, Socket, Traffic};
+use Section::{Calls, Group as Groups, Link as EmulatedLink, Rdma, Required, Socket, Traffic};
 
 /// Versions of IP.
 const FAMILIES: &[Choice] =
@@ -442,6 +444,10 @@ factors! {
         });
     /// a name without effect: two labels compare a setting with itself (an A/A run)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
+    /// group of flows, by the name of its `[[group]]`
+    Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
+    /// what the other groups of the run do differently: levels of the plan that this group does not take
+    Beside, beside: Option<String> = Groups.of(Kind::Grammar(level::beside)).shown("beside {}");
 }
 
 /// A level of each of some factors: what makes a point, or a part of it.

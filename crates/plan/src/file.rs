@@ -13,8 +13,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::factor::{Factor, Filter, Section as PlanSection};
 use crate::level::Level;
-use crate::matrix::{Cross, Levels, groups};
-use crate::plan::{Compare, Plan, Testbed, Topology};
+use crate::matrix::{Cross, Levels, comparison_groups};
+use crate::nodes::NamedGroup;
+use crate::plan::{Compare, Group, Plan, Testbed, Topology, Wire};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
@@ -58,6 +59,9 @@ impl Reader<'_, '_> {
         let seed = top.take("seed").map_or(Some(1), |value| {
             self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
         });
+        let nodes = self.nodes(top.take("nodes"));
+        let wires = self.tables(&mut top, "wire", "[[wire]]");
+        let flows = self.tables(&mut top, "group", "[[group]]");
         let factors = self.section(&mut top, "factors", "[factors]");
         let settings = self.section(&mut top, "settings", "[settings]");
         let mut run = self.section(&mut top, "run", "[run]");
@@ -87,11 +91,29 @@ impl Reader<'_, '_> {
         let mut rule = self.stop_rule(&mut stop);
         stop.finish(self.source);
 
-        let has_topology = topology.as_ref().is_some_and(Option::is_some);
-        let levels = self.factors(factors, settings, has_topology);
+        let has_file = topology.as_ref().is_some_and(Option::is_some);
+        if let (true, Some(wire)) = (has_file, wires.first()) {
+            let message = "a [[wire]] in a plan over a topology file";
+            self.source.problem(
+                wire.span.clone(),
+                message,
+                "say it in the file, or leave out testbed",
+            );
+        }
+        let wires: Vec<Wire> =
+            wires.into_iter().filter_map(|section| self.wire(section, &nodes)).collect();
+        let flows = self.flow_groups(flows, &nodes, has_file);
+        let groups: Vec<Group> = flows.iter().map(|flows| flows.group.clone()).collect();
+        let topology = match topology {
+            Some(None) if !wires.is_empty() => {
+                Some(Some(self.wired(&nodes, &wires, groups.first())))
+            }
+            topology => topology,
+        };
+        let levels = self.factors(factors, settings, has_file || !wires.is_empty(), &flows);
         let adds: Vec<Cross> = adds.into_iter().map(|section| self.added(section)).collect();
         // What may be named: a level that --quick leaves out is no fault.
-        let named = union(&levels, &adds);
+        let mut named = union(&levels, &adds);
         let quick_duration = self.duration(&mut quick, "duration");
         let quick_warm_up = self.duration(&mut quick, "warm_up");
         let quick_runs = quick.take("runs").and_then(|value| self.runs(value));
@@ -118,10 +140,19 @@ impl Reader<'_, '_> {
         };
         let excludes: Vec<Filter> =
             excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
+        let points = self.points(&crosses, &excludes, &flows)?;
+        for factor in [Factor::Group, Factor::Beside] {
+            let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
+            levels.sort();
+            levels.dedup();
+            levels.retain(|level| !level.is_empty());
+            if !levels.is_empty() {
+                named.insert(factor, levels.into_iter().map(|level| (level, 0..0)).collect());
+            }
+        }
         let compare: Vec<Compare> =
             compares.into_iter().filter_map(|section| self.compare(section, &named)).collect();
-        let points = self.points(&crosses, &excludes)?;
-        let groups = groups(&points, &compare);
+        let comparison_groups = comparison_groups(&points, groups.len(), &compare);
         let tables: Vec<Table> =
             tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
         let has_intervals = interval.is_none_or(|interval| interval.is_some());
@@ -132,6 +163,8 @@ impl Reader<'_, '_> {
         Some(Plan {
             testbed: Testbed::Lab,
             topology: topology?,
+            wires,
+            groups,
             peer: None,
             seed: seed?,
             duration_ns: duration,
@@ -143,7 +176,7 @@ impl Reader<'_, '_> {
             port: u16::try_from(port?).ok()?,
             cpus: None,
             points,
-            groups,
+            comparison_groups,
             compare,
             traces: BTreeMap::new(),
             presentation: Presentation { title: title?, about, tables, charts },
@@ -298,6 +331,7 @@ impl Reader<'_, '_> {
         factors: Section<'_, '_>,
         settings: Section<'_, '_>,
         has_topology: bool,
+        flows: &[NamedGroup],
     ) -> Levels {
         let span = factors.span.clone();
         let mut levels = self.levels(factors, "[factors]");
@@ -321,15 +355,23 @@ impl Reader<'_, '_> {
         for (factor, named) in levels.iter().filter(|_| has_topology) {
             if *factor == Factor::Link || factor.spec().section == PlanSection::Link {
                 let place = named.first().map_or(0..0, |(_, span)| span.clone());
-                let message = format!("{factor} in a plan over a topology file");
-                self.source.problem(place, message, "say it in the file, and leave it out here");
+                let message = format!("{factor} in a plan over a topology");
+                let help = "say it in the topology file or of a [[wire]], and leave it out here";
+                self.source.problem(place, message, help);
             }
         }
         if has_topology {
             levels.entry(Factor::Link).or_insert_with(|| vec![("veth".to_owned(), 0..0)]);
         }
+        for factor in levels.keys().filter(|factor| factor.spec().section == PlanSection::Group) {
+            let place = levels[factor].first().map_or(0..0, |(_, span)| span.clone());
+            let message = format!("{factor} is no factor to name");
+            self.source.problem(place, message, "it follows from the [[group]]s of the plan");
+        }
         for factor in Factor::required() {
-            if !levels.contains_key(&factor) {
+            let is_of_groups =
+                !flows.is_empty() && flows.iter().all(|flows| flows.levels.contains_key(&factor));
+            if !levels.contains_key(&factor) && !is_of_groups {
                 let key = factor.key();
                 let help = format!("add {key} = [...] to [factors] or {key} = ... to [settings]");
                 self.source.problem(

@@ -143,6 +143,14 @@ pub(crate) fn emulated(text: &str) -> Result<Level, String> {
     Ok(level)
 }
 
+/// Levels of other groups, as a plan writes them.
+pub(crate) fn beside(text: &str) -> Result<Level, String> {
+    /// Longer than the levels of a few factors.
+    const LENGTH_MAX: usize = 1_000;
+    let is_level = text.len() <= LENGTH_MAX && text.chars().all(|c| !c.is_control());
+    if is_level { Ok(text.to_owned()) } else { Err("not levels of other groups".to_owned()) }
+}
+
 /// A bus as [`HostBus`] reads it.
 pub(crate) fn bus(text: &str) -> Result<Level, String> {
     text.parse().map(|bus: HostBus| bus.to_string())

@@ -16,6 +16,7 @@ mod figure;
 mod file;
 mod level;
 mod matrix;
+mod nodes;
 mod numbering;
 mod order;
 mod pace;
@@ -43,8 +44,10 @@ pub use file::{Size, parse};
 pub use level::{Kind, Level, LevelError};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
 pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
-pub use part::Group;
-pub use plan::{Amount, Compare, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology};
+pub use part::Purpose;
+pub use plan::{
+    Amount, Compare, Group, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
+};
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };

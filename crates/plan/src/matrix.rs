@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Filter, Point, Where};
 use crate::level::Level;
+use crate::nodes::NamedGroup;
 use crate::plan::Compare;
 use crate::reading::Reader;
 use crate::resolve::resolve;
@@ -49,30 +50,62 @@ impl Cross {
 }
 
 impl Reader<'_, '_> {
-    /// The points of all crosses, the plan's own first; a point that several have is there once.
-    pub(crate) fn points(&mut self, crosses: &[Cross], excludes: &[Filter]) -> Option<Vec<Point>> {
+    /// The points of all crosses, the plan's own first, of each combination of levels a point for each group; combinations
+    /// whose points are there already are left out.
+    pub(crate) fn points(
+        &mut self,
+        crosses: &[Cross],
+        excludes: &[Filter],
+        groups: &[NamedGroup],
+    ) -> Option<Vec<Point>> {
         let plan = &crosses.first()?.levels;
-        if Factor::required().any(|f| plan.get(&f).is_none_or(Vec::is_empty)) {
+        let is_of_groups = |factor: Factor| {
+            !groups.is_empty() && groups.iter().all(|group| group.levels.contains_key(&factor))
+        };
+        if Factor::required()
+            .any(|factor| plan.get(&factor).is_none_or(Vec::is_empty) && !is_of_groups(factor))
+        {
             return None;
         }
+        let each = groups.len().max(1);
         let count = crosses.iter().map(Cross::count).fold(0, usize::saturating_add);
+        let count = count.saturating_mul(each);
         if count > POINTS_MAX {
             let message = format!("the plan has {count} points");
             self.source.problem(0..0, message, format!("use at most {POINTS_MAX}"));
             return None;
         }
+        let all = crosses.iter().flat_map(|cross| &cross.levels);
+        let mut varied: Vec<Factor> = Vec::new();
+        for (&factor, named) in all {
+            let is_varied = named.len() > 1 || plan.get(&factor).is_none_or(|own| own != named);
+            if is_varied && !varied.contains(&factor) {
+                varied.push(factor);
+            }
+        }
         let mut points: Vec<Point> = Vec::new();
         let mut known = BTreeSet::new();
         // An [[add]] of which --quick leaves nothing has no points.
         for cross in crosses.iter().filter(|cross| cross.count() > 0) {
-            let added = self.matrix(cross, excludes)?;
-            points.extend(added.into_iter().filter(|point| known.insert(point.key())));
+            let added = self.matrix(cross, excludes, groups, &varied)?;
+            for at_once in added.chunks(each) {
+                let keys: Vec<String> = at_once.iter().map(Point::key).collect();
+                if known.insert(keys) {
+                    points.extend_from_slice(at_once);
+                }
+            }
         }
         Some(points)
     }
 
     /// Every combination of levels that no rule excludes.
-    fn matrix(&mut self, cross: &Cross, excludes: &[Filter]) -> Option<Vec<Point>> {
+    fn matrix(
+        &mut self,
+        cross: &Cross,
+        excludes: &[Filter],
+        groups: &[NamedGroup],
+        varied: &[Factor],
+    ) -> Option<Vec<Point>> {
         let Cross { levels, span } = cross;
         let mut combinations: Vec<Where> = vec![Where::new()];
         // The payload varies fastest, so that the points of one table stand together.
@@ -109,26 +142,36 @@ impl Reader<'_, '_> {
         let mut seen = BTreeSet::new();
         let mut points = Vec::new();
         for combination in combinations {
-            let point = self.point(&combination, levels)?;
-            if !seen.insert(point.key()) {
-                let message = format!("two combinations give the same point: {}", point.key());
+            let mut at_once = Vec::new();
+            for group in groups {
+                let known = [levels, &group.levels];
+                let mut point = self.point(&group.over(&combination), &known)?;
+                point.beside = group.beside(varied, &combination, &point);
+                at_once.push(point);
+            }
+            if groups.is_empty() {
+                at_once.push(self.point(&combination, &[levels])?);
+            }
+            if !seen.insert(at_once.iter().map(Point::key).collect::<Vec<_>>()) {
+                let message = format!("two combinations give the same point: {}", at_once[0].key());
                 let help = "a factor has no effect there: [[exclude]] all but one of its levels";
                 self.source.problem(span.clone(), message, help);
                 return None;
             }
-            points.push(point);
+            points.extend(at_once);
         }
         Some(points)
     }
 
-    fn point(&mut self, combination: &Where, levels: &Levels) -> Option<Point> {
+    fn point(&mut self, combination: &Where, levels: &[&Levels]) -> Option<Point> {
         match resolve(combination) {
             Ok(point) => Some(point),
             Err(Contradiction { factor, message, help }) => {
                 let wanted = combination.get(&factor);
-                let place = levels
-                    .get(&factor)
-                    .and_then(|known| known.iter().find(|(level, _)| Some(level) == wanted))
+                let named = levels.iter().filter_map(|levels| levels.get(&factor)).flatten();
+                let place = named
+                    .filter(|(level, _)| Some(level) == wanted)
+                    .last()
                     .map_or(0..0, |(_, span)| span.clone());
                 self.source.problem(place, message, help);
                 None
@@ -137,22 +180,30 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Points that agree in every factor that is not compared form a group.
-pub(crate) fn groups(points: &[Point], compare: &[Compare]) -> Vec<Vec<usize>> {
+/// Points that agree in every factor that is not compared form a comparison group, with those that run at once with them:
+/// of each `flow_groups` points the first decides.
+pub(crate) fn comparison_groups(
+    points: &[Point],
+    flow_groups: usize,
+    compare: &[Compare],
+) -> Vec<Vec<usize>> {
     let compared: BTreeSet<Factor> = compare.iter().map(|c| c.factor).collect();
+    // What others do is told by any of their factors.
+    let is_all = compared.contains(&Factor::Beside);
     let mut groups: Vec<(Vec<Level>, Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<Vec<Level>, usize> = BTreeMap::new();
-    for (index, point) in points.iter().enumerate() {
+    let each = flow_groups.max(1);
+    for (index, at_once) in points.chunks(each).enumerate() {
         let rest: Vec<Level> = Factor::ALL
             .into_iter()
-            .filter(|factor| !compared.contains(factor))
-            .map(|factor| point.level(factor))
+            .filter(|factor| !compared.contains(factor) && !is_all)
+            .map(|factor| at_once[0].level(factor))
             .collect();
         let place = *places.entry(rest.clone()).or_insert_with(|| {
             groups.push((rest, Vec::new()));
             groups.len() - 1
         });
-        groups[place].1.push(index);
+        groups[place].1.extend(index * each..index * each + at_once.len());
     }
     groups.into_iter().map(|(_, members)| members).collect()
 }

@@ -12,7 +12,8 @@
 //!    left with the runs that it has, so no group runs in more than `runs_max + runs_min` blocks. Where one
 //!    run is asked for, it is not repeated: a peer that does not answer is waited for once.
 //! 4. A point that was skipped once is not tried again, and nobody waits for it.
-//! 5. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
+//! 5. Points that run at once (a point for each group of flows) are one step.
+//! 6. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +30,9 @@ fn invalid_max(plan: &Plan) -> usize {
 pub struct Step {
     /// Number of the block, from 0.
     pub block: u32,
-    /// Place in the block, from 0.
+    /// Place in the block, from 0; of points that run at once that of the first.
     pub place: u32,
-    /// Index of the point in the plan.
+    /// Index of the point in the plan; of points that run at once the first.
     pub point: usize,
     /// Whether the run only warms up and does not count.
     pub warm_up: bool,
@@ -68,11 +69,13 @@ impl Outcomes {
         self.skipped.entry(point).or_insert(block);
     }
 
-    /// Whether blocks from `block` on do not run a point: it was skipped, or has more than
-    /// `invalid_max` invalid runs.
-    fn is_left_out(&self, point: usize, block: u32, invalid_max: usize) -> bool {
-        let is_skipped = self.skipped.get(&point).is_some_and(|&skipped| skipped < block);
-        is_skipped || self.invalid(point, block) > invalid_max
+    /// Whether blocks from `block` on do not run a point: it, or one that runs at once with it, was skipped, or has more
+    /// than [`invalid_max`] invalid runs.
+    fn is_left_out(&self, plan: &Plan, point: usize, block: u32) -> bool {
+        plan.at_once(point).any(|point| {
+            let is_skipped = self.skipped.get(&point).is_some_and(|&skipped| skipped < block);
+            is_skipped || self.invalid(point, block) > invalid_max(plan)
+        })
     }
 
     /// How many runs of one point are invalid, in blocks before `before`.
@@ -99,8 +102,8 @@ impl FromIterator<Outcome> for Outcomes {
 /// Whether a group needs no run in block `block`.
 pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outcomes) -> bool {
     // A group that has left stays out: its samples no longer change with the block.
-    let members = plan.groups[group].iter();
-    let tried = members.filter(|&&point| !outcomes.is_left_out(point, block, invalid_max(plan)));
+    let members = plan.comparison_groups[group].iter();
+    let tried = members.filter(|&&point| !outcomes.is_left_out(plan, point, block));
     let members: Vec<Vec<f64>> = tried.map(|&point| outcomes.samples(point, block)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
     members.is_empty() || plan.stop.is_finished(&members)
@@ -109,20 +112,24 @@ pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outco
 /// The runs of block `block`, in order; none when the plan is finished.
 pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
-    let mut groups: Vec<usize> = (0..plan.groups.len())
+    let mut groups: Vec<usize> = (0..plan.comparison_groups.len())
         .filter(|&group| !group_is_finished(plan, group, block, outcomes))
         .collect();
     stream.shuffle(&mut groups);
     let mut steps = Vec::new();
+    let mut place = 0;
     for group in groups {
-        let mut members = plan.groups[group].clone();
-        members.retain(|&point| !outcomes.is_left_out(point, block, invalid_max(plan)));
+        let mut members = plan.comparison_groups[group].clone();
+        // One run for all that run at once.
+        members.retain(|&point| plan.at_once(point).start == point);
+        members.retain(|&point| !outcomes.is_left_out(plan, point, block));
         stream.shuffle(&mut members);
         for point in members {
             let warms_up = block == 0 && plan.warm_up_ns.0 > 0;
             let warm_ups: &[bool] = if warms_up { &[true, false] } else { &[false] };
             for &warm_up in warm_ups {
-                steps.push(Step { block, place: steps.len() as u32, point, warm_up });
+                steps.push(Step { block, place, point, warm_up });
+                place += plan.at_once(point).len() as u32;
             }
         }
     }
@@ -188,15 +195,15 @@ mod tests {
     #[test]
     fn both_members_stay_until_both_meet_the_rule() {
         let plan = plan(1);
-        let noisy = plan.groups[0][0];
+        let noisy = plan.comparison_groups[0][0];
         let all = outcomes(&plan, 6, |number, point| {
             let swing = if point == noisy { 50.0 } else { 0.0 };
             Some(100.0 + swing * f64::from(number % 2))
         });
-        for &point in &plan.groups[0] {
+        for &point in &plan.comparison_groups[0] {
             assert_eq!(all.samples(point, 6).len(), 6, "the noisy group runs to its maximum");
         }
-        for group in &plan.groups[1..] {
+        for group in &plan.comparison_groups[1..] {
             for &point in group {
                 assert_eq!(all.samples(point, 6).len(), 3, "the quiet groups leave at once");
             }
@@ -215,7 +222,7 @@ mod tests {
         let plan = plan(1);
         assert_eq!(all_blocks(&plan, |_, _| None).0, 4, "three of them are repetitions");
         // Neither meets the rule; one of them is invalid in every second block.
-        let (poor, other) = (plan.groups[0][0], plan.groups[0][1]);
+        let (poor, other) = (plan.comparison_groups[0][0], plan.comparison_groups[0][1]);
         let noisy = |number: u32| Some(100.0 + 50.0 * f64::from(number / 2 % 2));
         let (blocks, all) =
             all_blocks(
@@ -242,12 +249,15 @@ mod tests {
     #[test]
     fn an_invalid_run_is_repeated_in_a_later_block_with_its_whole_group() {
         let plan = plan(1);
-        let poor = plan.groups[0][0];
+        let poor = plan.comparison_groups[0][0];
         let (blocks, all) =
             all_blocks(&plan, |number, point| (point != poor || number > 0).then_some(100.0));
         assert_eq!(blocks, 4);
         let runs = |group: usize| -> Vec<usize> {
-            plan.groups[group].iter().map(|&point| all.samples(point, 100).len()).collect()
+            plan.comparison_groups[group]
+                .iter()
+                .map(|&point| all.samples(point, 100).len())
+                .collect()
         };
         assert_eq!((runs(0), runs(1)), (vec![3, 4], vec![3, 3]));
     }
@@ -259,7 +269,7 @@ mod tests {
             let points: Vec<usize> =
                 block(&plan, number, &nothing()).iter().filter(|s| !s.warm_up).map(|s| s.point).collect();
             for pair in points.chunks(2) {
-                prop_assert!(plan.groups.iter().any(|g| g.contains(&pair[0]) && g.contains(&pair[1])));
+                prop_assert!(plan.comparison_groups.iter().any(|g| g.contains(&pair[0]) && g.contains(&pair[1])));
             }
         }
 
@@ -287,11 +297,11 @@ mod tests {
         assert!(points(0, &outcomes).contains(&2));
         assert!(!points(1, &outcomes).contains(&2));
         let group: Vec<usize> =
-            plan.groups.iter().find(|group| group.contains(&2)).unwrap().clone();
+            plan.comparison_groups.iter().find(|group| group.contains(&2)).unwrap().clone();
         for &point in &group {
             outcomes.skip(0, point);
         }
-        let index = plan.groups.iter().position(|known| *known == group).unwrap();
+        let index = plan.comparison_groups.iter().position(|known| *known == group).unwrap();
         assert!(!group_is_finished(&plan, index, 0, &outcomes));
         assert!(group_is_finished(&plan, index, 1, &outcomes));
     }

@@ -14,7 +14,7 @@ const PROBE_BYTES: Bytes = Bytes(64);
 /// What a part of a run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Group {
+pub enum Purpose {
     /// It is what the point measures.
     Load,
     /// It probes the round trip while nothing else runs.
@@ -23,8 +23,8 @@ pub enum Group {
     Probe,
 }
 
-impl Group {
-    /// Its name in records.
+impl Purpose {
+    /// The name of its flows in records, where a plan gives them none.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Load => "load",

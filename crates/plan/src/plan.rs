@@ -1,6 +1,7 @@
 //! A resolved plan: nothing left to default, nothing left to check.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use fabricmark_stats::StopRule;
 use fabricmark_units::{Bytes, Nanos};
@@ -15,6 +16,7 @@ use crate::level::Level;
 use crate::pace::{Pace, Trace};
 use crate::presentation::Presentation;
 use crate::resolve::check_link;
+use crate::role::Role;
 use crate::transport::{Network, Transport};
 use crate::window::Window;
 
@@ -29,11 +31,17 @@ pub const INTERVALS_MAX: u64 = 36_000;
 pub struct Plan {
     /// Where the points are carried out.
     pub testbed: Testbed,
-    /// The topology in whose file the ends are nodes, where the plan has one.
+    /// The topology in which the ends are nodes, where the plan names a file or has wires of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
-    /// The other host, as it was named, where there is one; `client=A server=B` where both ends are on others, `ends=A,B`
-    /// for two addresses of this machine.
+    /// Wires between nodes, where the plan names some; the topology is made of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wires: Vec<Wire>,
+    /// Groups of flows that run at once, in the order of the plan; without any, all flows are between client and server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    /// The other host, as it was named, where there is one; `NODE=HOST NODE=HOST` where nodes other than the server are on
+    /// others, `ends=A,B` for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// Seed of the order of runs.
@@ -58,11 +66,12 @@ pub struct Plan {
     /// CPUs of the client and the server; absent, the first two that there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<(u32, u32)>,
-    /// The matrix.
+    /// The matrix. Where there are groups, each combination of levels is a point for each group, in their order, and these run
+    /// at once.
     pub points: Vec<Point>,
     /// Points that are run in the same blocks and stop together, as indexes into `points`.
     /// Every point is in exactly one group.
-    pub groups: Vec<Vec<usize>>,
+    pub comparison_groups: Vec<Vec<usize>>,
     /// Which levels are compared.
     pub compare: Vec<Compare>,
     /// What the files of traces list, by the names that paces give them. A plan file does not hold
@@ -111,10 +120,10 @@ pub enum Testbed {
     Hosts,
 }
 
-/// A topology file and the nodes in it at which the ends of runs are.
+/// A topology and the nodes in it at which the ends of runs are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The file, as the plan names it.
+    /// The file, as the plan names it; empty where the topology is that of the plan's own wires.
     pub file: String,
     /// The node of the client.
     pub client: String,
@@ -135,6 +144,28 @@ impl Topology {
         let [file, client, server] = [file, client, server].map(str::to_owned);
         file.ends_with(".toml").then_some(Self { file, client, server, text: String::new() })
     }
+}
+
+/// A wire between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wire {
+    /// The nodes.
+    pub between: [String; 2],
+    /// Its technology.
+    pub link: Link,
+    /// What the lab emulates of it beside that, as words of a link.
+    pub words: String,
+}
+
+/// A group of flows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The node of the client.
+    pub from: String,
+    /// The node of the server.
+    pub to: String,
 }
 
 /// Why a plan cannot be run to another host.
@@ -204,10 +235,32 @@ impl Plan {
         format!("{OWN}{ends}")
     }
 
-    /// The host of the client and that of the server, where both are others than this one.
-    pub fn remote_ends(&self) -> Option<(&str, &str)> {
-        let (client, server) = self.peer.as_deref()?.split_once(' ')?;
-        Some((client.strip_prefix("client=")?, server.strip_prefix("server=")?))
+    /// The nodes that are on other hosts, each with the name of its host; none where that is the server alone.
+    pub fn hosts_of_nodes(&self) -> Vec<(&str, &str)> {
+        let peer = self.peer.as_deref().filter(|_| self.own_ends().is_none());
+        peer.into_iter()
+            .flat_map(|peer| peer.split(' '))
+            .filter_map(|one| one.split_once('='))
+            .collect()
+    }
+
+    /// The nodes of a point's client and server.
+    pub fn nodes(&self, point: &Point) -> [&str; 2] {
+        let is_its = |group: &&Group| Some(&group.name) == point.group.as_ref();
+        if let Some(Group { from, to, .. }) = self.groups.iter().find(is_its) {
+            return [from, to];
+        }
+        match &self.topology {
+            Some(Topology { client, server, .. }) => [client, server],
+            None => [Role::Client.name(), Role::Server.name()],
+        }
+    }
+
+    /// The points that run at once with a point, itself included: one for each group.
+    pub fn at_once(&self, point: usize) -> Range<usize> {
+        let groups = self.groups.len().max(1);
+        let first = point - point % groups;
+        first..first + groups
     }
 
     /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
@@ -216,6 +269,15 @@ impl Plan {
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, HostError> {
         self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
+        if let Some(Topology { file, .. }) =
+            self.topology.as_ref().filter(|_| self.wires.is_empty())
+        {
+            return Err(HostError::Emulated(format!("testbed = lab:{file}")));
+        }
+        if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
+            let [one, other] = &wire.between;
+            return Err(HostError::Emulated(format!("{} between {one} and {other}", wire.words)));
+        }
         let mut links: Vec<Link> = Vec::new();
         for point in &self.points {
             if !links.contains(&point.link) {
@@ -250,25 +312,37 @@ impl Plan {
             }));
         }
         let mut seen = BTreeSet::new();
-        for group in &mut self.groups {
+        for group in &mut self.comparison_groups {
             let moved = group.iter().map(|&point| places[point]);
             *group = moved.filter(|&place| seen.insert(place)).collect();
         }
-        self.groups.retain(|group| !group.is_empty());
+        self.comparison_groups.retain(|group| !group.is_empty());
         self.points = points;
         Ok(self)
     }
 
-    /// The same over the way between two nodes of its topology, whose file has this text: `mtu` and `rtt` are those of the
-    /// way, which the points take for those of their link.
-    pub fn over(&mut self, text: String, mtu: u16, rtt: Nanos) {
-        let Some(topology) = &mut self.topology else { return };
+    /// The same over a topology of this text. `way` gives MTU and RTT of the way from one node to another, which points take
+    /// for those of their link.
+    ///
+    /// # Errors
+    ///
+    /// As `way` says.
+    pub fn over<E>(
+        &mut self,
+        text: String,
+        way: impl Fn(&str, &str) -> Result<(u16, Nanos), E>,
+    ) -> Result<(), E> {
+        let Some(topology) = &mut self.topology else { return Ok(()) };
         topology.text = text;
-        for point in &mut self.points {
+        for place in 0..self.points.len() {
+            let [from, to] = self.nodes(&self.points[place]);
+            let (mtu, rtt) = way(from, to)?;
+            let point = &mut self.points[place];
             point.link = Link::Veth { mtu };
             point.rtt = Some(rtt);
             point.offload = Some(Offload::On);
         }
+        Ok(())
     }
 
     /// What a run of a point takes at least: where it is probed, the probe runs alone first.
@@ -286,9 +360,13 @@ impl Plan {
     /// What a run of a point does at first and does not count: what the plan leaves out, and at least TCP's
     /// slow start over an emulated round trip.
     pub fn omitted(&self, point: &Point) -> Nanos {
-        let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
-        let ramp = if is_stream { point.ramp() } else { Nanos(0) };
-        self.omit_ns.max(ramp)
+        let ramp = |point: &Point| {
+            let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
+            if is_stream { point.ramp() } else { Nanos(0) }
+        };
+        // What runs at once is counted at once.
+        let others = self.points.iter().filter(|_| !self.groups.is_empty());
+        others.map(ramp).fold(self.omit_ns.max(ramp(point)), Nanos::max)
     }
 
     /// The files of traces that the points name, each once.
@@ -309,6 +387,6 @@ impl Plan {
             let (run, warm_up) = (self.run_takes(point, false), self.run_takes(point, true));
             runs * run.0 + warm_up.0
         };
-        Nanos(self.points.iter().map(each).sum())
+        Nanos(self.points.iter().step_by(self.groups.len().max(1)).map(each).sum())
     }
 }

@@ -4,7 +4,7 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
 use crate::contradiction::Contradiction;
-use crate::factor::{Factor, Where};
+use crate::factor::{Factor, Section, Where};
 use crate::level::LevelError;
 use crate::plan::{Plan, Testbed};
 use crate::presentation::Presentation;
@@ -41,7 +41,8 @@ pub enum SettingError {
 }
 
 fn known() -> String {
-    Factor::ALL.map(Factor::key).join(", ")
+    let named = Factor::ALL.iter().filter(|factor| factor.spec().section != Section::Group);
+    named.map(|factor| factor.key()).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads `factor=level[,factor=level]` into levels that are laid over others. A dash in a factor's name
@@ -66,8 +67,9 @@ pub fn overlay(text: &str) -> Result<Where, SettingError> {
         let (name, level) =
             part.split_once('=').ok_or_else(|| SettingError::Form(text.to_owned()))?;
         let name = name.replace('-', "_");
-        let factor =
-            Factor::named(&name).ok_or_else(|| SettingError::Factor { name: name.clone() })?;
+        let factor = Factor::named(&name)
+            .filter(|factor| factor.spec().section != Section::Group)
+            .ok_or_else(|| SettingError::Factor { name: name.clone() })?;
         let level = factor.level(level).map_err(|error| SettingError::Level { factor, error })?;
         levels.insert(factor, level);
     }
@@ -98,6 +100,8 @@ pub fn settings(
     Ok(Plan {
         testbed: Testbed::Lab,
         topology: None,
+        wires: Vec::new(),
+        groups: Vec::new(),
         peer: None,
         seed: 1,
         duration_ns,
@@ -108,7 +112,7 @@ pub fn settings(
         stop,
         port: 0,
         cpus: None,
-        groups: vec![(0..points.len()).collect()],
+        comparison_groups: vec![(0..points.len()).collect()],
         points,
         compare: Vec::new(),
         traces: std::collections::BTreeMap::new(),
@@ -135,7 +139,7 @@ mod tests {
         let plan = of(&["path=copy", "path=gso,receive-buffer=1MiB"]).unwrap();
         assert_eq!(plan.points[1].level(Factor::Path), "gso");
         assert_eq!(plan.points[1].level(Factor::ReceiveBuffer), "1048576");
-        assert_eq!(plan.groups, [[0, 1]]);
+        assert_eq!(plan.comparison_groups, [[0, 1]]);
         assert_eq!(of(&[]).unwrap().points.len(), 1);
     }
 

@@ -70,8 +70,8 @@ fn points_are_added_beside_the_cross_and_none_is_there_twice() {
 #[test]
 fn what_agrees_in_all_but_the_compared_factor_is_a_group_whatever_cross_it_is_of() {
     let plan = read(PLAN, Size::Full);
-    let pairs = plan.groups.iter().filter(|group| group.len() == 2).count();
-    assert_eq!((pairs, plan.groups.len()), (6 + 3, 6 + 3 + 3));
+    let pairs = plan.comparison_groups.iter().filter(|group| group.len() == 2).count();
+    assert_eq!((pairs, plan.comparison_groups.len()), (6 + 3, 6 + 3 + 3));
     // IPv4 beside the paced IPv6 point of the cross of IPv6.
     let more = format!(
         "{PLAN}[[add]]\nrtt = \"400ms\"\nfamily = 4\nlink = \"ethernet:10G,mtu=9000\"\n\
@@ -79,7 +79,7 @@ fn what_agrees_in_all_but_the_compared_factor_is_a_group_whatever_cross_it_is_of
     );
     let plan = read(&more, Size::Full);
     let last = plan.points.len() - 1;
-    assert!(plan.groups.contains(&vec![last - 1, last]), "{:?}", plan.groups);
+    assert!(plan.comparison_groups.contains(&vec![last - 1, last]), "{:?}", plan.comparison_groups);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn levels_of_the_adds_select_and_compare_points() {
         ),
         Size::Full,
     );
-    let windows = plan.groups.iter().find(|group| group.len() == 3).unwrap();
+    let windows = plan.comparison_groups.iter().find(|group| group.len() == 3).unwrap();
     assert_eq!(*windows, [11, 18, 19], "the one of the cross and the two that were added");
     let shown = |filter: &fabricmark_plan::Filter| {
         plan.points.iter().filter(|point| point.is_among(filter)).count()

@@ -39,7 +39,7 @@ kind = "lines"
 #[test]
 fn the_sound_plan_is_sound() {
     let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
-    assert_eq!((plan.points.len(), plan.groups.len()), (8, 4));
+    assert_eq!((plan.points.len(), plan.comparison_groups.len()), (8, 4));
     let quick = parse("p.toml", SOUND, Size::Quick, &["P1 IV"]).unwrap();
     assert_eq!((quick.points.len(), quick.stop.runs_min, quick.stop.half_width), (4, 5, None));
     assert_ne!(plan.digest(), quick.digest());
@@ -86,13 +86,14 @@ fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
     assert_eq!(topology.file, "labs/dumbbell.toml");
     assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
     let mut read = plan.clone();
-    read.over("[hosts.a]".to_owned(), 1400, fabricmark_units::Nanos::from_millis(5));
+    let way = |_: &str, _: &str| Ok::<_, ()>((1400, fabricmark_units::Nanos::from_millis(5)));
+    read.over("[hosts.a]".to_owned(), way).unwrap();
     assert_ne!(read.digest(), plan.digest());
     assert!(read.points.iter().all(|point| point.link.mtu() == 1400 && point.rtt.is_some()));
     assert_eq!(with("lab:a.toml", "").unwrap().topology.unwrap().server, "server");
     for (testbed, link, says) in [
-        ("lab:a.toml", "link = [\"ethernet:1G\"]\n", "say it in the file"),
-        ("lab:a.toml", "rtt = \"5ms\"\n", "say it in the file"),
+        ("lab:a.toml", "link = [\"ethernet:1G\"]\n", "say it in the topology file"),
+        ("lab:a.toml", "rtt = \"5ms\"\n", "say it in the topology file"),
         ("lab:a.toml:client", "", "lab:FILE.toml:CLIENT,SERVER"),
         ("rack", "", "unknown testbed `rack`"),
     ] {

@@ -1,6 +1,6 @@
 //! The record itself.
 
-use fabricmark_plan::{Figure, Group, Point, Testbed, Transport};
+use fabricmark_plan::{Figure, Point, Purpose, Testbed, Transport};
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ pub struct Instrument {
 impl Record {
     /// The flows of the load: those that probe beside it are left out.
     pub fn load(&self) -> impl Iterator<Item = &Flow> {
-        let probes = [Group::ProbeIdle.word(), Group::Probe.word()];
+        let probes = [Purpose::ProbeIdle.word(), Purpose::Probe.word()];
         self.flows.iter().filter(move |flow| !probes.contains(&flow.group.as_str()))
     }
 

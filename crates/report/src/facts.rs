@@ -5,7 +5,7 @@ mod emulator;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_plan::{Factor, Figure, Point, Testbed};
-use fabricmark_record::{HostFacts, Outcome, Provenance};
+use fabricmark_record::{HostFacts, Outcome, Provenance, Record};
 use fabricmark_stats::{LATENCY_TIE, PEEKING_SURCHARGE, THROUGHPUT_TIE};
 use fabricmark_units::{Nanos, Percent};
 
@@ -60,14 +60,16 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             }
             None => "Network namespaces on one machine".to_owned(),
         },
-        Testbed::Hosts => match (e.plan.own_ends(), e.plan.remote_ends()) {
+        Testbed::Hosts => match (e.plan.own_ends(), e.plan.hosts_of_nodes().as_slice()) {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
-            (None, Some((client, server))) => {
-                format!("Two other hosts by their agents, {client} (client) and {server} (server)")
-            }
-            (None, None) => {
+            (None, []) => {
                 let peer = e.plan.peer.as_deref().unwrap_or("another host");
                 format!("This host, and {peer} by its agent")
+            }
+            (None, nodes) => {
+                let nodes: Vec<String> =
+                    nodes.iter().map(|(node, host)| format!("{host} ({node})")).collect();
+                format!("Hosts by their agents: {}", nodes.join(" and "))
             }
         },
     };
@@ -78,7 +80,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
                 "{}; {} in {} compared together; runs of {} after one warm-up of {} each.",
                 testbed,
                 count(e.plan.points.len(), "point"),
-                count(e.plan.groups.len(), "group"),
+                count(e.plan.comparison_groups.len(), "group"),
                 e.plan.duration_ns,
                 e.plan.warm_up_ns
             ),
@@ -213,7 +215,12 @@ fn clocks(e: &Experiment<'_>) -> Vec<String> {
 fn runs(e: &Experiment<'_>) -> String {
     let (mut completed, mut warm_ups, mut skipped, mut invalid) = (0, 0, 0, 0);
     let mut time = Nanos(0);
-    for record in e.records {
+    // Groups of flows have a record each of one run.
+    let is_first = |record: &&Record| {
+        let point = record.place.point as usize;
+        e.plan.at_once(point).start == point
+    };
+    for record in e.records.iter().filter(is_first) {
         match (&record.outcome, record.place.warm_up) {
             (_, true) => warm_ups += 1,
             (Outcome::Completed, false) => {

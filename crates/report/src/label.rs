@@ -71,8 +71,12 @@ pub(crate) fn origin(provenance: Option<Provenance>) -> String {
 
 /// A topology and the two nodes in it.
 pub(crate) fn topology(topology: &Topology) -> String {
-    let Topology { file, client, server, .. } = topology;
-    format!("topology {file} from {client} to {server}")
+    match topology {
+        Topology { file, .. } if file.is_empty() => "the wires of the plan".to_owned(),
+        Topology { file, client, server, .. } => {
+            format!("topology {file} from {client} to {server}")
+        }
+    }
 }
 
 /// How much a run sends, in words.

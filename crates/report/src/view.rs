@@ -125,7 +125,7 @@ impl<'a> Axes<'a> {
             None => vec![spec.figure.spec().label.to_owned()],
         };
         let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
-        let mut title = self.title(spec, &points, &levels);
+        let mut title = self.title(plan, spec, &points, &levels);
         let origins: Vec<String> = (0..columns.len()).map(|place| origin(&rows, place)).collect();
         match origins.first() {
             Some(first) if !title.is_empty() && origins.iter().all(|origin| origin == first) => {
@@ -141,15 +141,23 @@ impl<'a> Axes<'a> {
     }
 
     /// The levels of the group; its link in any case, since a figure without its link says nothing.
-    fn title(&self, spec: &Table, points: &[&Point], levels: &[(Factor, Level)]) -> String {
+    fn title(
+        &self,
+        plan: &Plan,
+        spec: &Table,
+        points: &[&Point],
+        levels: &[(Factor, Level)],
+    ) -> String {
         let mut words: Vec<String> =
             levels.iter().map(|(factor, level)| label::level(*factor, level)).collect();
         let links = select::levels(points, Factor::Link);
         let is_named = spec.rows == Factor::Link
             || self.side == Some(Factor::Link)
             || self.groups.contains(&Factor::Link);
-        if let ([link], false) = (links.as_slice(), is_named) {
-            words.push(link.clone());
+        match (&plan.topology, links.as_slice()) {
+            (Some(topology), _) => words.push(label::topology(topology)),
+            (None, [link]) if !is_named => words.push(link.clone()),
+            (None, _) => {}
         }
         words.join(", ")
     }

@@ -158,16 +158,20 @@ impl Store {
     }
 
     /// Keeps a record; it is safe when this returns.
-    pub fn append(&self, experiment: &Experiment, record: &Record) -> Result<(), StoreError> {
-        let json = serde_json::to_string(record).expect("a record is plain data");
-        let place = &record.place;
-        self.connection
-            .execute(
-                "INSERT INTO record (experiment, block, place, json) VALUES (?1, ?2, ?3, ?4)",
-                params![experiment.id, place.block, place.place, json],
-            )
-            .map_err(self.error())?;
-        Ok(())
+    pub fn append(&self, experiment: &Experiment, records: &[Record]) -> Result<(), StoreError> {
+        let insert = || {
+            let transaction = self.connection.unchecked_transaction()?;
+            for record in records {
+                let json = serde_json::to_string(record).expect("a record is plain data");
+                let place = &record.place;
+                transaction.execute(
+                    "INSERT INTO record (experiment, block, place, json) VALUES (?1, ?2, ?3, ?4)",
+                    params![experiment.id, place.block, place.place, json],
+                )?;
+            }
+            transaction.commit()
+        };
+        insert().map_err(self.error())
     }
 
     /// The records of an experiment in the order of their runs.

@@ -60,7 +60,7 @@ fn records_come_back_equal_and_in_the_order_of_their_runs() {
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
     let experiment = store.begin(&new("plan")).unwrap();
     for (block, place) in [(1, 0), (0, 1), (0, 0)] {
-        store.append(&experiment, &record(block, place)).unwrap();
+        store.append(&experiment, &[record(block, place)]).unwrap();
     }
     let found = store.records(&experiment).unwrap();
     assert_eq!(found, [record(0, 0), record(0, 1), record(1, 0)]);
@@ -71,8 +71,8 @@ fn a_run_is_kept_once() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
     let experiment = store.begin(&new("plan")).unwrap();
-    store.append(&experiment, &record(0, 0)).unwrap();
-    assert!(store.append(&experiment, &record(0, 0)).is_err());
+    store.append(&experiment, &[record(0, 0)]).unwrap();
+    assert!(store.append(&experiment, &[record(0, 0)]).is_err());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `fabricmark measure`: one setting now, or a few against the first of them.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
@@ -12,8 +13,8 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Section, SettingError, Topology,
-    Transport, Where, overlay, settings,
+    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, SettingError,
+    Topology, Transport, Where, overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
@@ -82,8 +83,8 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let started = jiff::Timestamp::now().to_string();
     let mut watch = Watch::new(telling(options));
     let mut records: Vec<Record> = Vec::new();
-    let mut keep = |record: &Record| {
-        records.push(record.clone());
+    let mut keep = |kept: &[Record]| {
+        records.extend_from_slice(kept);
         Ok(())
     };
     let calibration = calibration::of_this_machine();
@@ -242,7 +243,7 @@ impl Target {
         match &self.peer {
             Peer::Here => None,
             Peer::Ends(ends) => Some(Plan::own_name(&Ends(*ends).to_string())),
-            Peer::Agents { server, .. } => Some(server.host.name.clone()),
+            Peer::Agents(nodes) => nodes.values().next().map(|server| server.host.name.clone()),
             Peer::Iperf3(server) => Some(server.name.clone()),
         }
     }
@@ -252,7 +253,9 @@ impl Target {
         match &self.peer {
             Peer::Here => false,
             Peer::Ends(ends) => ends.iter().all(IpAddr::is_ipv6),
-            Peer::Agents { server, .. } => server.host.data.iter().all(SocketAddr::is_ipv6),
+            Peer::Agents(nodes) => {
+                nodes.values().flat_map(|agent| &agent.host.data).all(SocketAddr::is_ipv6)
+            }
             Peer::Iperf3(access) => access.server.is_ipv6(),
         }
     }
@@ -281,7 +284,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
             let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);
             return Ok(Target {
                 link: link.to_string(),
-                peer: Peer::Agents { client: None, server: agent },
+                peer: Peer::Agents(BTreeMap::from([(Role::Server.name().to_owned(), agent)])),
                 topology: None,
             });
         }

@@ -53,8 +53,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
-    let host = |role| how.host(role).map_err(|message| Failure::new(Code::Input, message));
-    let (client, server) = (host(Role::Client)?, host(Role::Server)?);
+    let hosts = how.hosts(&plan).map_err(|message| Failure::new(Code::Input, message))?;
     if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
     }
@@ -62,15 +61,16 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
         println!("{}", summary(file, &plan));
         return Ok(None);
     }
-    let peer = match (server, how.ends) {
-        (Some(server), _) => Peer::Agents {
-            client: client
-                .map(|host| key::access(host, &Reach { control: None, ..how.reach.clone() }))
-                .transpose()?,
-            server: key::access(server, &how.reach)?,
-        },
-        (None, Some(Ends(ends))) => Peer::Ends(ends),
-        (None, None) => {
+    let agent = |(&node, host): (&&str, &&str)| {
+        // Orders take another way to the server alone.
+        let control = how.reach.control.clone().filter(|_| node == Role::Server.name());
+        let reach = Reach { control, ..how.reach.clone() };
+        Ok::<_, Failure>((node.to_owned(), key::access(host, &reach)?))
+    };
+    let peer = match how.ends {
+        _ if !hosts.is_empty() => Peer::Agents(hosts.iter().map(agent).collect::<Result<_, _>>()?),
+        Some(Ends(ends)) => Peer::Ends(ends),
+        None => {
             // The user namespace must be entered before the first thread starts.
             fabricmark_lab::acquire()?;
             Peer::Here
@@ -101,7 +101,7 @@ pub fn go_on(
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
     let mut line = Line::new();
     let kept = store.records(experiment)?;
-    let mut keep = |record: &Record| store.append(experiment, record);
+    let mut keep = |records: &[Record]| store.append(experiment, records);
     let workers = Workers { program: &program, peer, calibration };
     let result = run_plan(plan, &kept, &mut keep, &workers, &mut line, interrupted);
     line.clear();
@@ -133,11 +133,15 @@ fn summary(path: &Path, plan: &Plan) -> String {
     } else {
         format!("{} to {} runs", stop.runs_min, stop.runs_max)
     };
+    let at_once = match plan.groups.len() {
+        0 => String::new(),
+        groups => format!("; {groups} groups of flows at once"),
+    };
     format!(
-        "{}: {} points in {} groups, {runs} of {} each, at least {} min; digest {}",
+        "{}: {} points in {} groups compared together, {runs} of {} each, at least {} min{at_once}; digest {}",
         path.display(),
         plan.points.len(),
-        plan.groups.len(),
+        plan.comparison_groups.len(),
         plan.duration_ns,
         plan.shortest().0.div_ceil(60_000_000_000),
         &plan.digest()[..14],

@@ -7,7 +7,7 @@ use std::os::unix::fs::chown;
 use fabricmark_plan::{Figure, Offload};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
 
-use crate::support::{bench, counted, expect};
+use crate::support::{bench, counted, expect, stdout};
 use crate::users::{USER, users_may_have_namespaces};
 
 /// A plan of these factors over TCP's and UDP's own settings.
@@ -282,11 +282,16 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
     let plan = format!(
         "title = 't'\ntestbed = 'lab:{file}:client1,server2'\n[factors]\npattern = ['stream', 'ping-pong']\n\
          transport = ['tcp', 'udp']\nfamily = [4, 6]\npayload = 1000\n[settings]\ncongestion = 'cubic'\n\
-         [run]\nduration = '300ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n"
+         [run]\nduration = '300ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n\
+         [[table]]\ntitle = 'goodput'\nfigure = 'goodput'\nrows = 'transport'\ncolumns = 'family'\n"
     );
     bench.plan(&plan);
     let output = bench.run(&["run", "plan.toml"]);
     expect(&output, 0, &["plan-1"]);
+    let shown = stdout(&output);
+    for words in ["dumbbell.toml from client1 to server2", "% of ceiling"] {
+        assert!(shown.contains(words), "{shown}");
+    }
     let records = bench.records();
     let mut seen = 0;
     for record in counted(&records) {
@@ -309,4 +314,48 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
         seen += 1;
     }
     assert!(seen >= 8, "{seen} runs count");
+}
+
+/// The shipped plan of three nodes: 1G and 100M with 4 ms, joined by a router, under two groups of flows.
+#[test]
+fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
+    let Some(bench) = bench("groups of flows") else { return };
+    let text =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/three-nodes.toml"));
+    let plan = text.unwrap().replace("\"2s\"", "\"600ms\"").replace("runs = 6", "runs = 2");
+    bench.plan(&plan);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["4 points in 1 groups compared together", "2 groups of flows at once"]);
+    let shown = stdout(&output);
+    for words in ["bulk", "requests", "the wires of the plan", "4 counted (2.4 s)"] {
+        assert!(shown.contains(words), "no {words} in {shown}");
+    }
+    let records = bench.records();
+    let counted: Vec<_> = counted(&records).collect();
+    assert_eq!(counted.len(), 8, "two groups, two levels, two runs");
+    for record in counted {
+        let key = record.point.key();
+        let names: Vec<_> = record.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["client", "server"], "{key}");
+        let [flow] = record.flows.as_slice() else { panic!("one part of {key}") };
+        assert_eq!(Some(&flow.group), record.point.group.as_ref());
+        match flow.group.as_str() {
+            "bulk" => {
+                let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+                let share = record.figures.value(Figure::Goodput).unwrap() / bound_bps;
+                assert!((94e6..95e6).contains(&bound_bps), "of the slower wire: {bound_bps}");
+                assert!((0.7..1.0002).contains(&share), "{key}: {share}");
+            }
+            _ => {
+                let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+                let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+                // 4 ms, and 130 bytes over both wires there and back.
+                assert!((4.02e6..4.03e6).contains(&floor_ns), "{floor_ns}");
+                // Two thirds of the bulk transfer's 100 packets of 1,514 bytes.
+                assert!(rtt_ns > floor_ns + 4e6, "{key}: {rtt_ns} ns beside a full queue");
+            }
+        }
+    }
+    let again = bench.run(&["run", "plan.toml"]);
+    expect(&again, 0, &["already has all"]);
 }

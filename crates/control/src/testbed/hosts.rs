@@ -1,15 +1,18 @@
-//! The server on another host, by its agent; the client on this host or on a third one.
+//! On hosts, by their agents; nodes without one are this host.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Point, Role};
+use fabricmark_lab::Topology;
+use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Family, Link};
+use fabricmark_wire::{self as wire, Family};
 
+use super::topology::{Ways, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
@@ -24,35 +27,50 @@ const CALL_FOR: Duration = Duration::from_secs(30);
 /// Pause between calls.
 const CALL_EVERY: Duration = Duration::from_millis(500);
 
-/// The hosts of both ends.
+/// The hosts of a plan's nodes.
 pub(super) struct Hosts {
-    /// The client's; `None` for this host.
-    client: Option<Remote>,
-    server: Remote,
+    plan: Plan,
+    /// By the name of the node; this host is not among them.
+    agents: BTreeMap<String, Remote>,
+    /// What the plan says of the wires between the nodes.
+    ways: Ways,
 }
 
 impl Hosts {
     /// Calls the agents.
     pub(super) fn call(
-        client: Option<&AgentAccess>,
-        server: &AgentAccess,
+        plan: &Plan,
+        nodes: &BTreeMap<String, AgentAccess>,
     ) -> Result<Self, PlanError> {
-        let client = client.map(|access| Remote::call(Role::Client, access)).transpose()?;
-        Ok(Self { client, server: Remote::call(Role::Server, server)? })
+        let topology = plan.topology.as_ref().map(|named| Topology::parse(&named.text));
+        let ways = match topology.transpose()? {
+            Some(topology) => ways(plan, &topology)?,
+            None => Ways::new(),
+        };
+        let call = |(node, access): (&String, &AgentAccess)| {
+            Ok::<_, PlanError>((node.clone(), Remote::call(access)?))
+        };
+        let agents = nodes.iter().map(call).collect::<Result<_, _>>()?;
+        Ok(Self { plan: plan.clone(), agents, ways })
+    }
+
+    /// The agents of client and server; `None` for this host.
+    fn ends(&self, point: &Point) -> [Option<&Remote>; 2] {
+        self.plan.nodes(point).map(|node| self.agents.get(node))
     }
 
     /// The agent at an end; `None` for this host.
-    fn remote(&self, role: Role) -> Option<&Remote> {
+    fn remote(&self, role: Role, point: &Point) -> Option<&Remote> {
+        let [client, server] = self.ends(point);
         match role {
-            Role::Client => self.client.as_ref(),
-            Role::Server => Some(&self.server),
+            Role::Client => client,
+            Role::Server => server,
         }
     }
 }
 
 /// An agent that has answered.
 struct Remote {
-    role: Role,
     access: AgentAccess,
     session: SessionId,
     welcome: Welcome,
@@ -61,12 +79,12 @@ struct Remote {
 }
 
 impl Remote {
-    fn call(role: Role, access: &AgentAccess) -> Result<Self, PlanError> {
+    fn call(access: &AgentAccess) -> Result<Self, PlanError> {
         let mut session = SessionId::default();
         rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| PlanError::system("draw a random number")(error.into()))?;
         let (access, welcome) = (access.clone(), Welcome::default());
-        let mut remote = Self { role, access, session, welcome, spare: None };
+        let mut remote = Self { access, session, welcome, spare: None };
         remote.spare = Some(remote.connect()?);
         Ok(remote)
     }
@@ -76,7 +94,7 @@ impl Remote {
         let (carrier, socket) =
             carrier::Carrier::call(&host.name, &host.control, tls, self.session)?;
         self.welcome = carrier.welcome.clone();
-        Node::behind(self.role.name(), carrier, socket)
+        Node::behind(carrier, socket)
     }
 
     /// One more worker.
@@ -138,24 +156,31 @@ impl Remote {
 }
 
 impl Testbed for Hosts {
-    fn start_pair(&mut self, _: Link, program: &Path) -> Result<Pair, PlanError> {
-        let server = self.server.worker()?;
-        let client = match &mut self.client {
-            Some(remote) => remote.worker()?,
-            None => Node::start(Role::Client.name(), program, None)?,
+    fn start_pair(&mut self, point: &Point, program: &Path) -> Result<Pair, PlanError> {
+        let nodes = self.plan.nodes(point).map(str::to_owned);
+        let mut worker = |node: &String| match self.agents.get_mut(node) {
+            Some(remote) => remote.worker(),
+            None => Node::start(node, program, None),
         };
-        Ok(Pair { client, server })
+        let [client, server] = &nodes;
+        let server = worker(server)?;
+        Ok(Pair { client: worker(client)?, server })
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
-        Ok(match self.remote(role) {
-            Some(remote) => remote.attach(point.family)?,
-            None => self.server.attach_here(point.family)?,
+        let other = || self.remote(role.other(), point);
+        Ok(match (self.remote(role, point), other()) {
+            (Some(remote), _) => remote.attach(point.family)?,
+            (None, Some(other)) => other.attach_here(point.family)?,
+            (None, None) => {
+                let [client, server] = self.plan.nodes(point).map(str::to_owned);
+                return Err(PlanError::SameHost(client, server));
+            }
         })
     }
 
-    fn facts(&self, role: Role, _: &Point, worker: Option<&Node>) -> NodeFacts {
-        let Some(remote) = self.remote(role) else {
+    fn facts(&self, role: Role, point: &Point, worker: Option<&Node>) -> NodeFacts {
+        let Some(remote) = self.remote(role, point) else {
             let carrier = Carrier::LocalSocket;
             return NodeFacts { carrier, namespace: None, host: None, clock_offset: None };
         };
@@ -168,16 +193,22 @@ impl Testbed for Hosts {
         }
     }
 
-    fn cpus(&self, _: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
-        let is_shared = match &self.client {
-            Some(client) => client.welcome.boot == self.server.welcome.boot,
-            None => self.server.is_this_machine(),
+    fn cpus(&self, point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
+        let ends = self.ends(point);
+        let [client, server] = ends.map(|end| end.map_or(here, |agent| &agent.welcome.cpus));
+        let is_shared = match ends {
+            [Some(client), Some(server)] => client.welcome.boot == server.welcome.boot,
+            [Some(agent), None] | [None, Some(agent)] => agent.is_this_machine(),
+            [None, None] => true,
         };
-        let client = self.client.as_ref().map_or(here, |client| &client.welcome.cpus);
         if is_shared {
             return [2 * place, 2 * place + 1].map(|number| in_turn(client, number));
         }
-        [in_turn(client, place), in_turn(&self.server.welcome.cpus, place)]
+        [in_turn(client, place), in_turn(server, place)]
+    }
+
+    fn path(&self, point: &Point) -> Option<wire::Path> {
+        self.ways.get(&self.plan.nodes(point).map(str::to_owned))?.path.clone()
     }
 
     fn least_rtt(&self, _: &Point) -> Option<Nanos> {
@@ -185,9 +216,6 @@ impl Testbed for Hosts {
     }
 
     fn reconnect(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
-        if let Some(client) = &mut self.client {
-            client.reconnect(is_interrupted)?;
-        }
-        self.server.reconnect(is_interrupted)
+        self.agents.values_mut().try_for_each(|agent| agent.reconnect(is_interrupted))
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use fabricmark_plan::{Point, Role};
 use fabricmark_record::{Carrier, HostFacts};
 use fabricmark_units::Nanos;
-use fabricmark_wire::Link;
 
 use super::Testbed;
 use crate::attachment::{Attachment, NodeFacts};
@@ -19,8 +18,8 @@ pub(super) struct Iperf3(pub(super) Iperf3Access);
 
 impl Testbed for Iperf3 {
     /// Nobody starts a worker behind another program.
-    fn start_pair(&mut self, link: Link, _: &Path) -> Result<Pair, PlanError> {
-        Err(PlanError::NoLink(link))
+    fn start_pair(&mut self, point: &Point, _: &Path) -> Result<Pair, PlanError> {
+        Err(PlanError::NoLink(point.link))
     }
 
     fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {

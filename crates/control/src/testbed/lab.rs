@@ -10,7 +10,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 use super::local::Loopback;
-use super::{Testbed, in_turn};
+use super::{ENDS, Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
@@ -44,11 +44,11 @@ impl InLab {
 }
 
 impl Testbed for InLab {
-    fn start_pair(&mut self, link: Link, program: &Path) -> Result<Pair, PlanError> {
-        if link == Link::Loopback {
-            return Loopback.start_pair(link, program);
+    fn start_pair(&mut self, point: &Point, program: &Path) -> Result<Pair, PlanError> {
+        if point.link == Link::Loopback {
+            return Loopback.start_pair(point, program);
         }
-        Pair::start(program, |role| Some(self.lab.namespace(role)))
+        Pair::start(ENDS, program, |role| Some(self.lab.namespace(role)))
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {

@@ -1,13 +1,14 @@
-//! At two nodes of a topology, whose links, routers, switches and hubs lie between them.
+//! At nodes of a topology, whose links, routers, switches and hubs lie between them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Fabric, TopologyWay, Traffic, Way};
-use fabricmark_plan::{Plan, Point, Role, Topology};
+use fabricmark_lab::{Fabric, Topology, TopologyWay, Traffic, Way};
+use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
-use fabricmark_wire::{self as wire, Link};
+use fabricmark_wire as wire;
 
 use super::Testbed;
 use crate::attachment::{Attachment, NodeFacts};
@@ -18,31 +19,53 @@ use crate::pair::Pair;
 /// A lab of any shape.
 pub(super) struct InTopology {
     fabric: Fabric,
-    named: Topology,
-    way: TopologyWay,
+    plan: Plan,
+    /// The way from client to server of each group of flows.
+    ways: Ways,
+}
+
+/// The way from one node to another.
+pub(super) type Ways = BTreeMap<[String; 2], TopologyWay>;
+
+/// The ways between the ends of a plan's points.
+pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> {
+    let mut ways = Ways::new();
+    for point in &plan.points {
+        let [from, to] = plan.nodes(point);
+        let nodes = [from, to].map(str::to_owned);
+        if !ways.contains_key(&nodes) {
+            let none = || PlanError::NoWay(from.to_owned(), to.to_owned());
+            ways.insert(nodes, topology.way(from, to).ok_or_else(none)?);
+        }
+    }
+    Ok(ways)
 }
 
 impl InTopology {
     /// Builds the lab of a plan's topology; none where it has none.
     pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Option<Self>, PlanError> {
-        let Some(named) = plan.topology.clone() else { return Ok(None) };
-        let no_way = || PlanError::NoWay(named.client.clone(), named.server.clone());
-        let topology = fabricmark_lab::Topology::parse(&named.text).map_err(|_| no_way())?;
-        let way = topology.way(&named.client, &named.server).ok_or_else(no_way)?;
+        let Some(named) = &plan.topology else { return Ok(None) };
+        let topology = Topology::parse(&named.text)?;
+        let ways = ways(plan, &topology)?;
         let fabric = Fabric::build(topology, plan.seed, emulator_cpu)?;
-        Ok(Some(Self { fabric, named, way }))
+        Ok(Some(Self { fabric, plan: plan.clone(), ways }))
     }
 
-    fn name(&self, role: Role) -> &str {
+    fn name(&self, role: Role, point: &Point) -> &str {
+        let [client, server] = self.plan.nodes(point);
         match role {
-            Role::Client => &self.named.client,
-            Role::Server => &self.named.server,
+            Role::Client => client,
+            Role::Server => server,
         }
     }
 
-    /// The links of the way from an end, each with the end at which packets enter it.
-    fn links(&self, from: Role) -> Vec<(usize, usize)> {
-        let links = self.way.links.iter();
+    fn way(&self, point: &Point) -> &TopologyWay {
+        &self.ways[&self.plan.nodes(point).map(str::to_owned)]
+    }
+
+    /// The links of the way of a point from an end, each with the end at which packets enter it.
+    fn links(&self, from: Role, point: &Point) -> Vec<(usize, usize)> {
+        let links = self.way(point).links.iter();
         match from {
             Role::Client => links.copied().collect(),
             Role::Server => links.rev().map(|&(link, end)| (link, 1 - end)).collect(),
@@ -50,10 +73,10 @@ impl InTopology {
     }
 
     /// What happened on all links of a way.
-    fn way(&self, from: Role, traffic: &[Traffic], device_drops: &[u64]) -> Way {
+    fn whole(&self, from: Role, point: &Point, traffic: &[Traffic], device_drops: &[u64]) -> Way {
         let mut whole = Traffic::default();
         let mut drops = 0;
-        for (place, (link, end)) in self.links(from).into_iter().enumerate() {
+        for (place, (link, end)) in self.links(from, point).into_iter().enumerate() {
             let one = &traffic[2 * link + end];
             if place == 0 {
                 whole.arrived = one.arrived;
@@ -72,19 +95,21 @@ impl InTopology {
 }
 
 impl Testbed for InTopology {
-    fn start_pair(&mut self, _: Link, program: &Path) -> Result<Pair, PlanError> {
-        Pair::start(program, |role| self.fabric.namespace(self.name(role)))
+    fn start_pair(&mut self, point: &Point, program: &Path) -> Result<Pair, PlanError> {
+        Pair::start(self.plan.nodes(point), program, |role| {
+            self.fabric.namespace(self.name(role, point))
+        })
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
-        let (link, end) = self.links(role)[0];
+        let (link, end) = self.links(role, point)[0];
         let topology = self.fabric.topology();
         let device = topology.links[link].name.clone();
         Ok(Attachment { device, address: topology.address(link, end, point.family), scope_id: 0 })
     }
 
-    fn facts(&self, role: Role, _: &Point, _: Option<&Node>) -> NodeFacts {
-        let namespace = Some(self.name(role).to_owned());
+    fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {
+        let namespace = Some(self.name(role, point).to_owned());
         NodeFacts { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
     }
 
@@ -92,13 +117,14 @@ impl Testbed for InTopology {
         true
     }
 
-    fn path(&self) -> Option<wire::Path> {
-        self.way.path.clone()
+    fn path(&self, point: &Point) -> Option<wire::Path> {
+        self.way(point).path.clone()
     }
 
     /// The delays of the links; jitter takes from them.
-    fn least_rtt(&self, _: &Point) -> Option<Nanos> {
-        Some(if self.way.has_jitter { Nanos(0) } else { self.way.rtt })
+    fn least_rtt(&self, point: &Point) -> Option<Nanos> {
+        let way = self.way(point);
+        Some(if way.has_jitter { Nanos(0) } else { way.rtt })
     }
 
     fn drops(&self, point: &Point) -> Result<u64, PlanError> {
@@ -106,14 +132,14 @@ impl Testbed for InTopology {
         Ok(ways.into_iter().flatten().map(|way| way.lost_packets()).sum())
     }
 
-    fn traffic(&self, _: &Point) -> Result<Option<[Way; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
         let (traffic, drops) = (self.fabric.traffic()?, self.fabric.device_drops()?);
-        Ok(Some([Role::Client, Role::Server].map(|from| self.way(from, &traffic, &drops))))
+        Ok(Some([Role::Client, Role::Server].map(|from| self.whole(from, point, &traffic, &drops))))
     }
 
     fn settle(&self, from: Role, point: &Point, within: Duration) -> Result<(), PlanError> {
         let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
-        for (link, end) in self.links(from) {
+        for (link, end) in self.links(from, point) {
             self.fabric.settle(link, end, within)?;
         }
         Ok(())

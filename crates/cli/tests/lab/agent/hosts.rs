@@ -81,7 +81,9 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let to = [format!("client={}", client[0]), format!("server={}", server[0])];
     let line = ["run", plan.to_str().unwrap(), "--link", "veth", "--out", out.to_str().unwrap()];
     let run = |hosts: &[&str]| inside("desk", &[&line[..], hosts].concat()).output().unwrap();
-    expect(&run(&["--to", &to[0]]), 64, &["--to client=HOST needs --to server=HOST"]);
+    let nobody = format!("nobody={}", client[0]);
+    expect(&run(&["--to", &nobody]), 64, &["no flow ends at a node `nobody`", "server=HOST"]);
+    expect(&run(&["--to", &to[1], "--to", &to[1]]), 64, &["the host of server twice"]);
     let both = ["--to", &to[0], "--to", &to[1]];
     expect(&run(&both), 66, &["the agent opens no flows", "--allow-client"]);
     drop(agent_of_client);
@@ -94,6 +96,45 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
         assert_eq!((one.carrier, two.carrier), (Carrier::Agent, Carrier::Agent));
         for (node, own) in [(one, &client), (two, &server)] {
             assert!(own.contains(&node.address.unwrap().to_string()), "{:?}", node.address);
+        }
+    }
+    // Groups between any of the three, the host that conducts among them.
+    let groups = "title = 't'\n[nodes.desk]\n\
+         [[wire]]\nbetween = ['client', 'server']\nlink = 'ethernet:400G'\n\
+         [[wire]]\nbetween = ['desk', 'server']\nlink = 'ethernet:100G'\n\
+         [[group]]\nname = 'away'\n[[group]]\nname = 'out'\nfrom = 'desk'\n\
+         [[group]]\nname = 'home'\nto = 'desk'\n\
+         [factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1000\npace = 'fixed:1000/s'\n\
+         [run]\nduration = '200ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n";
+    bench.plan(
+        &groups.replace("server']\nlink = 'ethernet:100G'", "client']\nlink = 'ethernet:100G'"),
+    );
+    expect(&run(&both), 64, &["no way leads from `desk` to `server`", "forwards = true"]);
+    bench.plan(&groups.replace("[nodes.desk]", "[nodes.desk]\nforwards = true").replace(
+        "[[group]]\nname = 'away'",
+        "[[wire]]\nbetween = ['desk', 'client']\nlink = 'ethernet:1G'\n[[group]]\nname = 'away'",
+    ));
+    let line = ["run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let output = inside("desk", &[&line[..], &both].concat()).output().unwrap();
+    expect(&output, 0, &["3 groups of flows at once"]);
+    let kept = bench.records();
+    for (group, wire, nodes) in [
+        ("away", 400e9, [(Carrier::Agent, "client"), (Carrier::Agent, "server")]),
+        ("out", 100e9, [(Carrier::LocalSocket, "desk"), (Carrier::Agent, "server")]),
+        ("home", 1e9, [(Carrier::Agent, "client"), (Carrier::LocalSocket, "desk")]),
+    ] {
+        let own = kept.iter().filter(|record| record.point.group.as_deref() == Some(group));
+        let own: Vec<_> = own.filter(|record| record.outcome == Outcome::Completed).collect();
+        assert!(!own.is_empty(), "{group}");
+        for record in own {
+            let found = record.nodes.iter().map(|node| (node.carrier, node.name.as_str()));
+            assert_eq!(found.collect::<Vec<_>>(), nodes);
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            // 1,000 bytes of a frame's 1,066.
+            assert!(
+                (bound_bps / (wire * 1000.0 / 1066.0) - 1.0).abs() < 1e-9,
+                "{group}: {bound_bps}"
+            );
         }
     }
     drop((agent_of_server, allowing));

@@ -1,0 +1,261 @@
+//! `[nodes]`, `[[wire]]` and `[[group]]` of a plan file: nodes beside client and server, the wires between nodes, and
+//! groups of flows that run at once.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use fabricmark_wire::Link;
+use toml::de::DeTable;
+
+use crate::factor::{Factor, Point, Section as Table, Where};
+use crate::level::{Level, NONE};
+use crate::matrix::Levels;
+use crate::plan::{Group, Topology, Wire};
+use crate::reading::{Reader, Section, Value, suggestion};
+use crate::role::Role;
+
+/// Most groups of flows: each has workers of its own at two nodes.
+const GROUPS_MAX: usize = 16;
+
+/// A node, by its name.
+pub(crate) struct Node {
+    name: String,
+    forwards: bool,
+}
+
+/// A group and the levels that it has instead of the plan's.
+pub(crate) struct NamedGroup {
+    pub(crate) group: Group,
+    pub(crate) levels: Levels,
+}
+
+impl NamedGroup {
+    /// The levels of a point of this group.
+    pub(crate) fn over(&self, combination: &Where) -> Where {
+        let mut levels = combination.clone();
+        let own = self.levels.iter().filter_map(|(factor, named)| Some((factor, named.first()?)));
+        levels.extend(own.map(|(factor, (level, _))| (*factor, level.clone())));
+        levels.insert(Factor::Group, self.group.name.clone());
+        levels
+    }
+
+    /// Of the levels that vary in the plan, those that a point of this group does not have, as `factor=level`.
+    pub(crate) fn beside(
+        &self,
+        varied: &[Factor],
+        combination: &Where,
+        point: &Point,
+    ) -> Option<Level> {
+        let is_other = |factor: &&Factor| {
+            self.levels.contains_key(*factor) || point.level(**factor).is_empty()
+        };
+        let others = varied.iter().filter(is_other);
+        let words: Vec<String> = others
+            .filter_map(|factor| Some(format!("{factor}={}", combination.get(factor)?)))
+            .collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
+}
+
+impl<'i> Reader<'_, '_> {
+    /// The nodes of the plan, client and server first.
+    pub(crate) fn nodes(&mut self, value: Option<&Value<'i>>) -> Vec<Node> {
+        let node = |role: Role| Node { name: role.name().to_owned(), forwards: false };
+        let mut nodes = Vec::from([Role::Client, Role::Server].map(node));
+        let Some(value) = value else { return nodes };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong(value, "tables headed [nodes.NAME]");
+            return nodes;
+        };
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            self.check_name(name, key.span());
+            let Some(table) = value.get_ref().as_table() else {
+                self.wrong(value, &format!("a table [nodes.{name}]"));
+                continue;
+            };
+            let forwards = self.forwards(table, value.span());
+            match nodes.iter_mut().find(|node| node.name == name) {
+                Some(known) => known.forwards = forwards,
+                None => nodes.push(Node { name: name.to_owned(), forwards }),
+            }
+        }
+        nodes
+    }
+
+    fn forwards(&mut self, table: &DeTable<'i>, span: Range<usize>) -> bool {
+        let mut section = Section { name: "a node", span, table: Some(table), known: Vec::new() };
+        let forwards = section.take("forwards").is_some_and(|value| self.truth(value));
+        section.finish(self.source);
+        forwards
+    }
+
+    /// A name that a node or a group may have.
+    fn check_name(&mut self, name: &str, place: Range<usize>) {
+        // Those of network devices: 15 bytes (IFNAMSIZ, linux/if.h), no option of a program.
+        let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if !(1..=15).contains(&name.len()) || !name.chars().all(is_good) || name.starts_with('-') {
+            let message = format!("`{name}` is not a name of 1 to 15 letters, digits and dashes");
+            self.source.problem(place, message, "name it like a network device");
+        }
+    }
+
+    /// The node that stands behind a key.
+    fn node(&mut self, value: &Value<'_>, nodes: &[Node]) -> Option<String> {
+        let name = self.text(value)?;
+        if nodes.iter().any(|node| node.name == name) {
+            return Some(name);
+        }
+        let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let message = format!("there is no node `{name}`");
+        let help = format!("{} or add [nodes.{name}]", suggestion(&name, &known));
+        self.source.problem(value.span(), message, help);
+        None
+    }
+
+    /// A `[[wire]]`.
+    pub(crate) fn wire(&mut self, mut section: Section<'_, '_>, nodes: &[Node]) -> Option<Wire> {
+        let place = section.span.clone();
+        let between = section.take("between");
+        let link =
+            section.take("link").map(|value| (self.level(Factor::Link, value), value.span()));
+        let mut words = Vec::new();
+        for (factor, prefix) in [(Factor::Rtt, "rtt="), (Factor::Emulate, "")] {
+            let level = section.take(factor.key()).and_then(|value| self.level(factor, value));
+            let named = level.filter(|level| level != NONE);
+            words.extend(named.map(|level| format!("{prefix}{level}")));
+        }
+        section.finish(self.source);
+        let named = between.and_then(|value| value.get_ref().as_array());
+        let ends: Vec<String> = match named {
+            Some(array) => array.iter().filter_map(|value| self.node(value, nodes)).collect(),
+            None => Vec::new(),
+        };
+        let is_pair = named.is_some_and(|array| array.len() == 2);
+        if !is_pair || ends.first() == ends.get(1) && ends.len() == 2 {
+            let help = "write between = [\"client\", \"server\"]";
+            self.source.problem(place.clone(), "a [[wire]] is between two nodes", help);
+        }
+        let Some((link, span)) = link else {
+            let help = "write link = \"ethernet:10G\", or \"veth\" for one without a rate";
+            self.source.problem(place, "a [[wire]] without its link", help);
+            return None;
+        };
+        let link: Link = link?.parse().ok()?;
+        if link == Link::Loopback {
+            self.source.problem(
+                span,
+                "loopback joins no nodes",
+                "use \"veth\" or \"ethernet:10G\"",
+            );
+        }
+        let between: [String; 2] = ends.try_into().ok()?;
+        Some(Wire { between, link, words: words.join(" ") })
+    }
+
+    /// The `[[group]]`s; over a topology file any node may be at an end.
+    pub(crate) fn flow_groups(
+        &mut self,
+        sections: Vec<Section<'_, '_>>,
+        nodes: &[Node],
+        has_file: bool,
+    ) -> Vec<NamedGroup> {
+        let mut groups: Vec<NamedGroup> = Vec::new();
+        let place = sections.last().map_or(0..0, |section| section.span.clone());
+        for mut section in sections {
+            let span = section.span.clone();
+            let name = section.take("name").and_then(|value| {
+                let name = self.text(value)?;
+                self.check_name(&name, value.span());
+                Some(name)
+            });
+            let mut end = |reader: &mut Self, key, role: Role| match section.take(key) {
+                Some(value) if has_file => reader.text(value),
+                Some(value) => reader.node(value, nodes),
+                None => Some(role.name().to_owned()),
+            };
+            let from = end(self, "from", Role::Client);
+            let to = end(self, "to", Role::Server);
+            let levels = self.levels(section, "[[group]]");
+            self.check_levels(&levels);
+            let Some(name) = name else {
+                self.source.problem(span, "a [[group]] has no name", "add name = \"bulk\"");
+                continue;
+            };
+            let (Some(from), Some(to)) = (from, to) else { continue };
+            if from == to {
+                let message = format!("the flows of {name} lead from {from} to itself");
+                self.source.problem(span.clone(), message, "name two nodes with from and to");
+            }
+            if groups.iter().any(|known| known.group.name == name) {
+                let message = format!("two groups are called {name}");
+                self.source.problem(span, message, "give each [[group]] a name of its own");
+            }
+            groups.push(NamedGroup { group: Group { name, from, to }, levels });
+        }
+        if groups.len() > GROUPS_MAX {
+            let message = format!("the plan has {} groups", groups.len());
+            self.source.problem(place, message, format!("use at most {GROUPS_MAX}"));
+        }
+        groups
+    }
+
+    /// Refuses levels that a group cannot have of its own.
+    fn check_levels(&mut self, levels: &Levels) {
+        for (factor, named) in levels {
+            let place = named.first().map_or(0..0, |(_, span)| span.clone());
+            let is_of_link = *factor == Factor::Link || factor.spec().section == Table::Link;
+            let (message, help) = if is_of_link {
+                let help = "say it of a [[wire]], or in [settings] for the link of all groups";
+                (format!("{factor} in a [[group]]: groups share the links"), help)
+            } else if *factor == Factor::Probe {
+                let help = "use another [[group]] with pattern = \"ping-pong\"";
+                ("a group is not probed".to_owned(), help)
+            } else if factor.spec().section == Table::Group {
+                (format!("{factor} is not a level that a group may name"), "leave it out")
+            } else if named.len() > 1 {
+                let help = "give it one level; what varies stands in [factors]";
+                (format!("{factor} varies in a [[group]]"), help)
+            } else {
+                continue;
+            };
+            self.source.problem(place, message, help);
+        }
+    }
+
+    /// The topology of the plan's own wires; `client` and `server` are the nodes of the first group.
+    pub(crate) fn wired(
+        &mut self,
+        nodes: &[Node],
+        wires: &[Wire],
+        group: Option<&Group>,
+    ) -> Topology {
+        let mut text = String::new();
+        for Node { name, forwards } in nodes {
+            let kind = if *forwards { "routers" } else { "hosts" };
+            let is_wired = wires.iter().any(|wire| wire.between.contains(name));
+            if is_wired {
+                let _ = writeln!(text, "[{kind}.{name}]");
+            }
+        }
+        for (place, Wire { between: [one, other], link, words }) in wires.iter().enumerate() {
+            let link = match link {
+                Link::Veth { mtu } => format!("mtu={mtu}"),
+                link => format!("link={link}"),
+            };
+            let _ = writeln!(
+                text,
+                "[links.wire{place}]\nbetween = ['{one}', '{other}']\nwords = '{link} {words}'"
+            );
+        }
+        let end = |name: Option<&String>, role: Role| {
+            name.map_or_else(|| role.name().to_owned(), String::clone)
+        };
+        Topology {
+            file: String::new(),
+            client: end(group.map(|group| &group.from), Role::Client),
+            server: end(group.map(|group| &group.to), Role::Server),
+            text,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Nodes, wires and groups of flows that run at once.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use fabricmark_plan::{Factor, Outcomes, Plan, Size, Topology, block, parse};
+
+const PLAN: &str = r#"title = "t"
+[nodes.router]
+forwards = true
+[[wire]]
+between = ["client", "router"]
+link = "ethernet:1G"
+[[wire]]
+between = ["router", "server"]
+link = "ethernet:100M"
+rtt = "4ms"
+emulate = "queue=100p"
+[[group]]
+name = "bulk"
+pattern = "stream"
+transport = "tcp"
+payload = "64KiB"
+flows = 2
+[[group]]
+name = "requests"
+from = "server"
+to = "client"
+pattern = "rr"
+transport = "udp"
+payload = 64
+[factors]
+family = 4
+congestion = ["cubic", "bbr"]
+[stop]
+runs = 2
+"#;
+
+fn read(text: &str) -> Plan {
+    parse("p.toml", text, Size::Full, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn each_combination_is_a_point_for_each_group_and_these_run_at_once() {
+    let plan = read(PLAN);
+    let names: Vec<String> = plan.points.iter().map(|point| point.key()).collect();
+    let bulk = "pattern=stream transport=tcp family=4 payload=65536 flows=2 link=veth congestion=";
+    let requests = "pattern=rr transport=udp family=4 payload=64 link=veth group=requests";
+    assert_eq!(
+        names,
+        [
+            format!("{bulk}cubic group=bulk"),
+            format!("{requests} beside=congestion=cubic"),
+            format!("{bulk}bbr group=bulk"),
+            format!("{requests} beside=congestion=bbr"),
+        ]
+    );
+    assert_eq!((plan.at_once(0), plan.at_once(3)), (0..2, 2..4));
+    assert_eq!(plan.nodes(&plan.points[0]), ["client", "server"]);
+    assert_eq!(plan.nodes(&plan.points[1]), ["server", "client"]);
+}
+
+#[test]
+fn the_wires_of_a_plan_are_a_topology() {
+    let Topology { file, client, server, text } = read(PLAN).topology.unwrap();
+    assert_eq!((&*file, &*client, &*server), ("", "client", "server"));
+    assert_eq!(
+        text,
+        "[hosts.client]\n[hosts.server]\n[routers.router]\n\
+         [links.wire0]\nbetween = ['client', 'router']\nwords = 'link=ethernet:1G '\n\
+         [links.wire1]\nbetween = ['router', 'server']\nwords = 'link=ethernet:100M rtt=4ms queue=100p'\n"
+    );
+}
+
+#[test]
+fn one_run_has_a_place_for_each_group_and_what_one_group_cannot_is_not_run_for_the_others() {
+    let plan = read(PLAN);
+    let steps = |outcomes: &Outcomes, number| -> Vec<(u32, usize)> {
+        let mut steps: Vec<_> =
+            block(&plan, number, outcomes).iter().map(|step| (step.place, step.point)).collect();
+        steps.sort_unstable();
+        steps
+    };
+    let first = steps(&Outcomes::default(), 0);
+    assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 2, 4, 6]);
+    assert!(first.iter().all(|(_, point)| [0, 2].contains(point)), "{first:?}");
+    let mut outcomes = Outcomes::default();
+    outcomes.skip(0, 1);
+    assert_eq!(steps(&outcomes, 1), [(0, 2)]);
+}
+
+#[test]
+fn what_runs_at_once_is_compared_together() {
+    let compared = |factor: &str, baseline: &str, candidate: &str| {
+        let text = format!(
+            "{PLAN}[[compare]]\nfactor = '{factor}'\nbaseline = '{baseline}'\ncandidate = '{candidate}'\n"
+        );
+        read(&text).comparison_groups
+    };
+    assert_eq!(compared("congestion", "cubic", "bbr"), [[0, 1, 2, 3]]);
+    assert_eq!(compared("beside", "congestion=cubic", "congestion=bbr"), [[0, 1, 2, 3]]);
+    assert_eq!(compared("group", "bulk", "requests"), [[0, 1], [2, 3]]);
+}
+
+#[test]
+fn a_group_or_a_wire_that_cannot_be_is_refused_with_the_remedy() {
+    for (from, to, says) in [
+        ("name = \"bulk\"\n", "", "a [[group]] has no name"),
+        ("name = \"requests\"", "name = \"bulk\"", "two groups are called bulk"),
+        ("to = \"client\"", "to = \"server\"", "from server to itself"),
+        ("to = \"client\"", "to = \"clinet\"", "did you mean `client`?"),
+        ("flows = 2", "flows = [1, 2]", "flows varies in a [[group]]"),
+        ("flows = 2", "rtt = \"1ms\"", "groups share the links"),
+        ("flows = 2", "probe = \"udp\"", "pattern = \"ping-pong\""),
+        ("flows = 2", "group = \"x\"", "group is not a level that a group may name"),
+        ("pattern = \"rr\"\n", "", "the plan does not say which pattern"),
+        ("family = 4", "family = 4\nlink = \"veth\"", "link in a plan over a topology"),
+        ("family = 4", "family = 4\nbeside = \"x\"", "beside is no factor to name"),
+        ("\"router\", \"server\"", "\"router\"", "a [[wire]] is between two nodes"),
+        ("link = \"ethernet:100M\"\n", "", "a [[wire]] without its link"),
+        ("link = \"ethernet:100M\"", "link = \"loopback\"", "loopback joins no nodes"),
+        ("forwards", "routes", "unknown key `routes` in a node"),
+        ("[nodes.router]", "[nodes.\"a b\"]", "letters, digits and dashes"),
+        ("[nodes", "testbed = \"lab:a.toml\"\n[nodes", "say it in the file"),
+    ] {
+        assert!(PLAN.contains(from), "{from}");
+        let problems = parse("p.toml", &PLAN.replacen(from, to, 1), Size::Full, &[]);
+        let problems = problems.expect_err(to).to_string();
+        assert!(problems.contains(says), "no {says:?} in\n{problems}");
+    }
+}
+
+#[test]
+fn wires_without_delays_and_losses_may_be_those_between_hosts() {
+    let peer = "router=h1 server=h2";
+    let refusal = read(PLAN).to_host(peer, None).unwrap_err().to_string();
+    assert!(refusal.contains("rtt=4ms queue=100p between router and server"), "{refusal}");
+    let plain = PLAN.replace("rtt = \"4ms\"\nemulate = \"queue=100p\"\n", "");
+    let plan = read(&plain).to_host(peer, None).unwrap();
+    assert_eq!(plan.hosts_of_nodes(), [("router", "h1"), ("server", "h2")]);
+    assert_eq!(plan.points.len(), 4);
+    assert_eq!(plan.points[1].level(Factor::Group), "requests");
+}
