@@ -84,17 +84,17 @@ fn of_group(
     let part = |verdict: Verdict, words: &str| {
         let those: Vec<&&Comparison> =
             found.iter().filter(|comparison| comparison.verdict == verdict).collect();
-        let share_of = if those.len() == group.rows.len() {
-            format!("in all {rows}")
-        } else {
-            format!("in {} of {rows}", those.len())
+        let share_of = match group.rows.len() {
+            1 => String::new(),
+            all if those.len() == all => format!(" in all {rows}"),
+            _ => format!(" in {} of {rows}", those.len()),
         };
         let detail = match verdict {
             Verdict::Inconclusive => unseen(&those),
             Verdict::Same => String::new(),
             _ => range(&those),
         };
-        (!those.is_empty()).then(|| format!("{words} {share_of}{detail}"))
+        (!those.is_empty()).then(|| format!("{words}{share_of}{detail}"))
     };
     let mut parts: Vec<String> = [
         part(Verdict::Slower, &format!("slower than {baseline}")),
@@ -104,10 +104,14 @@ fn of_group(
     .into_iter()
     .flatten()
     .collect();
-    if let Some(first) = parts.first_mut() {
-        *first = format!("{candidate} is {first}");
-    }
+    let is_decided = !parts.is_empty();
     parts.extend(part(Verdict::Inconclusive, "inconclusive"));
+    if let Some(first) = parts.first_mut() {
+        *first = match is_decided {
+            true => format!("{candidate} is {first}"),
+            false => format!("{candidate} against {baseline} is {first}"),
+        };
+    }
     if withheld > 0 {
         parts.push(format!("too many invalid runs in {withheld} of {rows}"));
     }
