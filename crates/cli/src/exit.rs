@@ -33,6 +33,22 @@ pub enum Code {
     Interrupted = 130,
 }
 
+impl Code {
+    /// The code that another process of this program ended with; one of no meaning is that of a failed run.
+    pub fn of(code: u8) -> Self {
+        let all = [
+            Self::Worse,
+            Self::Inconclusive,
+            Self::Input,
+            Self::Unreachable,
+            Self::Missing,
+            Self::Internal,
+            Self::Interrupted,
+        ];
+        all.into_iter().find(|known| *known as u8 == code).unwrap_or(Self::RunFailed)
+    }
+}
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code as u8)
@@ -139,6 +155,7 @@ impl From<GuestError> for Failure {
         let code = match &error {
             _ if error.is_missing() => Code::Missing,
             GuestError::Interrupted => Code::Interrupted,
+            GuestError::Wire { .. } => Code::Input,
             _ => Code::RunFailed,
         };
         Self::new(code, error.to_string())

@@ -10,7 +10,7 @@ pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
@@ -147,6 +147,10 @@ impl To {
         Ok(Self { node: node.to_owned(), host: host.to_owned() })
     }
 }
+
+/// The addresses of client and server in a guest (`inside.sh` of the crate `lab`).
+pub const GUEST: Ends =
+    Ends([IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2))]);
 
 /// The node of `--to HOST`.
 const SERVER: &str = Role::Server.name();
@@ -321,6 +325,9 @@ pub struct How {
     /// cable, or Soft RoCE in `lab guest`
     #[arg(long, group = "other_end", value_name = "ADDRESS,ADDRESS", value_parser = Ends::parse)]
     pub ends: Option<Ends>,
+    /// Inside the guest kernel of a plan
+    #[arg(long, hide = true, group = "other_end")]
+    pub in_guest: bool,
     /// Link to the host of --to or between the addresses of --ends, such as ethernet:10G,mtu=9000;
     /// required if the plan has several links
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
@@ -364,6 +371,9 @@ impl fmt::Display for Ends {
 impl How {
     /// What the ends are called where the plan is not for a lab, and the options that say so.
     pub fn other_end(&self) -> Option<(String, String)> {
+        if self.in_guest {
+            return Some((Plan::own_name(&GUEST.to_string()), String::new()));
+        }
         if let Some(ends) = self.ends {
             return Some((Plan::own_name(&ends.to_string()), format!("--ends {ends}")));
         }

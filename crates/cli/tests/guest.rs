@@ -7,6 +7,7 @@ use std::io::Write;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use fabricmark_plan::Figure;
 use fabricmark_rdma::{
     Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
 };
@@ -24,23 +25,30 @@ fn skip(test: &str, reason: &str) {
     }
 }
 
+/// The program that is tested.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fabricmark");
+
 /// Runs a script in a guest, where WRITABLE is a folder of this machine; nothing where there is no guest, which is
 /// counted.
 fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
-    let program = env!("CARGO_BIN_EXE_fabricmark");
-    // Two guests would share the processors.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let writable = tempfile::tempdir().unwrap();
-    let output = Command::new(program)
+    let mut command = Command::new(PROGRAM);
+    command
         .args(["lab", "guest", "--kernel", kernel, "--limit", "4min", "--writable"])
         .arg(writable.path())
         .args(["--", "sh", "-c", script])
         .env("WRITABLE", writable.path())
-        .env("FABRICMARK", program)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .output()
-        .unwrap();
+        .env("FABRICMARK", PROGRAM)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    alone(test, &mut command)
+}
+
+/// Runs a command that boots a guest; nothing where there is none, which is counted.
+fn alone(test: &str, command: &mut Command) -> Option<Output> {
+    // Two guests would share the processors.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = command.output().unwrap();
     if output.status.code() == Some(MISSING) {
         skip(test, String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default());
         return None;
@@ -84,7 +92,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
         "\"$FABRICMARK\" run {smc} --ends 10.9.0.1,10.9.0.2 --out /tmp/smc >&2; [ $? = 67 ] || exit 4\n\
          \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
          \"$FABRICMARK\" export --out \"$WRITABLE/out\" --format json || exit 2\n\
-         for pattern in stream exchange; do\n\
+         for pattern in stream rr ping-pong ping-ping burst; do\n\
          \"$FABRICMARK\" measure $pattern 10.9.0.1,10.9.0.2 --transport sctp --payload 1024 -t 500ms >&2 || exit 5\ndone\n\
          touch /etc/fabricmark-was-here || exit 3\nexit 7"
     );
@@ -117,7 +125,7 @@ const RDMA: [&str; 9] = [
     "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
      [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
     "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
-     depth = [8]\nsignal_every = [1, 8]\ninline = [0]\nverify = [true]\noperation = [\"send\", \"write-imm\", \"read\"]",
+     tx_depth = [8]\ncq_mod = [1, 8]\ninline = [0]\nverify = [true]\noperation = [\"send\", \"write-imm\", \"read\"]",
     "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 65536]\nwait = [\"spin\", \"block\"]\n\
      verify = [true]\noperation = [\"write\", \"write-imm\"]",
     "transport = [\"rc\"]\npattern = [\"ping-pong\", \"ping-ping\"]\npayload = [4096]\nwait = [\"spin\"]\n\
@@ -127,7 +135,7 @@ const RDMA: [&str; 9] = [
     "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
      wait = [\"spin\", \"block\"]",
     "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [4096]\nwait = [\"block\"]\n\
-     meet = [\"tcp\", \"rdma-cm\"]\nverify = [true]",
+     cm = [\"tcp\", \"rdma\"]\nverify = [true]",
     "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\n\
      flows = [1, 3]\nverify = [true]",
     "transport = [\"ud\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
@@ -172,6 +180,54 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 10_000), "{last}");
+}
+
+/// Soft RoCE and TCP over one wire of 1 Gbit/s, with what it allows both.
+#[test]
+fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = PLAN
+        .replace("[factors]", "testbed = \"guest\"\n[factors]")
+        .replace("\"stream\", \"burst\"", "\"stream\"")
+        .replace("wait = [\"spin\", \"block\"]\n", "")
+        .replace("link = \"veth\"", "link = \"ethernet:1G\"");
+    fs::write(folder.path().join("plan.toml"), &plan).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["run", "plan.toml"]).args(options).current_dir(folder.path());
+        alone("a plan in a guest kernel", &mut command)
+    };
+    let Some(output) = run(&[]) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("reproduce   fabricmark run plan.toml --fresh"), "{text}");
+    let mut export = Command::new(PROGRAM);
+    export.args(["export", "--format", "json"]).current_dir(folder.path());
+    let text = String::from_utf8(export.output().unwrap().stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = records.iter().filter(counts).collect();
+    assert_eq!(records.len(), 2 * 2 * 2 * 2, "{messages}");
+    for record in records {
+        let key = record.point.key();
+        if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            assert!(goodput_bps < bound_bps && bound_bps < 1e9, "{key}: {bound_bps}");
+        } else {
+            let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+            let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+            assert!(floor_ns > 1_000.0 && rtt_ns > floor_ns, "{key}: {floor_ns}");
+        }
+    }
+    let one = "link = \"ethernet:1G\"\n";
+    let plan =
+        plan.replace(one, "").replace("[factors]", "[factors]\nlink = [\"ethernet:1G\", \"veth\"]");
+    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let refused = run(&[]).unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{message}");
+    assert!(message.contains("a guest has one wire"), "{message}");
 }
 
 /// A network that loses packets, and adapters as `doctor rdma` shows them.

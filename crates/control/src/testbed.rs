@@ -107,7 +107,7 @@ pub(crate) fn open(
     Ok(match peer {
         Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
-        Peer::Ends([client, server]) => Box::new(local::Addresses::of(*client, *server)?),
+        Peer::Ends([client, server]) => Box::new(local::Addresses::of(plan, *client, *server)?),
         Peer::Here if has_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
         Peer::Here => Box::new(local::Loopback),
     })

@@ -17,6 +17,9 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fabricmark_wire::Link;
+
+use crate::qdisc::Refusal;
 use crate::tool::LabError;
 use image::Image;
 
@@ -61,6 +64,8 @@ pub struct Job<'a> {
     pub writable: &'a [PathBuf],
     /// When it is ended, from the boot on.
     pub limit: Duration,
+    /// The wire between the ends of its network, which passes packets at the rate of the wire; without it, they are joined by memory.
+    pub wire: Option<Link>,
 }
 
 /// Where what a command writes goes.
@@ -100,6 +105,14 @@ pub enum GuestError {
         program: &'static str,
         /// Debian's package of it.
         package: &'static str,
+    },
+    /// A wire that no queue of the kernel imitates.
+    #[error("a guest has no wire {link}: {refusal}")]
+    Wire {
+        /// Which.
+        link: Link,
+        /// Why not.
+        refusal: Refusal,
     },
     /// The package lists name no kernel.
     #[error(

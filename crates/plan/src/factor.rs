@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Family, Link};
@@ -452,6 +453,9 @@ factors! {
 
 /// A level of each of some factors: what makes a point, or a part of it.
 pub type Where = BTreeMap<Factor, Level>;
+
+/// The levels of each factor that a plan file names, with the place where each is written.
+pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 
 /// What a point must have to be meant: of each factor one of these levels.
 pub type Filter = BTreeMap<Factor, Vec<Level>>;

@@ -9,11 +9,12 @@ use std::ops::Range;
 
 use fabricmark_stats::StopRule;
 use fabricmark_units::{Nanos, Percent};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::factor::{Factor, Filter, Section as PlanSection};
+use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
 use crate::level::Level;
-use crate::matrix::{Cross, Levels, comparison_groups};
+use crate::matrix::{Cross, comparison_groups};
 use crate::nodes::NamedGroup;
 use crate::plan::{Compare, Group, Plan, Testbed, Topology, Wire};
 use crate::presentation::{Drawing, Presentation, Table};
@@ -55,11 +56,15 @@ impl Reader<'_, '_> {
             self.source.problem(0..0, "the plan has no title", help);
         }
         let about = top.take("about").and_then(|value| self.text(value)).unwrap_or_default();
-        let topology = top.take("testbed").map_or(Some(None), |value| self.topology(value));
+        let testbed = top.take("testbed");
+        let is_in_guest = testbed.is_some_and(|value| value.get_ref().as_str() == Some("guest"));
+        let topology = testbed.filter(|_| !is_in_guest);
+        let topology = topology.map_or(Some(None), |value| self.topology(value));
         let seed = top.take("seed").map_or(Some(1), |value| {
             self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
         });
-        let nodes = self.nodes(top.take("nodes"));
+        let named_nodes = top.take("nodes");
+        let nodes = self.nodes(named_nodes);
         let wires = self.tables(&mut top, "wire", "[[wire]]");
         let flows = self.tables(&mut top, "group", "[[group]]");
         let factors = self.section(&mut top, "factors", "[factors]");
@@ -102,6 +107,7 @@ impl Reader<'_, '_> {
         }
         let wires: Vec<Wire> =
             wires.into_iter().filter_map(|section| self.wire(section, &nodes)).collect();
+        self.check_joined(&nodes, &wires, named_nodes.map_or(0..0, Spanned::span));
         let flows = self.flow_groups(flows, &nodes, has_file);
         let groups: Vec<Group> = flows.iter().map(|flows| flows.group.clone()).collect();
         let topology = match topology {
@@ -163,6 +169,7 @@ impl Reader<'_, '_> {
         Some(Plan {
             testbed: Testbed::Lab,
             topology: topology?,
+            is_in_guest,
             wires,
             groups,
             peer: None,
@@ -310,7 +317,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// `lab`, or `lab:` and a topology file.
+    /// `lab`, or `lab:` and a topology file; `guest` is read before.
     fn topology(&mut self, value: &Value<'_>) -> Option<Option<Topology>> {
         let text = self.text(value)?;
         if text == "lab" {
@@ -318,8 +325,7 @@ impl Reader<'_, '_> {
         }
         let topology = text.strip_prefix("lab:").and_then(Topology::named);
         if topology.is_none() {
-            let help =
-                "use \"lab\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
+            let help = "use \"lab\", \"guest\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
             self.source.problem(value.span(), format!("unknown testbed `{text}`"), help);
         }
         topology.map(Some)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::contradiction::Contradiction;
-use crate::factor::{Factor, Filter, Point, Where};
+use crate::factor::{Factor, Filter, Levels, Point, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
 use crate::plan::Compare;
@@ -13,9 +13,6 @@ use crate::resolve::resolve;
 
 /// More points than this are refused: at a second each, ten runs take eleven days.
 pub(crate) const POINTS_MAX: usize = 100_000;
-
-/// The levels of each factor, with the place where each is written.
-pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 
 /// Levels whose combinations are points: those of the plan, or those of one `[[add]]`.
 #[derive(Clone)]

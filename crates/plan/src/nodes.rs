@@ -7,9 +7,8 @@ use std::ops::Range;
 use fabricmark_wire::Link;
 use toml::de::DeTable;
 
-use crate::factor::{Factor, Point, Section as Table, Where};
+use crate::factor::{Factor, Levels, Point, Section as Table, Where};
 use crate::level::{Level, NONE};
-use crate::matrix::Levels;
 use crate::plan::{Group, Topology, Wire};
 use crate::reading::{Reader, Section, Value, suggestion};
 use crate::role::Role;
@@ -220,6 +219,18 @@ impl<'i> Reader<'_, '_> {
                 continue;
             };
             self.source.problem(place, message, help);
+        }
+    }
+
+    /// Refuses nodes that no wire joins.
+    pub(crate) fn check_joined(&mut self, nodes: &[Node], wires: &[Wire], span: Range<usize>) {
+        let is_apart = |node: &&Node| {
+            let is_end = [Role::Client, Role::Server].iter().any(|end| end.name() == node.name);
+            !is_end && !wires.iter().any(|wire| wire.between.contains(&node.name))
+        };
+        if let Some(Node { name, .. }) = nodes.iter().find(is_apart) {
+            let help = format!("add [[wire]] between = [\"client\", \"{name}\"] with its link");
+            self.source.problem(span, format!("no [[wire]] leads to {name}"), help);
         }
     }
 

@@ -34,6 +34,9 @@ pub struct Plan {
     /// The topology in which the ends are nodes, where the plan names a file or has wires of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
+    /// Whether client and server are two addresses of a guest kernel, unless who runs the plan says where they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_guest: bool,
     /// Wires between nodes, where the plan names some; the topology is made of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wires: Vec<Wire>,
@@ -254,6 +257,12 @@ impl Plan {
             Some(Topology { client, server, .. }) => [client, server],
             None => [Role::Client.name(), Role::Server.name()],
         }
+    }
+
+    /// Which of the nodes `client` and `server` an end of a point is at, where there are no others.
+    pub fn side(&self, role: Role, point: &Point) -> Role {
+        let [client, _] = self.nodes(point);
+        if client == Role::Server.name() { role.other() } else { role }
     }
 
     /// The points that run at once with a point, itself included: one for each group.

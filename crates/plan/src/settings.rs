@@ -100,6 +100,7 @@ pub fn settings(
     Ok(Plan {
         testbed: Testbed::Lab,
         topology: None,
+        is_in_guest: false,
         wires: Vec::new(),
         groups: Vec::new(),
         peer: None,

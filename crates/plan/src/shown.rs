@@ -3,9 +3,8 @@
 
 use std::ops::Range;
 
-use crate::factor::{Factor, Filter};
+use crate::factor::{Factor, Filter, Levels};
 use crate::figure::Figure;
-use crate::matrix::Levels;
 use crate::plan::Compare;
 use crate::presentation::{Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Table};
 use crate::reading::{Reader, Section, Value, suggestion};

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use fabricmark_lab::guest::{self, Job, Streams};
+use fabricmark_lab::guest::{self, Job, Line, Streams};
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
 use fabricmark_lab::{Backend, Source};
 use serde_json::json;
@@ -100,12 +100,17 @@ fn link(options: &Link) -> Result<ExitCode, Failure> {
 
 /// Runs a command in a guest kernel; its exit code is that of the command.
 fn guest(options: &Guest) -> Result<ExitCode, Failure> {
-    let Guest { kernel, writable, limit, command } = options;
+    let Guest { kernel, writable, limit, wire, command } = options;
+    let limit = Duration::from_nanos(limit.0);
+    Ok(in_guest(*kernel, &Job { command, writable, limit, wire: *wire })?.into())
+}
+
+/// Runs a job in a guest, and says what its figures are; its exit code is that of the command.
+pub fn in_guest(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     let interrupted = interruptions()?;
-    let guest = guest::Guest::ready(*kernel, &mut |what| eprintln!("{what}"))?;
-    let job = Job { command, writable, limit: Duration::from_nanos(limit.0) };
+    let guest = guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
     let streams = Streams { out: &mut io::stdout(), err: &mut io::stderr() };
-    let done = guest.run(&job, streams, &interrupted)?;
+    let done = guest.run(job, streams, &interrupted)?;
     eprintln!(
         "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
          hardware; {} packets crossed its network, {} left its first end by RDMA",
@@ -113,7 +118,7 @@ fn guest(options: &Guest) -> Result<ExitCode, Failure> {
         done.crossed_packets,
         done.rdma_packets
     );
-    Ok(done.code.into())
+    Ok(done.code)
 }
 
 fn show(options: &Show) -> Result<ExitCode, Failure> {

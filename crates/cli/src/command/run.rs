@@ -5,17 +5,21 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
+use fabricmark_lab::guest;
 use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
+use fabricmark_wire::Link;
 
 use crate::calibration;
+use crate::command::lab;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Ends, How, Place, Reach, Run};
+use crate::options::{Ends, GUEST, How, Place, Reach, Run};
 use crate::output;
 use crate::progress::Line;
 
@@ -61,13 +65,17 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
         println!("{}", summary(file, &plan));
         return Ok(None);
     }
+    if plan.is_in_guest && how.other_end().is_none() {
+        return in_guest(&plan, how);
+    }
     let agent = |(&node, host): (&&str, &&str)| {
         // Orders take another way to the server alone.
         let control = how.reach.control.clone().filter(|_| node == Role::Server.name());
         let reach = Reach { control, ..how.reach.clone() };
         Ok::<_, Failure>((node.to_owned(), key::access(host, &reach)?))
     };
-    let peer = match how.ends {
+    let ends = if how.in_guest { Some(GUEST) } else { how.ends };
+    let peer = match ends {
         _ if !hosts.is_empty() => Peer::Agents(hosts.iter().map(agent).collect::<Result<_, _>>()?),
         Some(Ends(ends)) => Peer::Ends(ends),
         None => {
@@ -86,6 +94,37 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let calibration = calibration.as_ref();
     let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
     Ok(Some((store, experiment)))
+}
+
+/// Runs the same command in a guest kernel, over the wire of the plan.
+fn in_guest(plan: &Plan, how: &How) -> Result<Option<(Store, Experiment)>, Failure> {
+    /// Longer than any plan; Ctrl-C ends it sooner.
+    const LIMIT: Duration = Duration::from_secs(7 * 86_400);
+    let link = plan.points[0].link;
+    if plan.points.iter().any(|point| point.link != link) {
+        let message =
+            "a guest has one wire: give link one level, or run the plan with --ends or --to";
+        return Err(Failure::new(Code::Input, message));
+    }
+    let wire = Some(link).filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
+    let store = how.place.store_file();
+    let mut writable = vec![how.place.out.clone()];
+    writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
+    for folder in &writable {
+        fs::create_dir_all(folder).map_err(|error| Failure::output(folder.display(), &error))?;
+    }
+    let program = env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let mut command = vec![program.into_os_string()];
+    command.extend(env::args_os().skip(1));
+    command.push("--in-guest".into());
+    let job = guest::Job { command: &command, writable: &writable, limit: LIMIT, wire };
+    match lab::in_guest(guest::Line::V6_1, &job)? {
+        0 => Ok(None),
+        code => {
+            Err(Failure::new(Code::of(code), "the run in the guest ended with the error above"))
+        }
+    }
 }
 
 /// Runs what is left of an experiment, and keeps each run.
@@ -187,6 +226,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let plan_file = file.display().to_string();
     let other = how.other_end();
     let to = other.as_ref().map_or_else(String::new, |(_, options)| format!(" {options}"));
+    let to = to.trim_end();
     let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
     let quickly = if how.quick { " --quick" } else { "" };
     let reproduce = format!("{command}{quickly}{to}{link} --fresh");

@@ -62,6 +62,10 @@ pub struct Exec {
     pub which: Which,
     /// Host or router
     pub node: String,
+    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it,
+    /// they are joined by memory
+    #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<fabricmark_wire::Link>())]
+    pub wire: Option<fabricmark_wire::Link>,
     /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -136,6 +140,10 @@ pub struct Guest {
     /// When the command is stopped, counted from the boot
     #[arg(long, value_name = "TIME", default_value = "10min")]
     pub limit: Nanos,
+    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it,
+    /// they are joined by memory
+    #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<fabricmark_wire::Link>())]
+    pub wire: Option<fabricmark_wire::Link>,
     /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

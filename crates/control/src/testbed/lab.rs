@@ -10,7 +10,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 use super::local::Loopback;
-use super::{ENDS, Testbed, in_turn};
+use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
@@ -19,6 +19,7 @@ use crate::pair::Pair;
 /// A lab with the links of a plan.
 pub(super) struct InLab {
     lab: Lab,
+    plan: Plan,
     emulator_cpu: Option<u32>,
 }
 
@@ -31,7 +32,8 @@ impl InLab {
                 wires.push(wiring);
             }
         }
-        Ok(Self { lab: Lab::build(&wires, plan.seed, emulator_cpu)?, emulator_cpu })
+        let lab = Lab::build(&wires, plan.seed, emulator_cpu)?;
+        Ok(Self { lab, plan: plan.clone(), emulator_cpu })
     }
 
     /// The place of a point's link; none where it has no link.
@@ -48,13 +50,14 @@ impl Testbed for InLab {
         if point.link == Link::Loopback {
             return Loopback.start_pair(point, program);
         }
-        Pair::start(ENDS, program, |role| Some(self.lab.namespace(role)))
+        let nodes = self.plan.nodes(point);
+        Pair::start(nodes, program, |role| Some(self.lab.namespace(self.plan.side(role, point))))
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
         let Some(place) = self.place(point)? else { return Loopback.attach(role, point) };
         let fabricmark_lab::Attachment { device, address } =
-            self.lab.attach(role, place, point.family);
+            self.lab.attach(self.plan.side(role, point), place, point.family);
         Ok(Attachment { device, address, scope_id: 0 })
     }
 
@@ -63,7 +66,8 @@ impl Testbed for InLab {
     }
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {
-        let namespace = (point.link != Link::Loopback).then(|| role.name().to_owned());
+        let side = self.plan.side(role, point);
+        let namespace = (point.link != Link::Loopback).then(|| side.name().to_owned());
         NodeFacts { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
     }
 
@@ -95,7 +99,12 @@ impl Testbed for InLab {
 
     fn traffic(&self, point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
         Ok(match self.place(point)? {
-            Some(place) => self.lab.traffic(place)?,
+            Some(place) => self.lab.traffic(place)?.map(|[there, back]| {
+                match self.plan.side(Role::Client, point) {
+                    Role::Client => [there, back],
+                    Role::Server => [back, there],
+                }
+            }),
             None => None,
         })
     }
@@ -104,7 +113,7 @@ impl Testbed for InLab {
         let place = self.place(point)?;
         if let (Some(place), Some(_)) = (place, point.words()) {
             let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
-            self.lab.settle(place, from, within)?;
+            self.lab.settle(place, self.plan.side(from, point), within)?;
         }
         Ok(())
     }

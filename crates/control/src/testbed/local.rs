@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fabricmark_plan::{Point, Role};
+use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_wire::Family;
 
 use super::Testbed;
@@ -24,19 +24,21 @@ impl Testbed for Loopback {
 
 /// Each end at an address of its own.
 pub(super) struct Addresses {
+    plan: Plan,
     client: Attachment,
     server: Attachment,
 }
 
 impl Addresses {
-    pub(super) fn of(client: IpAddr, server: IpAddr) -> Result<Self, PlanError> {
-        Ok(Self { client: Attachment::here(client)?, server: Attachment::here(server)? })
+    pub(super) fn of(plan: &Plan, client: IpAddr, server: IpAddr) -> Result<Self, PlanError> {
+        let plan = plan.clone();
+        Ok(Self { plan, client: Attachment::here(client)?, server: Attachment::here(server)? })
     }
 }
 
 impl Testbed for Addresses {
-    fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {
-        Ok(match role {
+    fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
+        Ok(match self.plan.side(role, point) {
             Role::Client => self.client.clone(),
             Role::Server => self.server.clone(),
         })

@@ -3,6 +3,7 @@
 modules=$1
 work=${0%/*}
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+echo guest >/proc/sys/kernel/hostname
 mount -t tmpfs -o mode=755 run /run
 mkdir -p /dev/shm /dev/pts /lib/modules
 mount -t tmpfs -o mode=1777 shm /dev/shm
@@ -48,6 +49,7 @@ network() {
     ip route add 10.9.0.1/32 dev v1 src 10.9.0.2 table 101
     ip rule add pref 100 lookup local
     ip rule del pref 0
+    sh "$work/wire.sh"
     rdma link add rxe0 type rxe netdev v0 && rdma link add rxe1 type rxe netdev v1
     ulimit -l unlimited
 }
