@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fabricmark_control::{AgentError, FileError, PlanError};
+use fabricmark_guest::GuestError;
 use fabricmark_lab::LabError;
-use fabricmark_lab::guest::GuestError;
 use fabricmark_lab::held::HeldError;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
@@ -155,7 +155,6 @@ impl From<GuestError> for Failure {
         let code = match &error {
             _ if error.is_missing() => Code::Missing,
             GuestError::Interrupted => Code::Interrupted,
-            GuestError::Wire { .. } => Code::Input,
             _ => Code::RunFailed,
         };
         Self::new(code, error.to_string())

@@ -8,6 +8,7 @@ mod command {
     pub mod compare;
     pub mod doctor;
     pub mod export;
+    pub mod guest;
     pub mod lab;
     pub mod measure;
     pub mod pair;

@@ -9,7 +9,9 @@ mod stat;
 mod sys;
 mod usage;
 
+use std::env;
 use std::fs;
+use std::path::PathBuf;
 
 use fabricmark_record::HostFacts;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -27,6 +29,15 @@ fn field(text: &str, key: &str, separator: char) -> Option<String> {
         let (name, value) = line.split_once(separator)?;
         (name.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
     })
+}
+
+/// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 /// Processors that this process may use.

@@ -5,12 +5,14 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_link::{Count, Reason};
+use fabricmark_link::{Count, LinkWords, Reason};
+use fabricmark_wire::Link;
 use serde_json::Value;
 
+use crate::device;
 use crate::namespace::Namespace;
 use crate::path::Traffic;
-use crate::qdisc::{Backend, Command, Qdiscs};
+use crate::qdisc::{Backend, Command, Qdiscs, Refusal};
 use crate::tool::{self, LabError};
 use crate::topology::Wire;
 
@@ -37,6 +39,26 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
         }
     }
     Ok(())
+}
+
+/// Commands of a shell that make a wire of a pair of devices: netem's rate, which is true per packet, so that senders hand
+/// over single ones.
+///
+/// # Errors
+///
+/// A link whose framing the kernel does not know.
+pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, Refusal> {
+    let words: LinkWords =
+        format!("link={link}").parse().expect("a link is what a word of links may be");
+    let queue = Qdiscs::of(Backend::Netem, &words)?;
+    let mut script = String::new();
+    for name in devices {
+        script += &format!("ip {}", device::line(name, &words, true));
+        for command in queue.iter().flat_map(|queue| queue.commands(name, true)) {
+            script += &format!("tc {}\n", command.words);
+        }
+    }
+    Ok(script)
 }
 
 /// Waits until both devices, which are up, carry packets.
@@ -194,6 +216,21 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wire_between_devices_has_the_rate_the_mtu_and_the_framing_of_its_link() {
+        let script = wire_of("ethernet:1G,mtu=4200".parse().unwrap(), ["v0", "v1"]).unwrap();
+        let of = |device: &str| {
+            format!(
+                "ip link set dev {device} mtu 4200 txqueuelen 20000 gso_max_segs 1\n\
+                 tc qdisc replace dev {device} root handle 1: netem limit 1001 corrupt 0% rate 1000000000bit 24\n"
+            )
+        };
+        assert_eq!(script, of("v0") + &of("v1"));
+        let refusal =
+            wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err().to_string();
+        assert!(refusal.contains("padded and cut by rules of their own"), "{refusal}");
+    }
 
     #[test]
     fn what_waits_is_dropped_or_was_sent_adds_up() {

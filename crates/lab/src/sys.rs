@@ -22,18 +22,6 @@ fn unshare(flags: libc::c_int) -> io::Result<()> {
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Kills the command when this thread ends, however it ends.
-pub(crate) fn end_with_parent(command: &mut Command) {
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl is a plain system
-    // call, and the closure allocates nothing.
-    unsafe {
-        command.pre_exec(|| {
-            let signal = Some(rustix::process::Signal::KILL);
-            rustix::process::set_parent_process_death_signal(signal).map_err(io::Error::from)
-        });
-    }
-}
-
 /// Lets the command run in a network namespace.
 pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     let namespace = namespace.as_raw_fd();

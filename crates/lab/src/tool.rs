@@ -1,8 +1,6 @@
 //! The programs `ip` and `tc` of iproute2, and what can go wrong with a lab.
 
-use std::env;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use fabricmark_wire::Link;
@@ -123,16 +121,6 @@ impl LabError {
     }
 }
 
-/// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
-pub(crate) fn find(program: &'static str) -> Result<PathBuf, LabError> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-        .ok_or(LabError::Missing(program))
-}
-
 /// Runs a program in a namespace, with `input` on its standard input; gives its standard output.
 pub(crate) fn run(
     namespace: &Namespace,
@@ -140,7 +128,8 @@ pub(crate) fn run(
     arguments: &[&str],
     input: &str,
 ) -> Result<String, LabError> {
-    let mut command = Command::new(find(program)?);
+    let program_file = fabricmark_host::program(program).ok_or(LabError::Missing(program))?;
+    let mut command = Command::new(program_file);
     command.args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     namespace.enter(&mut command);

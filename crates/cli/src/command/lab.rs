@@ -10,16 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
-use fabricmark_lab::guest::{self, Job, Line, Streams};
 use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
 use fabricmark_lab::{Backend, Source};
 use serde_json::json;
 
+use crate::command::guest;
 use crate::exit::{Code, Failure};
-use crate::interrupt::interruptions;
-use crate::options::lab::{Exec, Guest, Lab as Options, Link, Show, Up, Which};
+use crate::options::lab::{Exec, Lab as Options, Link, Show, Up, Which};
 use crate::output;
 
 /// Does one of them.
@@ -32,7 +30,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
         Options::List(options) => list(options.json),
         Options::Simulate(options) => simulate::simulate(options),
         Options::Calibrate(options) => calibrate::calibrate(options),
-        Options::Guest(options) => guest(options),
+        Options::Guest(options) => guest::guest(options),
         Options::Down(options) => {
             find(&options.which)?.down()?;
             Ok(ExitCode::SUCCESS)
@@ -96,29 +94,6 @@ fn link(options: &Link) -> Result<ExitCode, Failure> {
     let Link { which, from, link, words } = options;
     find(which)?.change(link, from.as_deref(), &words.join(" "))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a command in a guest kernel; its exit code is that of the command.
-fn guest(options: &Guest) -> Result<ExitCode, Failure> {
-    let Guest { kernel, writable, limit, wire, command } = options;
-    let limit = Duration::from_nanos(limit.0);
-    Ok(in_guest(*kernel, &Job { command, writable, limit, wire: *wire })?.into())
-}
-
-/// Runs a job in a guest, and says what its figures are; its exit code is that of the command.
-pub fn in_guest(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
-    let interrupted = interruptions()?;
-    let guest = guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
-    let streams = Streams { out: &mut io::stdout(), err: &mut io::stderr() };
-    let done = guest.run(job, streams, &interrupted)?;
-    eprintln!(
-        "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
-         hardware; {} packets crossed its network, {} left its first end by RDMA",
-        guest.kernel(),
-        done.crossed_packets,
-        done.rdma_packets
-    );
-    Ok(done.code)
 }
 
 fn show(options: &Show) -> Result<ExitCode, Failure> {

@@ -5,17 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
-use fabricmark_lab::guest;
 use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
-use fabricmark_wire::Link;
 
 use crate::calibration;
-use crate::command::lab;
+use crate::command::guest;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -66,7 +63,8 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
         return Ok(None);
     }
     if plan.is_in_guest && how.other_end().is_none() {
-        return in_guest(&plan, how);
+        guest::again(&plan, how)?;
+        return Ok(None);
     }
     let agent = |(&node, host): (&&str, &&str)| {
         // Orders take another way to the server alone.
@@ -94,37 +92,6 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let calibration = calibration.as_ref();
     let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
     Ok(Some((store, experiment)))
-}
-
-/// Runs the same command in a guest kernel, over the wire of the plan.
-fn in_guest(plan: &Plan, how: &How) -> Result<Option<(Store, Experiment)>, Failure> {
-    /// Longer than any plan; Ctrl-C ends it sooner.
-    const LIMIT: Duration = Duration::from_secs(7 * 86_400);
-    let link = plan.points[0].link;
-    if plan.points.iter().any(|point| point.link != link) {
-        let message =
-            "a guest has one wire: give link one level, or run the plan with --ends or --to";
-        return Err(Failure::new(Code::Input, message));
-    }
-    let wire = Some(link).filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
-    let store = how.place.store_file();
-    let mut writable = vec![how.place.out.clone()];
-    writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
-    for folder in &writable {
-        fs::create_dir_all(folder).map_err(|error| Failure::output(folder.display(), &error))?;
-    }
-    let program = env::current_exe()
-        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
-    let mut command = vec![program.into_os_string()];
-    command.extend(env::args_os().skip(1));
-    command.push("--in-guest".into());
-    let job = guest::Job { command: &command, writable: &writable, limit: LIMIT, wire };
-    match lab::in_guest(guest::Line::V6_1, &job)? {
-        0 => Ok(None),
-        code => {
-            Err(Failure::new(Code::of(code), "the run in the guest ended with the error above"))
-        }
-    }
 }
 
 /// Runs what is left of an experiment, and keeps each run.

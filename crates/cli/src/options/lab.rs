@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fabricmark_lab::guest::Line;
+use fabricmark_guest::Line;
 use fabricmark_units::Nanos;
 
 use super::simulate::Simulate;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use super::{GuestError, Program};
+use crate::{GuestError, Program};
 
 const BUSYBOX: Program = Program { name: "busybox", package: "busybox-static" };
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{GuestError, Line, Program, initramfs};
+use crate::{GuestError, Line, Program, initramfs};
 
 const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 const APT_GET: Program = Program { name: "apt-get", package: "apt" };

@@ -11,13 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_link::LinkWords;
-use fabricmark_wire::Link;
-
-use super::image::Image;
-use super::{Done, GuestError, Job, Program, Streams};
-use crate::device;
-use crate::qdisc::{Backend, Qdiscs};
+use crate::image::Image;
+use crate::{Done, GuestError, Job, Program, Streams};
 
 const QEMU: Program = Program { name: "qemu-system-x86_64", package: "qemu-system-x86" };
 
@@ -55,7 +50,7 @@ pub(crate) fn run(
     write(&work.join("command.sh"), &script(job.command)?)?;
     let program = std::env::current_exe().map_err(GuestError::system("find this program"))?;
     write(&work.join("program"), program.as_os_str().as_bytes())?;
-    write(&work.join("wire.sh"), wire(job.wire)?.as_bytes())?;
+    write(&work.join("wire.sh"), job.wire.as_bytes())?;
     let folders = job.writable.iter().map(|folder| folder.canonicalize());
     let folders: io::Result<Vec<PathBuf>> = folders.collect();
     let folders = folders.map_err(GuestError::system("find a writable folder"))?;
@@ -195,23 +190,6 @@ fn joined(parts: &[&OsStr]) -> OsString {
     parts.iter().copied().collect()
 }
 
-/// What makes a wire of the pair of devices: netem's rate, which is true per packet, so that senders hand over single ones.
-fn wire(link: Option<Link>) -> Result<String, GuestError> {
-    let Some(link) = link else { return Ok(String::new()) };
-    let words: LinkWords =
-        format!("link={link}").parse().expect("a link is what a word of links may be");
-    let refused = |refusal| GuestError::Wire { link, refusal };
-    let queue = Qdiscs::of(Backend::Netem, &words).map_err(refused)?;
-    let mut script = String::new();
-    for device in ["v0", "v1"] {
-        script += &format!("ip {}", device::line(device, &words, true));
-        for command in queue.iter().flat_map(|queue| queue.commands(device, true)) {
-            script += &format!("tc {}\n", command.words);
-        }
-    }
-    Ok(script)
-}
-
 /// What a shell does: this process's folder and environment, then the command.
 fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
     let mut script = Vec::new();
@@ -300,21 +278,6 @@ fn copy(mut port: UnixStream, to: &mut (dyn Write + Send)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_wire_of_a_guest_has_the_rate_the_mtu_and_the_framing_of_its_link() {
-        let script = wire(Some("ethernet:1G,mtu=4200".parse().unwrap())).unwrap();
-        let of = |device: &str| {
-            format!(
-                "ip link set dev {device} mtu 4200 txqueuelen 20000 gso_max_segs 1\n\
-                 tc qdisc replace dev {device} root handle 1: netem limit 1001 corrupt 0% rate 1000000000bit 24\n"
-            )
-        };
-        assert_eq!(script, of("v0") + &of("v1"));
-        assert_eq!(wire(None).unwrap(), "");
-        let refusal = wire(Some("ipoib:4X-SDR".parse().unwrap())).unwrap_err().to_string();
-        assert!(refusal.starts_with("a guest has no wire ipoib:4X-SDR: "), "{refusal}");
-    }
 
     #[test]
     fn a_word_with_quotes_means_itself_to_a_shell() {

@@ -3,10 +3,14 @@
 //! A stock Debian kernel boots in seconds in QEMU, its processors emulated in software, with this machine's
 //! files under a layer of memory: every program here runs there unchanged, and nothing that it writes stays,
 //! except in folders that are named. Its figures compare transports inside it and say nothing about hardware.
+//!
+//! Deliberately not here: what runs in it.
 
 mod image;
 mod initramfs;
 mod machine;
+#[expect(unsafe_code, reason = "a machine ends with who started it")]
+mod sys;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,10 +21,6 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fabricmark_wire::Link;
-
-use crate::qdisc::Refusal;
-use crate::tool::LabError;
 use image::Image;
 
 /// Which line of Debian's kernels.
@@ -55,6 +55,9 @@ impl FromStr for Line {
     }
 }
 
+/// The devices at both ends of a guest's network.
+pub const DEVICES: [&str; 2] = ["v0", "v1"];
+
 /// What runs in a guest.
 #[derive(Debug)]
 pub struct Job<'a> {
@@ -64,8 +67,8 @@ pub struct Job<'a> {
     pub writable: &'a [PathBuf],
     /// When it is ended, from the boot on.
     pub limit: Duration,
-    /// The wire between the ends of its network, which passes packets at the rate of the wire; without it, they are joined by memory.
-    pub wire: Option<Link>,
+    /// Commands of a shell that make a wire of its network, the pair of devices [`DEVICES`]; without any, memory joins them.
+    pub wire: &'a str,
 }
 
 /// Where what a command writes goes.
@@ -105,14 +108,6 @@ pub enum GuestError {
         program: &'static str,
         /// Debian's package of it.
         package: &'static str,
-    },
-    /// A wire that no queue of the kernel imitates.
-    #[error("a guest has no wire {link}: {refusal}")]
-    Wire {
-        /// Which.
-        link: Link,
-        /// Why not.
-        refusal: Refusal,
     },
     /// The package lists name no kernel.
     #[error(
@@ -216,9 +211,6 @@ struct Program {
 impl Program {
     fn find(self) -> Result<PathBuf, GuestError> {
         let Self { name, package } = self;
-        crate::tool::find(name).map_err(|error| match error {
-            LabError::Missing(program) => GuestError::Missing { program, package },
-            _ => GuestError::Missing { program: name, package },
-        })
+        fabricmark_host::program(name).ok_or(GuestError::Missing { program: name, package })
     }
 }

@@ -1,0 +1,82 @@
+//! Commands and plans in a guest kernel.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fabricmark_guest::{DEVICES, Job, Line, Streams};
+use fabricmark_plan::Plan;
+use fabricmark_wire::Link;
+
+use crate::exit::{Code, Failure};
+use crate::interrupt::interruptions;
+use crate::options::How;
+use crate::options::lab::Guest;
+
+/// Longer than any plan; Ctrl-C ends it sooner.
+const PLAN_LIMIT: Duration = Duration::from_secs(7 * 86_400);
+
+/// Runs a command in a guest kernel; its exit code is that of the command.
+pub fn guest(options: &Guest) -> Result<ExitCode, Failure> {
+    let Guest { kernel, writable, limit, wire, command } = options;
+    let wire = &commands(*wire)?;
+    let limit = Duration::from_nanos(limit.0);
+    Ok(boot(*kernel, &Job { command, writable, limit, wire })?.into())
+}
+
+/// Runs this command again in a guest, over the wire of the plan.
+pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
+    let link = plan.points[0].link;
+    if plan.points.iter().any(|point| point.link != link) {
+        let message =
+            "a guest has one wire: give link one level, or run the plan with --ends or --to";
+        return Err(Failure::new(Code::Input, message));
+    }
+    let store = how.place.store_file();
+    let mut writable = vec![how.place.out.clone()];
+    writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
+    for folder in &writable {
+        fs::create_dir_all(folder).map_err(|error| Failure::output(folder.display(), &error))?;
+    }
+    let program = env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let mut command = vec![program.into_os_string()];
+    command.extend(env::args_os().skip(1));
+    command.push("--in-guest".into());
+    let wire = &commands(Some(link))?;
+    let job = Job { command: &command, writable: &writable, limit: PLAN_LIMIT, wire };
+    match boot(Line::V6_1, &job)? {
+        0 => Ok(()),
+        code => {
+            Err(Failure::new(Code::of(code), "the run in the guest ended with the error above"))
+        }
+    }
+}
+
+/// What makes a wire of the guest's network; nothing where no link with a rate is wanted.
+fn commands(link: Option<Link>) -> Result<String, Failure> {
+    let link = link.filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
+    let Some(link) = link else { return Ok(String::new()) };
+    fabricmark_lab::wire_of(link, DEVICES).map_err(|refusal| {
+        Failure::new(Code::Input, format!("the wire {link} of a guest: {refusal}"))
+    })
+}
+
+/// Runs a job in a guest, and says what its figures are; the exit code of its command.
+fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
+    let interrupted = interruptions()?;
+    let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
+    let streams = Streams { out: &mut io::stdout(), err: &mut io::stderr() };
+    let done = guest.run(job, streams, &interrupted)?;
+    eprintln!(
+        "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
+         hardware; {} packets crossed its network, {} left its first end by RDMA",
+        guest.kernel(),
+        done.crossed_packets,
+        done.rdma_packets
+    );
+    Ok(done.code)
+}
