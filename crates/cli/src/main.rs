@@ -96,7 +96,7 @@ fn keep_counting() -> Result<ExitCode, Failure> {
         |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
     let _events = fabricmark_host::UsageMeter::start();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
-    fabricmark_load::stamp::enable(socket.as_fd(), false).map_err(failed)?;
+    fabricmark_telemetry::stamp::enable(socket.as_fd(), false).map_err(failed)?;
     println!("counting");
     loop {
         std::thread::park();

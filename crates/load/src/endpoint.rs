@@ -21,9 +21,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::{SockRef, Socket};
 
 use crate::carry::carry;
-use crate::clock;
 use crate::control::{Control, Event};
-use crate::counters::Surroundings;
 use crate::failure::system;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::options::{self, QuickAck};
@@ -32,7 +30,6 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, waiting};
-use crate::stamp::check_hardware;
 use crate::transport::Flow;
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::null::NullFlow;
@@ -44,6 +41,9 @@ use crate::transport::udp::UdpFlow;
 use crate::transport::verbs::{FetchFlow, MessageFlow, WriteFlow};
 use crate::window::Windowed;
 use crate::{smc, sys, tcp};
+use fabricmark_telemetry::clock;
+use fabricmark_telemetry::kernel::Snapshot;
+use fabricmark_telemetry::stamp::check_hardware;
 
 /// A run's end whose sockets are ready.
 #[derive(Debug)]
@@ -58,7 +58,8 @@ impl Endpoint {
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
         check(&prepare.point)?;
         if prepare.role == Role::Client && prepare.point.timestamps == Some(Timestamps::Hardware) {
-            check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))?;
+            check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
+                .map_err(Failure::Missing)?;
         }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
@@ -108,7 +109,7 @@ impl Endpoint {
         begin: &dyn Fn(),
     ) -> Result<EndReport, Failure> {
         let pinned = pin(self.prepare.cpu);
-        let before = Surroundings::read(&self.prepare.device);
+        let before = Snapshot::now(&self.prepare.device);
         let Prepare { point, .. } = &self.prepare;
         let mut report = match (self.socket.take(), point.pattern) {
             (None, _) => carry(&mut [NullFlow::default()], &self.prepare, control, begin)?,
@@ -116,7 +117,10 @@ impl Endpoint {
             (Some(socket), _) => self.by_flows(socket, peer_at, control, begin)?,
         };
         control.check()?;
-        before.since(&self.prepare.device, &mut report);
+        let counted = Snapshot::now(&self.prepare.device).since(&before);
+        report.device_drops = counted.device_drops;
+        report.reassembly_failures = counted.reassembly_failures;
+        report.kernel = Some(counted.counters);
         report.side.clock = Some(clock::facts());
         if let Err(reason) = pinned {
             report.side.cpu = None;

@@ -5,26 +5,18 @@
 //! - [`path`]: other ways of moving it than plain calls, one file each.
 //! - [`pattern`]: one file each; the hot loops.
 //! - [`Pacer`]: waits for the departures of an open loop.
-//! - [`Clock`]: what time is read from.
-//! - [`sampler`]: what each interval of a run moved, from the [`gauge`]s of the hot loops, with
-//!   [`tcp_info`] at its end.
-//! - [`stamp`]: times that the kernel gave to packets. [`kernel`]: what it counted beside the sockets.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //! - [`foreign`]: the same over flows that another tool's protocol opens.
 //!
-//! Deliberately not here: namespaces and links (`lab`), and who decides what to run (`control`).
+//! Deliberately not here: namespaces and links (`lab`), what is read meanwhile (`telemetry`), and who decides what to run
+//! (`control`).
 
 mod amount;
 mod carry;
-pub mod clock;
 mod control;
-mod counters;
 mod endpoint;
 mod failure;
 mod flow_set;
-pub mod gauge;
-pub mod kernel;
-mod netlink;
 mod opening;
 mod options;
 pub mod path {
@@ -50,22 +42,16 @@ pub mod pattern {
     pub mod stream;
 }
 mod interrupt;
-mod proc_net;
-pub mod sampler;
 pub mod smc;
 mod sockets;
-pub mod stamp;
-mod subflow;
 #[expect(unsafe_code, reason = "socket options that no safe crate offers")]
 mod sys;
 mod tcp;
-pub mod tcp_info;
 pub mod transport;
 mod watch;
 mod window;
 
 pub use carry::instrument;
-pub use clock::{Clock, NoTsc, Tsc};
 pub use control::{Control, Event};
 pub use endpoint::{Endpoint, foreign};
 pub use pacer::{Pacer, Waiting};

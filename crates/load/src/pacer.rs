@@ -11,7 +11,7 @@ use fabricmark_plan::{PaceWait, Schedule};
 use fabricmark_record::Pacing;
 use rustix::thread::set_current_timer_slack;
 
-use crate::clock::{now_ns, sleep_until};
+use fabricmark_telemetry::clock::{now_ns, sleep_until};
 use tally::Tally;
 
 /// Longest single sleep: a stop is to end a wait within 5 ms, and a wake-up may itself be late.
@@ -91,7 +91,7 @@ impl<'a> Pacer<'a> {
         self.start_ns
     }
 
-    /// Waits for the next intended departure and gives it, in the time of [`Clock`](crate::Clock):
+    /// Waits for the next intended departure and gives it, in the time of [`Clock`](fabricmark_telemetry::Clock):
     /// latency in an open loop counts from here. The payload is to be sent at once. `None` when told
     /// to stop, and when the schedule has ended.
     pub fn wait(&mut self) -> Option<u64> {

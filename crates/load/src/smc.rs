@@ -12,7 +12,7 @@ use fabricmark_wire::Family;
 use socket2::Protocol;
 
 use crate::failure::system;
-use crate::netlink::{
+use fabricmark_telemetry::netlink::{
     self, ANSWER_BYTES, BY_FAMILY, DONE, ERROR, Messages, REQUEST, attribute, message, read_u64,
 };
 

@@ -11,11 +11,11 @@ use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::TcpCounters;
 use socket2::SockRef;
 
-use crate::clock::now_ns;
 use crate::failure::system;
-use crate::subflow::{ReceiveQueue, Subflows};
 use crate::sys::{self, TcpInfo};
-use crate::tcp_info::{self, Received};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::subflow::{ReceiveQueue, Subflows};
+use fabricmark_telemetry::tcp_info::{self, Received};
 
 /// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
 const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;

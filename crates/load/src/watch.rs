@@ -13,11 +13,11 @@ use fabricmark_units::Nanos;
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
-use crate::clock::now_ns;
 use crate::control::{Control, Event};
-use crate::gauge::Gauge;
-use crate::sampler::{Probe, Sampler};
 use crate::transport::{Flow, Message, Moved, passes_on};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::gauge::Gauge;
+use fabricmark_telemetry::sampler::{Probe, Sampler};
 
 /// Carries something out that counts into a gauge, and meanwhile tells of each interval; `tcp` is the
 /// socket whose TCP_INFO stands in it.

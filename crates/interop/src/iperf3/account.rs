@@ -4,10 +4,11 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use fabricmark_load::clock::now_ns;
-use fabricmark_load::{foreign, tcp_info};
+use fabricmark_load::foreign;
 use fabricmark_proto::SequenceCounts;
 use fabricmark_proto::iperf3::{Kind, Parameters, Results, stream_id};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::tcp_info;
 use fabricmark_units::Nanos;
 use socket2::SockRef;
 

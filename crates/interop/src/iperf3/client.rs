@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::{Control, foreign};
 use fabricmark_proto::iperf3::{Client, ClientAction, Kind, Results};
 use fabricmark_proto::{EndReport, Ends, Failure, Prepare};
+use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::{Bytes, Instant};
 
 use super::account::Account;

@@ -5,9 +5,9 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::transport::{Flow, Message, Moved};
 use fabricmark_proto::iperf3::{Header, OPENING, OPENING_REPLIES};
+use fabricmark_telemetry::clock::now_ns;
 use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, recv};
 

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::{Control, foreign};
 use fabricmark_proto::iperf3::{COOKIE_BYTES, Cookie, Kind, OPENING, OPENING_REPLIES, cookie};
 use fabricmark_proto::{Failure, Prepare};
+use fabricmark_telemetry::clock::now_ns;
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 

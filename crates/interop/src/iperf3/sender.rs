@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use fabricmark_load::Control;
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::transport::Flow;
+use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::BitRate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

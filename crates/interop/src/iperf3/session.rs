@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::foreign;
 use fabricmark_proto::iperf3::{Cookie, Kind, Limits, Parameters, Refusal, Server, ServerAction};
+use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::Instant;
 use socket2::SockRef;
 

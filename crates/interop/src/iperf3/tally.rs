@@ -70,7 +70,7 @@ impl Tally {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When something arrived last, in the time of `fabricmark_load::clock`; 0 for never.
+    /// When something arrived last, in the time of `fabricmark_telemetry::clock`; 0 for never.
     pub fn last_ns(&self) -> u64 {
         self.last_ns.load(Relaxed)
     }

@@ -6,11 +6,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fabricmark_load::Control;
-use fabricmark_load::clock::now_ns;
 use fabricmark_load::pattern::arrivals::Window;
 use fabricmark_load::pattern::stream::receive_many;
 use fabricmark_load::transport::Flow;
 use fabricmark_proto::iperf3::{Kind, Results};
+use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::BitRate;
 
 use super::account::Account;

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use fabricmark_load::tcp_info;
 use fabricmark_proto::netperf::{Counted, Prepared, Test, Traffic, Transport};
+use fabricmark_telemetry::tcp_info;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::watch::{Failure, Watch};

@@ -13,10 +13,8 @@ use socket2::{SockRef, Socket};
 use super::Endpoint;
 use crate::amount::Amount;
 use crate::carry::{messages, note_asked, pacer};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
-use crate::gauge::Gauge;
 use crate::interrupt::Blocking;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all, open_all};
 use crate::pacer::Pacer;
@@ -25,6 +23,8 @@ use crate::pattern::rr::Asked;
 use crate::sockets::{bound, peer_within, side};
 use crate::transport::bytes::ByteStream;
 use crate::watch::watched;
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::gauge::Gauge;
 
 impl Endpoint {
     pub(super) fn crr<C: Connection>(

@@ -10,14 +10,14 @@ use fabricmark_proto::{EndReport, Failure, Prepare};
 use socket2::{SockRef, Socket};
 
 use super::{Endpoint, check, pin};
-use crate::clock;
 use crate::control::{Control, Event};
-use crate::counters::Surroundings;
 use crate::opening::unconnected;
 use crate::options::labelled;
 use crate::sockets::{bound, peer_within, set_wait};
 use crate::sys;
 use crate::transport::Flow;
+use fabricmark_telemetry::clock;
+use fabricmark_telemetry::kernel::Snapshot;
 
 /// A TCP or UDP socket with the options of the run's point, connected to the other tool.
 pub fn connect(prepare: &Prepare, peer_at: SocketAddr) -> Result<Socket, Failure> {
@@ -58,9 +58,12 @@ pub fn run<F: Flow>(
             control.tell(Event::Begun);
         }
         let pinned = pin(end.prepare.cpu);
-        let before = Surroundings::read(&end.prepare.device);
+        let before = Snapshot::now(&end.prepare.device);
         let mut report = end.flows(flows, opening_rtt_ns, control, &begin, tcp)?;
-        before.since(&end.prepare.device, &mut report);
+        let counted = Snapshot::now(&end.prepare.device).since(&before);
+        report.device_drops = counted.device_drops;
+        report.reassembly_failures = counted.reassembly_failures;
+        report.kernel = Some(counted.counters);
         report.side.clock = Some(clock::facts());
         if let Err(reason) = pinned {
             report.side.cpu = None;

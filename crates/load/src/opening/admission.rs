@@ -13,11 +13,11 @@ use socket2::SockRef;
 use super::streams::{
     Connection, Hearing, Listener, OPENED_AT_ONCE, opening, poll_briefly, set_stream,
 };
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::system;
 use crate::sockets::{peer_within, set_wait};
 use crate::transport::is_timeout;
+use fabricmark_telemetry::clock::now_ns;
 
 /// Most connections whose opening is awaited at once; beyond that the oldest is closed. At most a quarter are the client's
 /// own.

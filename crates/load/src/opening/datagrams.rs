@@ -10,12 +10,12 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{SockRef, Socket};
 
 use super::streams::{NOT_OPEN, opening, poll_briefly};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::options::labelled;
 use crate::sockets::{bound, bound_beside, peer_within, set_wait};
 use crate::transport::is_timeout;
+use fabricmark_telemetry::clock::now_ns;
 
 /// One byte more than an opening has, so that a longer datagram is not mistaken for one.
 type Received = [u8; OPENING_BYTES + 1];

@@ -12,13 +12,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use socket2::{SockRef, Socket};
 
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::options::labelled;
 use crate::sockets::{bound, peer_within, set_wait, unix_address};
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
+use fabricmark_telemetry::clock::now_ns;
 
 /// The opening of one flow of a run.
 pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {

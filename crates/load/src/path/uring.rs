@@ -27,9 +27,9 @@ use fabricmark_plan::{Path, Point, Wait};
 use fabricmark_proto::Failure;
 use socket2::SockRef;
 
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::transport::Moved;
+use fabricmark_telemetry::clock::now_ns;
 use sys::{Done, Ring, Size};
 
 /// Sends of a chain: as many as [`mmsg`](super::mmsg) has datagrams a call.

@@ -5,11 +5,11 @@ use std::io;
 use fabricmark_proto::Reassembly;
 use fabricmark_record::Counts;
 
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::pattern::stream::peer_has_closed;
 use crate::transport::{Flow, Message, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// The answers of one flow.
 #[derive(Debug)]

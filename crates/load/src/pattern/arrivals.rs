@@ -12,11 +12,11 @@ use std::io;
 use fabricmark_record::Counts;
 use fabricmark_units::Nanos;
 
-use crate::clock::now_ns;
 use crate::control::{Control, Event};
-use crate::subflow::Subflows;
 use crate::tcp::{Unread, unread};
 use crate::transport::{Flow, Moved};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::subflow::Subflows;
 
 /// The part of a run that a receiver counts. All times are since the first arrival.
 #[derive(Clone, Copy, Debug)]

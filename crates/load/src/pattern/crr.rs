@@ -7,12 +7,12 @@ use std::mem;
 use std::time::Duration;
 
 use super::rr::Asked;
-use crate::clock::now_ns;
 use crate::control::Control;
-use crate::gauge::Gauge;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::gauge::Gauge;
 
 /// How long the other end may be silent in an exchange. Calls wait until something happens, or a signal
 /// ends them.

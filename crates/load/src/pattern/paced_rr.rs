@@ -10,11 +10,11 @@ use fabricmark_record::Pacing;
 
 use super::paced_requests::Requests;
 use super::rr::{Asked, Asking, SEARCH_EVERY_NS};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::Pacer;
 use crate::transport::{Flow, Message, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// One flow's requests, and what of them is to be sent.
 struct Requester {

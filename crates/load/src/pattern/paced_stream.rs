@@ -7,10 +7,10 @@ use fabricmark_record::{Counts, Pacing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::stream::add;
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::pacer::Pacer;
 use crate::transport::{Flow, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// Sends payloads by one schedule for all flows, which take them in turn; gives each flow's payloads.
 ///

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use fabricmark_record::Counts;
 
 use super::rr::{Asked, Asking, LOOKS};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::transport::{Flow, Message, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// A payload that leaves and one that arrives.
 #[derive(Debug, Default)]

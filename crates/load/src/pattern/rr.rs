@@ -11,10 +11,10 @@ use fabricmark_record::{Counts, Pacing};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Message, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
 /// (`docs/notebook/measured.md`).

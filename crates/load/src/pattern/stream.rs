@@ -6,10 +6,10 @@ use std::{io, slice};
 use fabricmark_record::Counts;
 
 use super::arrivals::{Arrivals, Window};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Moved, is_timeout};
+use fabricmark_telemetry::clock::now_ns;
 
 /// Writes that one flow makes before the next one's turn, where several share a thread.
 const TURN: u32 = 16;

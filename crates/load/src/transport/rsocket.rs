@@ -13,11 +13,11 @@ use fabricmark_rdma::{Rsocket, Waiting, check_address};
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved, STALLED_AFTER};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::opening::{NOT_OPEN, in_time};
 use crate::sockets::peer_within;
+use fabricmark_telemetry::clock::now_ns;
 
 /// How often an rsocket is asked in vain until the connection beside is looked at.
 const LOOK_AFTER: u32 = 1024;

@@ -12,7 +12,7 @@ use rustix::net::RecvFlags;
 use super::bytes::ByteStream;
 use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
-use crate::stamp::{self, Trips, recv_with_stamp};
+use fabricmark_telemetry::stamp::{self, Trips, recv_with_stamp};
 
 fn ask_for(fd: BorrowedFd<'_>, source: Timestamps) -> io::Result<Trips> {
     stamp::enable(fd, source == Timestamps::Hardware)?;

@@ -16,11 +16,11 @@ use socket2::Socket;
 
 use super::bytes::ByteStream;
 use super::{is_timeout, security};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::system;
 use crate::opening::{Connection, accept_one};
 use crate::sockets::peer_within;
+use fabricmark_telemetry::clock::now_ns;
 
 /// What one call reads from TCP: four records. rustls itself asks for 4 KiB at a time.
 const READ_BYTES: usize = 64 << 10;

@@ -11,8 +11,8 @@ use fabricmark_proto::{
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
-use crate::clock::now_ns;
 use crate::sys;
+use fabricmark_telemetry::clock::now_ns;
 
 /// Bits of a sequence number beside which there is room for the time of sending.
 const TIMED_BITS: u32 = 64;

@@ -4,9 +4,9 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use fabricmark_load::Endpoint;
-use fabricmark_load::stamp::{enable, recv_with_stamp};
 use fabricmark_plan::Role;
 use fabricmark_proto::Failure;
+use fabricmark_telemetry::stamp::{enable, recv_with_stamp};
 use rustix::net::RecvFlags;
 
 use crate::support::{prepare, run};

@@ -20,13 +20,13 @@ use socket2::Socket;
 use super::port::Port;
 use super::settings;
 use super::stream::{QuicStream, failed};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::opening::{CANDIDATES_MAX, Hearing, NOT_OPEN, in_time};
 use crate::sockets::peer_within;
 use crate::transport::bytes::ByteStream;
 use crate::transport::{is_timeout, security};
+use fabricmark_telemetry::clock::now_ns;
 
 /// What accepts connections.
 pub(crate) struct QuicListener<'a> {

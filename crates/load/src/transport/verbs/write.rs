@@ -18,10 +18,10 @@ use super::message::{FILL, MEMORY};
 use super::notes::{self, Notes};
 use super::payload::Verifier;
 use super::queue::{Arrival, LOOK_AFTER, Needs, Queue};
-use crate::clock::now_ns;
 use crate::control::Control;
 use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
+use fabricmark_telemetry::clock::now_ns;
 
 /// How often the receiver of a stream hears how far it is.
 const NOTE_EVERY_NS: u64 = 2_000_000;

@@ -16,8 +16,8 @@ use std::os::fd::BorrowedFd;
 use rustix::net::RecvFlags;
 use sys::flag;
 
-pub(crate) use device::check_hardware;
-pub(crate) use trips::Trips;
+pub use device::check_hardware;
+pub use trips::Trips;
 
 /// When a packet was sent or received. At least one of the two is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

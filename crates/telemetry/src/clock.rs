@@ -30,7 +30,7 @@ fn monotonic_ns() -> u64 {
 }
 
 /// Processor time of this process so far, of all its threads, in user and in kernel mode.
-pub(crate) fn process_cpu_ns() -> u64 {
+pub fn process_cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
@@ -44,7 +44,7 @@ pub fn now_ns() -> u64 {
 
 /// Sleeps until `now_ns` reaches a time, or a signal arrives. How much later the thread wakes up is
 /// up to its timer slack and to the scheduler (clock_nanosleep(2)).
-pub(crate) fn sleep_until(at_ns: u64) {
+pub fn sleep_until(at_ns: u64) {
     let at_ns = at_ns.saturating_add(*START_NS);
     let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     let at = Timespec { tv_sec: seconds as i64, tv_nsec: ns as i64 };

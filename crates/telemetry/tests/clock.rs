@@ -5,7 +5,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use fabricmark_load::{Clock, Tsc};
+use fabricmark_telemetry::{Clock, Tsc};
 
 /// The counter. Where this machine has none the test counts as skipped: `make test` prints the file
 /// that FABRICMARK_SKIPS names.

@@ -11,7 +11,7 @@ use crate::clock::now_ns;
 
 /// Notes requests and responses as they pass the socket.
 #[derive(Debug)]
-pub(crate) struct Trips {
+pub struct Trips {
     source: Timestamps,
     /// Number of the last packet whose stamp of sending was used.
     last_id: Option<u32>,
@@ -35,18 +35,18 @@ struct Arrival {
 
 impl Trips {
     /// By these stamps, which the socket was asked for.
-    pub(crate) fn by(source: Timestamps) -> Self {
+    pub fn by(source: Timestamps) -> Self {
         Self { source, last_id: None, trip: Trip::default(), times: KernelTimes::default() }
     }
 
     /// A call that sends a request, or its next part, begins: the trip before it is over.
-    pub(crate) fn departs(&mut self) {
+    pub fn departs(&mut self) {
         self.settle();
         self.trip.departed_ns = now_ns();
     }
 
     /// A call has received the response, or its next part.
-    pub(crate) fn arrives(&mut self, fd: BorrowedFd<'_>, stamp: Option<Stamp>) -> io::Result<()> {
+    pub fn arrives(&mut self, fd: BorrowedFd<'_>, stamp: Option<Stamp>) -> io::Result<()> {
         let heard_ns = now_ns();
         if self.trip.sent_ns.is_none() {
             let stamps = read_tx_stamps(fd)?;
@@ -58,7 +58,7 @@ impl Trips {
     }
 
     /// What was found; the last trip is over.
-    pub(crate) fn finish(&mut self) -> KernelTimes {
+    pub fn finish(&mut self) -> KernelTimes {
         self.settle();
         std::mem::take(&mut self.times)
     }

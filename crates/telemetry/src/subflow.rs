@@ -14,16 +14,16 @@ use crate::netlink::{
 
 /// What waits in a subflow's receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReceiveQueue {
+pub struct ReceiveQueue {
     /// Memory of its packets, in order or not: SK_MEMINFO_RMEM_ALLOC.
-    pub(crate) memory_bytes: u64,
+    pub memory_bytes: u64,
     /// Bytes in order that MPTCP has not taken yet.
-    pub(crate) in_order_bytes: u64,
+    pub in_order_bytes: u64,
 }
 
 /// A client of sock_diag(7), which opens its netlink socket with the first request.
 #[derive(Debug, Default)]
-pub(crate) struct Subflows {
+pub struct Subflows {
     netlink: Option<Socket>,
 }
 
@@ -45,7 +45,7 @@ const MEMORY: u16 = 7;
 
 impl Subflows {
     /// The receive queue of the first subflow of an MPTCP socket; `None` if the kernel does not report it.
-    pub(crate) fn first(&mut self, fd: BorrowedFd<'_>) -> Option<ReceiveQueue> {
+    pub fn first(&mut self, fd: BorrowedFd<'_>) -> Option<ReceiveQueue> {
         let from = SocketAddr::try_from(getsockname(fd).ok()?).ok()?;
         let to = SocketAddr::try_from(getpeername(fd).ok()??).ok()?;
         self.ask(from, to).ok().flatten()

@@ -18,21 +18,21 @@ pub fn sample(fd: BorrowedFd<'_>) -> io::Result<TcpSample> {
 }
 
 /// What a connection has received so far.
-pub(crate) struct Received {
+pub struct Received {
     /// Segments with data, those out of order and those that came twice too; a super-packet of a TUN device counts as
     /// one (`tcp_segs_in` and `virtio_net_hdr_to_skb`, which leaves `gso_segs` at 0).
-    pub(crate) segments: u64,
+    pub segments: u64,
     /// Bytes of a full segment, as far as one was seen.
-    pub(crate) segment_bytes: u64,
+    pub segment_bytes: u64,
     /// Bytes up to the first that is missing.
-    pub(crate) in_order_bytes: u64,
+    pub in_order_bytes: u64,
     /// Segments that came while one before them was missing.
-    pub(crate) out_of_order_segments: u64,
+    pub out_of_order_segments: u64,
 }
 
 /// What a connection has received; nothing before Linux 5.4, which does not say all of it. Fails where the socket is
 /// not TCP.
-pub(crate) fn received(fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
+pub fn received(fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
     let (raw, filled) = sys::tcp_info(fd)?;
     let last = offset_of!(RawTcpInfo, rcv_ooopack) + size_of_val(&raw.rcv_ooopack);
     Ok((filled >= last).then_some(Received {

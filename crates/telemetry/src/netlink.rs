@@ -6,23 +6,24 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Type of a request for sockets, `SOCK_DIAG_BY_FAMILY`.
-pub(crate) const BY_FAMILY: u16 = 20;
+pub const BY_FAMILY: u16 = 20;
 
 /// `NLM_F_REQUEST`.
-pub(crate) const REQUEST: u16 = 1;
+pub const REQUEST: u16 = 1;
 
-/// `NLMSG_ERROR` and `NLMSG_DONE`.
-pub(crate) const ERROR: u16 = 2;
-pub(crate) const DONE: u16 = 3;
+/// `NLMSG_ERROR`.
+pub const ERROR: u16 = 2;
+/// `NLMSG_DONE`: the last of several messages.
+pub const DONE: u16 = 3;
 
 /// More than the kernel puts into one answer.
-pub(crate) const ANSWER_BYTES: usize = 32 << 10;
+pub const ANSWER_BYTES: usize = 32 << 10;
 
 /// `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
 
 /// A socket of a family of netlink.
-pub(crate) fn socket(protocol: i32) -> io::Result<Socket> {
+pub fn socket(protocol: i32) -> io::Result<Socket> {
     let domain = Domain::from(libc::AF_NETLINK);
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(protocol)))?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -30,7 +31,7 @@ pub(crate) fn socket(protocol: i32) -> io::Result<Socket> {
 }
 
 /// A message of netlink.
-pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+pub fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = (HEADER_BYTES + body.len()) as u32;
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -41,7 +42,7 @@ pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// The value of an attribute among others.
-pub(crate) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let head = bytes.get(..4)?;
         let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
@@ -54,17 +55,17 @@ pub(crate) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// A number of 64 bits in host byte order at an offset.
-pub(crate) fn read_u64(body: &[u8], at: usize) -> Option<u64> {
+pub fn read_u64(body: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// A number of 32 bits in host byte order at an offset.
-pub(crate) fn read_u32(body: &[u8], at: usize) -> Option<u32> {
+pub fn read_u32(body: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// Messages of netlink, each with its type and what follows its header (netlink(7)).
-pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+pub struct Messages<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
     type Item = (u16, &'a [u8]);

@@ -1,7 +1,5 @@
 //! Whether a network device stamps packets itself: what `ethtool -T` and `hwstamp_ctl` tell.
 
-use fabricmark_proto::Failure;
-
 use super::sys::{self, DeviceStamps, flag};
 
 /// Every packet sent is stamped that asks for it (HWTSTAMP_TX_ON, linux/net_tstamp.h).
@@ -11,13 +9,17 @@ const TX_ON: u32 = 1;
 const FILTER_ALL: u32 = 1;
 
 /// Refuses a device that stamps no packets itself, or is not set to.
-pub(crate) fn check_hardware(device: &str) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// What the device lacks, with the remedy.
+pub fn check_hardware(device: &str) -> Result<(), String> {
     let stamps = sys::device_stamps(device).map_err(|error| {
-        Failure::Missing(format!(
+        format!(
             "{device} does not tell whether it stamps packets ({error}): use timestamps software"
-        ))
+        )
     })?;
-    judge(device, stamps).map_err(Failure::Missing)
+    judge(device, stamps)
 }
 
 fn judge(device: &str, stamps: DeviceStamps) -> Result<(), String> {
@@ -43,13 +45,13 @@ mod tests {
 
     #[test]
     fn loopback_has_no_hardware_to_stamp_packets() {
-        let Err(Failure::Missing(said)) = check_hardware("lo") else { panic!("lo has a clock") };
+        let Err(said) = check_hardware("lo") else { panic!("lo has a clock") };
         assert!(said.starts_with("lo has no hardware timestamps: "), "{said}");
     }
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let Err(Failure::Missing(said)) = check_hardware("fm-none") else { panic!("it is there") };
+        let Err(said) = check_hardware("fm-none") else { panic!("it is there") };
         assert!(said.starts_with("fm-none does not tell whether it stamps packets"), "{said}");
         assert!(check_hardware("a-name-longer-than-15").is_err());
     }

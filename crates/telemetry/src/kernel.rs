@@ -6,15 +6,44 @@ use fabricmark_record::{KernelCounters, UdpCounters};
 
 use crate::proc_net::{device_column, parse_snmp, parse_snmp6};
 
-/// The counters now, those of one device among them. What cannot be read is absent.
-pub fn counters(device: &str) -> KernelCounters {
-    let read = |name: &str| {
-        fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
-    };
-    let devices = read("dev");
-    KernelCounters {
-        device_received_bytes: device_column(&devices, device, 0),
-        ..parse(&read("softnet_stat"), &read("snmp"), &read("snmp6"), &read("netstat"))
+/// What the kernel counted until one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Those that a record keeps; what cannot be read is absent.
+    pub counters: KernelCounters,
+    /// Packets that a device dropped on receipt, its backlog queue included.
+    pub device_drops: u64,
+    /// Failures of reassembly, IPv4 and IPv6 (RFC 4293, ipSystemStatsReasmFails: not a count of datagrams).
+    pub reassembly_failures: u64,
+}
+
+impl Snapshot {
+    /// Reads the counters of this thread's namespace, those of one device among them.
+    pub fn now(device: &str) -> Self {
+        let read = |name: &str| {
+            fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
+        };
+        let [devices, snmp, snmp6] = ["dev", "snmp", "snmp6"].map(read);
+        Self {
+            counters: KernelCounters {
+                device_received_bytes: device_column(&devices, device, 0),
+                ..parse(&read("softnet_stat"), &snmp, &snmp6, &read("netstat"))
+            },
+            device_drops: device_column(&devices, device, 3).unwrap_or(0),
+            reassembly_failures: parse_snmp(&snmp, "Ip:", "ReasmFails").unwrap_or(0)
+                + parse_snmp6(&snmp6, "Ip6ReasmFails").unwrap_or(0),
+        }
+    }
+
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            counters: self.counters.since(&before.counters),
+            device_drops: self.device_drops.saturating_sub(before.device_drops),
+            reassembly_failures: self
+                .reassembly_failures
+                .saturating_sub(before.reassembly_failures),
+        }
     }
 }
 
@@ -129,12 +158,12 @@ IpExt: 5
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.connect(to.local_addr().unwrap()).unwrap();
         socket2::SockRef::from(&to).set_recv_buffer_size(4_096).unwrap();
-        let before = counters("lo");
+        let before = Snapshot::now("lo");
         // More than the buffer can hold, and nobody receives.
         for _ in 0..100 {
             from.send(&[0; 1_000]).unwrap();
         }
-        let counted = counters("lo").since(&before);
+        let counted = Snapshot::now("lo").since(&before).counters;
         assert!(counted.udp_v4.receive_buffer_errors >= Some(50), "{counted:?}");
         assert!(counted.udp_v4.in_errors >= Some(50), "{counted:?}");
         // Headers of IP and UDP have 28 bytes.
