@@ -165,10 +165,10 @@ impl Reader<'_, '_> {
             Ok(point) => Some(point),
             Err(Contradiction { factor, message, help }) => {
                 let wanted = combination.get(&factor);
-                let named = levels.iter().filter_map(|levels| levels.get(&factor)).flatten();
+                let mut named =
+                    levels.iter().rev().filter_map(|levels| levels.get(&factor)).flatten();
                 let place = named
-                    .filter(|(level, _)| Some(level) == wanted)
-                    .last()
+                    .find(|(level, _)| Some(level) == wanted)
                     .map_or(0..0, |(_, span)| span.clone());
                 self.source.problem(place, message, help);
                 None
