@@ -20,7 +20,8 @@ fn options() -> impl Iterator<Item = Factor> {
 /// The words of a factor that has few, with what each means.
 pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
     let choices = factor.choices().iter().map(|choice| {
-        let value = PossibleValue::new(choice.word).help(choice.about);
+        let value = PossibleValue::new(choice.word);
+        let value = if choice.about.is_empty() { value } else { value.help(choice.about) };
         choice.was.into_iter().fold(value, PossibleValue::alias)
     });
     let none = factor.has_none().then(|| PossibleValue::new("none"));

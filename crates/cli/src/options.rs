@@ -23,8 +23,8 @@ use fabricmark_wire::Link;
 
 use crate::levels::{Levels, words};
 
-/// Which way of moving these bytes is better here, by how much, is the difference real, and how far
-/// is it from what the wire allows?
+/// Measures network transports, compares them with confidence intervals, and shows how close each
+/// result is to what the wire allows
 #[derive(Debug, Parser)]
 #[command(name = "fabricmark", version, max_term_width = 100)]
 pub struct Options {
@@ -119,7 +119,7 @@ pub struct Key {
 /// How another host is reached.
 #[derive(Args, Clone, Debug)]
 pub struct Reach {
-    /// Address of the host's agent, where orders take another way than data
+    /// Address of the agent for the control connection, if it is not the one for data
     #[arg(long, value_name = "HOST[:PORT]")]
     pub control: Option<String>,
     /// Whose key is shown to the agent
@@ -188,7 +188,7 @@ pub struct Rtt {
     /// DSCP of the packets
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
-    /// DSCP that answers shall have, which also tells with which class packets arrived
+    /// DSCP to request for replies; the reflector then also reports the DSCP and ECN that it received (RFC 8972)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
     pub answer_dscp: Option<u8>,
     /// Session identifier
@@ -265,7 +265,7 @@ pub struct Agent {
     /// File with the STAMP key; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE", requires = "stamp")]
     pub stamp_key: Option<PathBuf>,
-    /// Network that may use these ports; may be repeated [default: only this host]
+    /// Network that may use the ports of iperf3, netperf and STAMP; may be repeated [default: only this host]
     #[arg(long, value_name = "CIDR")]
     pub allow: Vec<Network>,
     /// Whose key the agent shows
@@ -290,7 +290,7 @@ pub struct Pair {
     pub host: Option<String>,
     /// The code that it printed
     pub code: Option<String>,
-    /// Where to wait
+    /// Address and port to listen on [default: all addresses, port 7478]
     #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "host")]
     pub listen: Option<String>,
     /// Whose key is shown
@@ -419,7 +419,8 @@ pub struct Measure {
     #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or the name or addresses (comma-separated) of a host with an agent
+    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; `ADDRESS,ADDRESS` for two
+    /// addresses of this machine; or a host with an agent
     pub target: String,
     /// Server that listens on the host
     #[arg(long, value_enum, default_value_t = PeerKind::Agent)]
@@ -467,7 +468,7 @@ pub struct Measure {
     pub vs: Vec<String>,
     /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
     /// misses it, with 2 if that is inconclusive
-    #[arg(long, value_name = "FIGURE>=VALUE")]
+    #[arg(long, value_name = "THRESHOLD")]
     pub require: Vec<Requirement>,
     /// The server sends: --direction reverse
     #[arg(long, short = 'R', conflicts_with = "direction")]

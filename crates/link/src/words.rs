@@ -24,42 +24,7 @@ pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 
 /// What one direction of a link does, and what of it is to change while it runs.
 ///
-/// The text form has words between spaces, in any order, each once:
-///
-/// | Word | What it says |
-/// |---|---|
-/// | `rtt=400ms` | half of it in each direction, rounded up to a nanosecond |
-/// | `delay=10ms` | in this direction; instead of `rtt` |
-/// | `jitter=1ms` | standard deviation of the delays that are drawn around the mean of `delay`; with `order=kept` packets also wait for slower ones before them, see [`Order::Kept`](crate::Order::Kept) |
-/// | `dist=normal`, `dist=pareto` | how the delays lie around their mean; `normal` where not said |
-/// | `order=kept`, `order=free` | whether later packets wait for slow ones or overtake them; `kept` where not said, while tc-netem(8) lets them overtake |
-/// | `link=ethernet:10G,mtu=9000` | rate, framing and MTU of a technology |
-/// | `rate=10G` | bit/s of the wire, the framing included |
-/// | `schedule=62487B/5995us` | so many bytes in each period; instead of `rate` |
-/// | `trace=FILE` | the opportunities of a mahimahi trace; instead of `rate` |
-/// | `framing=none`, `framing=ethernet:10G,vlan=1` | what the wire adds to an IP packet: that of a link, whose rate does not matter here |
-/// | `mtu=9000` | largest IP packet in bytes |
-/// | `queue=1000p`, `queue=1MB`, `queue=50ms` | what may wait for the wire: packets, bytes, time of the wire |
-/// | `discipline=drop-tail`, `codel[:5ms,100ms]`, `red` | who signals congestion before the queue is full; target and interval of CoDel |
-/// | `ecn` | CoDel and RED mark instead of drop, where the packet allows it |
-/// | `pause` | the queue stops the wire before it instead of overflowing; its limit is then one of bytes, packets being those of the MTU |
-/// | `up=10s`, `down=1s` | up for so long, then down for so long, and again |
-/// | `loss=1e-6`, `loss=0.1%` | each packet with this probability |
-/// | `loss=ge:p,r[,h[,k]]` | in bursts: `p`, `r`, `h` and `k` of tc-netem(8), as shares; 0 and 1 where left out |
-/// | `loss=every:1000` | each thousandth |
-/// | `corrupt=1e-6` | a bit flipped in this share of packets |
-/// | `duplicate=0.01` | this share of packets twice |
-/// | `reorder=0.01:5ms[:3]` | this share held back for 5 ms, or until 3 packets have overtaken it |
-/// | `coalesce=64:50us` | delivered when 64 packets wait or 50 us after the first |
-/// | `coalesce=adaptive` | delivered at once or in batches, by the rate of packets |
-///
-/// `KEY=none` says that there is no such thing, to take it away from a link that runs; a framing of
-/// `none` is plain IP packets.
-///
-/// Without `queue` the queue holds one product of rate and round trip and a quarter of it, in packets of the
-/// MTU, so that one Reno connection keeps the wire busy when it halves its window (Villamizar and Song 1994)
-/// and a window of two products fits, of which only the payload counts (a payload of 1428 in a packet of 1500
-/// takes an eighth more); at least 1000 packets, the queue of a Linux interface; the round trip is `rtt`, or twice `delay`.
+/// The text form has words between spaces, in any order, each once; `docs/lab.md` lists them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkWords {
     words: BTreeMap<Key, Word>,

@@ -323,7 +323,7 @@ factors! {
         .unset("220")
         .shown("inline {} B")
         .when(|point| point.transport.is_verbs());
-    /// signal every Nth RDMA work request, at most `tx_depth`
+    /// signal every Nth RDMA work request; N is at most `tx_depth`
     CqMod, cq_mod: Option<u32>, was "signal_every" = Rdma.of(Kind::Number(1, Point::TX_DEPTH_MAX as u64))
         .unset("4, or half of `tx_depth` if that is less")
         .when(|point| point.transport.is_verbs());
@@ -436,7 +436,7 @@ factors! {
         .unset("`5s`")
         .when(|point| point.transport.traits().has_connect)
         .shared();
-    /// timestamps of the packets of udp and tcp, which tell the application's share of an RTT
+    /// timestamps of the packets of udp and tcp (SO_TIMESTAMPING), which split the RTT into network and application time
     Timestamps, timestamps: Option<Timestamps> = Calls.of(Kind::Choice(Timestamps::CHOICES))
         .shown("{} timestamps")
         .when(|point| {

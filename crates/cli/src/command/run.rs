@@ -10,6 +10,7 @@ use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
 use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, NewExperiment, Store};
+use fabricmark_units::Nanos;
 
 use crate::calibration;
 use crate::command::guest;
@@ -144,14 +145,27 @@ fn summary(path: &Path, plan: &Plan) -> String {
         groups => format!("; {groups} groups of flows at once"),
     };
     format!(
-        "{}: {} points in {} groups compared together, {runs} of {} each, at least {} min{at_once}; digest {}",
+        "{}: {} points in {} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
         path.display(),
         plan.points.len(),
-        plan.comparison_groups.len(),
+        sets(plan.comparison_groups.len()),
         plan.duration_ns,
-        plan.shortest().0.div_ceil(60_000_000_000),
+        least(plan.shortest()),
         &plan.digest()[..14],
     )
+}
+
+/// Points that are compared with each other.
+fn sets(count: usize) -> String {
+    if count == 1 { "1 group".to_owned() } else { format!("{count} groups") }
+}
+
+/// A time in seconds, from two minutes on in minutes.
+fn least(Nanos(ns): Nanos) -> String {
+    match ns.div_ceil(1_000_000_000) {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
 }
 
 /// Keeps other coordinators away: two that measure at once spoil each other's figures.

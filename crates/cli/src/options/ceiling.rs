@@ -21,11 +21,12 @@ pub struct Ceiling {
     #[arg(long, value_name = "LINK", required = true, value_parser = |text: &str| text.parse::<Link>())]
     pub link: Vec<Link>,
     /// A switch between links: sf (store-and-forward) or ct (cut-through), then ,look=BYTES and
-    /// ,delay=TIME; one stands for all; over a single link, each adds a switch and the same link again
+    /// ,delay=TIME. A single --switch is at all places between links; with a single --link each --switch adds
+    /// a switch and another link of the same kind
     /// [default: ct]
     #[arg(long, value_name = "MODE", value_parser = switch)]
     pub switch: Vec<Switch>,
-    /// Time of light over the whole path, one way
+    /// Propagation delay of the whole path, one way
     #[arg(long, value_name = "TIME")]
     pub propagation: Option<Nanos>,
     /// Length of fibre in the whole path instead, such as 35 or 100m
@@ -43,11 +44,11 @@ pub struct Ceiling {
     /// Each write of TCP leaves in segments of its own: the conditional figure instead of the stream's
     #[arg(long, requires = "payload")]
     pub per_write: bool,
-    /// ACKs of two opposing streams or flows of messages, or of one where --half-duplex: they travel with
-    /// payload or cost nothing, one answers two, or one each
+    /// ACKs that share a direction with payload: those of two opposing streams, or of one with
+    /// --half-duplex
     #[arg(long, value_enum, default_value_t = Acks::None)]
     pub acks: Acks,
-    /// Both directions share the medium, so that ACKs take of the payload's time
+    /// Half duplex: ACKs take time from the payload
     #[arg(long)]
     pub half_duplex: bool,
     /// A bus between memory and adapter, such as pci-x:133 or pcie:3x8: its raw rate is one more limit
@@ -56,7 +57,7 @@ pub struct Ceiling {
     /// Messages of rc that await their ACK, or reads their answer, at once
     #[arg(long, value_name = "N", requires = "payload", value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight: Option<u32>,
-    /// Round trip of --in-flight [default: the floor of the path]
+    /// RTT for --in-flight [default: the floor of the path]
     #[arg(long, value_name = "TIME", requires = "in_flight")]
     pub rtt: Option<Nanos>,
     /// Draw goodput by payload into this file [default: a name after transport and link]
@@ -77,11 +78,11 @@ pub enum Subject {
 /// How often a receiver sends an ACK of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Acks {
-    /// Never, or as good as never
+    /// Piggybacked, or not counted
     None,
-    /// For every other segment or message
+    /// One for two segments or messages
     Delayed,
-    /// For each segment or message
+    /// One for each segment or message
     Each,
 }
 

@@ -29,7 +29,8 @@ pub enum Lab {
     /// Measure how true the emulator of links is on this machine: asked against delivered, about 4
     /// minutes
     Calibrate(Calibrate),
-    /// Run a command in a guest kernel with two Soft RoCE adapters, SMC-R, netem and SCTP, emulated in software
+    /// Run a command in a guest kernel (QEMU, processors emulated in software) with two Soft RoCE adapters, netem and SCTP;
+    /// SMC-R with --kernel 6.12
     Guest(Guest),
 }
 
@@ -62,10 +63,6 @@ pub struct Exec {
     pub which: Which,
     /// Host or router
     pub node: String,
-    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it,
-    /// they are joined by memory
-    #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<fabricmark_wire::Link>())]
-    pub wire: Option<fabricmark_wire::Link>,
     /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -134,14 +131,14 @@ pub struct Guest {
     /// Line of Debian's kernels: 6.1, in which Soft RoCE is faster, or 6.12, which has SMC-R
     #[arg(long, value_name = "LINE", default_value_t = Line::V6_1)]
     pub kernel: Line,
-    /// Folder whose files stay when the guest has ended; all others are read-only beneath a layer of memory
+    /// Folder in which written files are kept; what is written elsewhere is lost when the guest ends
     #[arg(long, value_name = "FOLDER")]
     pub writable: Vec<PathBuf>,
     /// When the command is stopped, counted from the boot
     #[arg(long, value_name = "TIME", default_value = "10min")]
     pub limit: Nanos,
-    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it,
-    /// they are joined by memory
+    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it
+    /// they have no rate limit
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<fabricmark_wire::Link>())]
     pub wire: Option<fabricmark_wire::Link>,
     /// Command and its arguments, after --

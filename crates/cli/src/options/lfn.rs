@@ -40,7 +40,7 @@ pub struct Lfn {
     /// Segments with which slow start begins (10: RFC 6928)
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     pub initial_window: u16,
-    /// An ACK for each segment or for two; stacks that count bytes grow as if for each
+    /// Segments per ACK; `each` for stacks with byte counting (RFC 3465), such as Linux
     #[arg(long, value_enum, default_value_t = Growth::Each)]
     pub acks: Growth,
     /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2

@@ -17,7 +17,7 @@ pub struct Simulate {
     /// What the link does, such as rtt=400ms link=ethernet:100G,mtu=9000
     #[arg(value_name = "WORD", required_unless_present = "against")]
     pub words: Vec<String>,
-    /// What the way back does, beyond that or instead, such as "rate=10M loss=none"
+    /// Link options of the reverse direction, which add to those of the forward one or replace them, such as "rate=10M loss=none"
     #[arg(long, value_name = "WORDS", value_parser = |text: &str| text.parse::<LinkWords>())]
     pub back: Option<LinkWords>,
     /// Rates of the link instead of its own, a simulation each
@@ -32,7 +32,7 @@ pub struct Simulate {
     /// Length of an interval [default: the fewest whole round trips that are a second or more]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<Nanos>,
-    /// The receiver's window: a size, or unlimited, which TCP has not [default: TCP's largest,
+    /// The receiver's window: a size, or `unlimited`, which no real TCP has [default: TCP's largest,
     /// 1073725440 bytes]
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Window>,
@@ -55,7 +55,7 @@ pub struct Simulate {
     /// fibre comes in half a round trip]
     #[arg(long, value_name = "KM", value_parser = distance)]
     pub distance: Option<Metres>,
-    /// What chance is drawn from: equal seeds lose equal packets
+    /// Random seed: the same seed drops the same packets
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Hold the model against what an experiment measured over emulated links: the folder of its

@@ -325,7 +325,7 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     let plan = text.unwrap().replace("\"2s\"", "\"600ms\"").replace("runs = 6", "runs = 2");
     bench.plan(&plan);
     let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["4 points in 1 groups compared together", "2 groups of flows at once"]);
+    expect(&output, 0, &["4 points in 1 group compared together", "2 groups of flows at once"]);
     let shown = stdout(&output);
     for words in ["bulk", "requests", "the wires of the plan", "4 counted (2.4 s)"] {
         assert!(shown.contains(words), "no {words} in {shown}");
