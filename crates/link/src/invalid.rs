@@ -63,7 +63,8 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, Invalid> {
     }
 }
 
-/// Nothing where `value` is not 0.
-pub(crate) fn some(name: &'static str, value: u64) -> Result<(), Invalid> {
+/// Nothing where `value` is not 0, and [`Invalid::Zero`] of that name where it is: so refuse elements,
+/// and what sends over them.
+pub fn some(name: &'static str, value: u64) -> Result<(), Invalid> {
     if value > 0 { Ok(()) } else { Err(Invalid::Zero(name)) }
 }

@@ -36,14 +36,13 @@
 //!
 //! [`LinkWords`] reads a chain of them from a text: `rtt=400ms rate=10G loss=1e-6`.
 //!
-//! [`tcp`] lets one connection send over such a link in virtual time.
-//!
 //! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
 //! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
 //! same again. What an element did is in its [`Counters`].
 //!
-//! Deliberately not here: clocks, devices and bytes. A pause frame takes no time from one element to
-//! the next, and a super-packet moves as one, when its last bit has come.
+//! Deliberately not here: clocks, devices and bytes, and senders (`fabricmark_tcpsim` is one). A pause
+//! frame takes no time from one element to the next, and a super-packet moves as one, when its last bit
+//! has come.
 
 mod coalesce;
 mod codel;
@@ -69,7 +68,6 @@ mod rate;
 mod red;
 mod reorder;
 mod switch;
-pub mod tcp;
 mod token_bucket;
 mod trace;
 mod words;
@@ -83,7 +81,7 @@ pub use duplicate::Duplicate;
 pub use element::{Element, Input, Output};
 pub use framing::Framing;
 pub use host_bus::HostBus;
-pub use invalid::Invalid;
+pub use invalid::{Invalid, some};
 pub use line::Line;
 pub use loss::{GilbertElliott, Loss, Losses};
 pub use medium::Medium;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fabricmark_link::LinkWords;
-use fabricmark_link::tcp::HyStart;
+use fabricmark_tcpsim::HyStart;
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::Family;
 

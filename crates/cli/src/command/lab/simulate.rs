@@ -9,7 +9,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use fabricmark_link::LinkWords;
-use fabricmark_link::tcp::Settings;
+use fabricmark_tcpsim::Settings;
 use fabricmark_units::{BitRate, Nanos};
 
 use crate::exit::{Code, Failure};

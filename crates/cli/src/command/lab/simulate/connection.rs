@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use fabricmark_link::tcp::{self, Congestion, Outcome, Settings};
 use fabricmark_link::{Invalid, LinkWords};
+use fabricmark_tcpsim::{self as tcpsim, Congestion, Outcome, Settings};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 use fabricmark_wire::frame::TCP_TIMESTAMPS;
@@ -126,8 +126,8 @@ impl Connection {
         self.check(duration)?;
         let there = self.there.build(self.seed, "there").map_err(invalid)?;
         let back = self.back.build(self.seed, "back").map_err(invalid)?;
-        let path = tcp::Path::new(there, back);
-        tcp::simulate(&self.settings, path, duration, interval).map_err(invalid)
+        let path = tcpsim::Path::new(there, back);
+        tcpsim::simulate(&self.settings, path, duration, interval).map_err(invalid)
     }
 
     /// Whether it comes to an end before the reader does.

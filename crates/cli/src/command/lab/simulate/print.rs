@@ -1,7 +1,7 @@
 //! Simulated connections as text, as JSON and as a chart.
 
-use fabricmark_link::tcp::{Congestion, HyStart, Interval, Settings};
 use fabricmark_report::{Course, Side, course_chart, fixed, grid};
+use fabricmark_tcpsim::{Congestion, HyStart, Interval, Settings};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::WINDOW_MAX;
 use serde_json::{Value as Json, json};

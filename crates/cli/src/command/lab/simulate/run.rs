@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_link::tcp::{Interval, Outcome};
+use fabricmark_tcpsim::{Interval, Outcome};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Kind;
 use fabricmark_wire::lfn::{self, Figure, Value, fibre_rtt};

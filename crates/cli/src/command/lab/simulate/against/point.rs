@@ -1,8 +1,8 @@
 //! What a point of a plan is for the model.
 
 use fabricmark_link::LinkWords;
-use fabricmark_link::tcp::Settings;
 use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
+use fabricmark_tcpsim::Settings;
 use fabricmark_units::Nanos;
 
 use super::super::connection::{Connection, as_linux};

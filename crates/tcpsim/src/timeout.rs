@@ -7,7 +7,7 @@ const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// The smoothed round trip and the time-out that follows from it.
 #[derive(Clone, Debug)]
-pub(super) struct Timeout {
+pub(crate) struct Timeout {
     least: Nanos,
     /// Smoothed round trip and its variation; `None` before the first sample.
     round_trip: Option<(Nanos, Nanos)>,

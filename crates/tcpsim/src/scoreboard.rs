@@ -13,7 +13,7 @@ const REORDERING: u64 = 3;
 /// as the first time: what was sent three segments or more before the latest that was answered is
 /// lost.
 #[derive(Debug, Default)]
-pub(super) struct Scoreboard {
+pub(crate) struct Scoreboard {
     /// In the order of transmission.
     unanswered: VecDeque<Stretch>,
     /// Segments in them.
@@ -38,7 +38,7 @@ struct Stretch {
 
 /// What an acknowledgement answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answered {
+pub(crate) struct Answered {
     pub segments: u64,
     /// When the last of the transmissions that it names was sent, where it was unanswered.
     pub sent_at: Option<Instant>,

@@ -2,7 +2,7 @@
 
 /// What was used in this round trip and the last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Transmission whose answer ends the round.
     ends: u64,
     rounds: [Round; 2],

@@ -2,7 +2,7 @@
 
 /// One recovery. Numbers are segments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recovery {
+pub(crate) struct Recovery {
     /// It is over when this segment is expected.
     pub end: u64,
     /// The windows before and after the reduction.

@@ -5,13 +5,13 @@ use fabricmark_units::{Instant, Nanos};
 /// `C`, in segments per cubic second (section 5).
 const C: f64 = 0.4;
 /// What is left of the window after a loss (section 4.6).
-pub(super) const BETA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.7;
 /// Growth in segments a round trip that is fair to Reno at this `BETA` (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// What CUBIC remembers; names are those of RFC 9438, section 4.1.
 #[derive(Clone, Debug)]
-pub(super) struct Cubic {
+pub(crate) struct Cubic {
     fast_convergence: bool,
     /// The window at the last loss, or what fast convergence left of it; `None` where the epoch
     /// before it did not end with a loss that was repaired.

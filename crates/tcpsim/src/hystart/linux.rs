@@ -18,7 +18,7 @@ const SAMPLES: u32 = 8;
 
 /// What was seen of this round.
 #[derive(Clone, Debug)]
-pub(in crate::tcp) struct Linux {
+pub(crate) struct Linux {
     /// Whether a train of answers counts (`hystart_detect`).
     sees_trains: bool,
     paced: bool,

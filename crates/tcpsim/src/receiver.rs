@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::lfn::Acks;
 
-use super::path::Segment;
+use crate::path::Segment;
 
 /// How long one segment waits for a second (Linux, `TCP_DELACK_MIN`).
 const ACK_DELAY: Nanos = Nanos::from_millis(40);
 
 /// Puts segments in order and answers them.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     acks: Acks,
     /// All segments before this one have arrived.
     expected: u64,
@@ -32,7 +32,7 @@ struct Waiting {
 
 /// Segments that arrive together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     pub transmission: u64,
     pub first: u64,
     pub count: u64,

@@ -1,8 +1,8 @@
 //! A simulated connection against the formulas of the crate wire.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_link::tcp::{Congestion, HyStart, Interval, Outcome, Path, Settings, simulate};
 use fabricmark_link::{Invalid, LinkWords, Reason};
+use fabricmark_tcpsim::{Congestion, HyStart, Interval, Outcome, Path, Settings, simulate};
 use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
 use proptest::prelude::*;

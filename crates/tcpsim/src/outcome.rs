@@ -1,8 +1,7 @@
 //! What a simulated connection did.
 
+use fabricmark_link::Counters;
 use fabricmark_units::{Instant, Nanos};
-
-use crate::counters::Counters;
 
 /// What a connection did, over time and in all.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use fabricmark_link::LinkWords;
-//! use fabricmark_link::tcp::{Path, Settings, simulate};
+//! use fabricmark_tcpsim::{Path, Settings, simulate};
 //! use fabricmark_units::Nanos;
 //!
 //! let words: LinkWords = "rtt=100ms rate=100M".parse()?;
@@ -32,7 +32,8 @@
 //!
 //! Windows of up to `trains` segments move segment by segment, and nothing of this holds.
 //!
-//! Deliberately not here: a host (its copies, its interrupts, its buffers), and tail loss probes.
+//! Deliberately not here: the elements of the path, which are [`fabricmark_link`]'s, a host (its copies,
+//! its interrupts, its buffers), and tail loss probes.
 
 mod cubic;
 mod hystart;
@@ -47,10 +48,9 @@ mod timeout;
 mod usage;
 mod window;
 
+use fabricmark_link::{Invalid, some};
 use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{Acks, WINDOW_MAX};
-
-use crate::invalid::{Invalid, some};
 
 pub use outcome::{Interval, Outcome};
 pub use path::{Path, Segment};

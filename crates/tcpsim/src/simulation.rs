@@ -1,15 +1,13 @@
 //! Two ends and the path between them, in virtual time.
 
+use fabricmark_link::{Departure, Ecn, Invalid, Length, Packet, some};
 use fabricmark_units::{Instant, Nanos};
 
-use super::Settings;
-use super::outcome::{Interval, Outcome};
-use super::path::{Path, Segment};
-use super::receiver::{Arrival, Receiver};
-use super::sender::{Ack, Sender};
-use crate::invalid::{Invalid, some};
-use crate::net::Departure;
-use crate::packet::{Ecn, Length, Packet};
+use crate::Settings;
+use crate::outcome::{Interval, Outcome};
+use crate::path::{Path, Segment};
+use crate::receiver::{Arrival, Receiver};
+use crate::sender::{Ack, Sender};
 
 /// Lets one connection send over `path` for `duration`, from instant 0 on. Its state is noted at the end of each `interval`; what is left of the duration is an interval, too.
 ///

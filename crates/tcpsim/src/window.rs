@@ -2,16 +2,16 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use super::cubic::{self, Cubic};
-use super::hystart::{Advice, Detector, GROWTH_DIVISOR, Sample};
-use super::{Congestion, Settings};
+use crate::cubic::{self, Cubic};
+use crate::hystart::{Advice, Detector, GROWTH_DIVISOR, Sample};
+use crate::{Congestion, Settings};
 
 /// The least threshold of slow start in segments (RFC 5681, equation 4).
 const THRESHOLD_LEAST: f64 = 2.0;
 
 /// The congestion window in segments.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     segments: f64,
     /// Below it slow start holds.
     threshold: f64,
@@ -26,7 +26,7 @@ pub(super) struct Window {
 
 /// An answer that lets the window grow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
+pub(crate) struct Growth {
     pub now: Instant,
     /// Segments that it answers.
     pub acked: u64,

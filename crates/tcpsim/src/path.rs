@@ -1,12 +1,7 @@
 //! The way there and back between two ends.
 
+use fabricmark_link::{Counters, Delay, Departure, Element, Id, Net, Packet};
 use fabricmark_units::{Instant, Nanos};
-
-use crate::counters::Counters;
-use crate::delay::Delay;
-use crate::element::Element;
-use crate::net::{Departure, Id, Net};
-use crate::packet::Packet;
 
 /// What the packets of a connection carry through its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +28,14 @@ pub enum Segment {
 
 /// A chain of elements to the receiver and one back, for one connection.
 pub struct Path {
-    pub(super) net: Net<Segment>,
+    pub(crate) net: Net<Segment>,
     there: Vec<Id>,
     back: Vec<Id>,
 }
 
 impl Path {
     /// The elements in the order in which a packet meets them, as
-    /// [`LinkWords::build`](crate::LinkWords::build) gives them for each direction.
+    /// [`LinkWords::build`](fabricmark_link::LinkWords::build) gives them for each direction.
     pub fn new(
         there: Vec<Box<dyn Element<Segment> + Send>>,
         back: Vec<Box<dyn Element<Segment> + Send>>,
@@ -58,7 +53,7 @@ impl Path {
     }
 
     /// What each element did, on the way there and on the way back.
-    pub(super) fn counters(&self) -> [Vec<Counters>; 2] {
+    pub(crate) fn counters(&self) -> [Vec<Counters>; 2] {
         [&self.there, &self.back].map(|chain| {
             // The last is the end that was added.
             let elements = &chain[..chain.len() - 1];
@@ -66,15 +61,15 @@ impl Path {
         })
     }
 
-    pub(super) fn send(&mut self, now: Instant, packet: Packet<Segment>) {
+    pub(crate) fn send(&mut self, now: Instant, packet: Packet<Segment>) {
         self.net.arrive(now, (self.there[0], 0), packet);
     }
 
-    pub(super) fn answer(&mut self, now: Instant, packet: Packet<Segment>) {
+    pub(crate) fn answer(&mut self, now: Instant, packet: Packet<Segment>) {
         self.net.arrive(now, (self.back[0], 0), packet);
     }
 
-    pub(super) fn next(&mut self, until: Instant) -> Option<Departure<Segment>> {
+    pub(crate) fn next(&mut self, until: Instant) -> Option<Departure<Segment>> {
         self.net.next(until)
     }
 }

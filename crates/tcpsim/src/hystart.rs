@@ -5,16 +5,16 @@ mod plus_plus;
 
 use fabricmark_units::{Instant, Nanos};
 
-use super::HyStart;
+use crate::HyStart;
 use linux::Linux;
 use plus_plus::PlusPlus;
 
 /// By how much slow start is slower while it is conservative (RFC 9406, `CSS_GROWTH_DIVISOR`).
-pub(super) const GROWTH_DIVISOR: f64 = 4.0;
+pub(crate) const GROWTH_DIVISOR: f64 = 4.0;
 
 /// What to do with the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Advice {
+pub(crate) enum Advice {
     Slow,
     Conservative,
     /// Congestion avoidance.
@@ -23,7 +23,7 @@ pub(super) enum Advice {
 
 /// An answer in slow start.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub now: Instant,
     /// Round trip of the last segment that it answers.
     pub rtt: Nanos,
@@ -37,7 +37,7 @@ pub(super) struct Sample {
 
 /// Watches the answers of slow start.
 #[derive(Clone, Debug)]
-pub(super) enum Detector {
+pub(crate) enum Detector {
     PlusPlus(PlusPlus),
     Linux(Linux),
 }

@@ -1,22 +1,22 @@
 //! The end from which data comes.
 
+use fabricmark_link::{Ecn, Length, Packet};
 use fabricmark_units::{Instant, Nanos};
 
-use super::Settings;
-use super::path::Segment;
-use super::recovery::Recovery;
-use super::scoreboard::{Answered, Scoreboard};
-use super::timeout::Timeout;
-use super::usage::Usage;
-use super::window::{Growth, Window};
-use crate::packet::{Ecn, Length, Packet};
+use crate::Settings;
+use crate::path::Segment;
+use crate::recovery::Recovery;
+use crate::scoreboard::{Answered, Scoreboard};
+use crate::timeout::Timeout;
+use crate::usage::Usage;
+use crate::window::{Growth, Window};
 
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NS: u128 = 8_000_000_000;
 
 /// Sends without end, as the window allows.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     settings: Settings,
     window: Window,
     timeout: Timeout,
@@ -32,7 +32,7 @@ pub(super) struct Sender {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub retransmitted: u64,
     pub reductions: u64,
     pub timeouts: u64,
@@ -42,7 +42,7 @@ pub(super) struct Tally {
 
 /// What an acknowledgement says; see [`Segment::Ack`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ack {
+pub(crate) struct Ack {
     pub from: u64,
     pub until: u64,
     pub expected: u64,

@@ -13,7 +13,7 @@ const ROUNDS: u32 = 5;
 
 /// The least round trips of this round and the last.
 #[derive(Clone, Debug)]
-pub(in crate::tcp) struct PlusPlus {
+pub(crate) struct PlusPlus {
     /// Transmission whose answer ends the round.
     ends: u64,
     last: Option<Nanos>,
