@@ -174,7 +174,7 @@ impl Context<'_> {
                     record.outcome = Outcome::Skipped(error.to_string());
                 }
                 RunResult::Finished(parts) => {
-                    self.find(&mut record, parts, dropped, coordinator)?
+                    self.find(&mut record, parts, dropped, coordinator)?;
                 }
             }
             records.push(record);

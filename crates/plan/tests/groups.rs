@@ -1,7 +1,6 @@
 //! Nodes, wires and groups of flows that run at once.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_plan::{Factor, Outcomes, Plan, Size, Topology, block, parse};
+use fabricmark_plan::{Factor, Outcomes, Plan, Point, Size, Topology, block, parse};
 
 const PLAN: &str = r#"title = "t"
 [nodes.router]
@@ -41,7 +40,7 @@ fn read(text: &str) -> Plan {
 #[test]
 fn each_combination_is_a_point_for_each_group_and_these_run_at_once() {
     let plan = read(PLAN);
-    let names: Vec<String> = plan.points.iter().map(|point| point.key()).collect();
+    let names: Vec<String> = plan.points.iter().map(Point::key).collect();
     let bulk = "pattern=stream transport=tcp family=4 payload=65536 flows=2 link=veth congestion=";
     let requests = "pattern=rr transport=udp family=4 payload=64 link=veth group=requests";
     assert_eq!(

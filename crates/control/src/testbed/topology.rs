@@ -1,6 +1,7 @@
 //! At nodes of a topology, whose links, routers, switches and hubs lie between them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,9 +34,9 @@ pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> 
     for point in &plan.points {
         let [from, to] = plan.nodes(point);
         let nodes = [from, to].map(str::to_owned);
-        if !ways.contains_key(&nodes) {
+        if let Entry::Vacant(unknown) = ways.entry(nodes) {
             let none = || PlanError::NoWay(from.to_owned(), to.to_owned());
-            ways.insert(nodes, topology.way(from, to).ok_or_else(none)?);
+            unknown.insert(topology.way(from, to).ok_or_else(none)?);
         }
     }
     Ok(ways)
