@@ -7,11 +7,11 @@ use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
-/// What happened on the point's link since `before`; `None` where it is not emulated.
+/// What happened on the links between the ends of a point since `before`; `None` where it is not emulated.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
-    before: Option<&[Way; 2]>,
+    before: Option<&[Vec<Way>; 2]>,
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
     let (Some(words), Some(before), Some(after)) =
@@ -29,7 +29,35 @@ pub(crate) fn emulation(
     }))
 }
 
-fn since(before: &Way, after: &Way) -> EmulatedWay {
+/// What crossed a way of several links, in order. Packets of others may enter and leave it where links meet, so that what entered
+/// is what the first link took, and what each further one took beyond what the one before it delivered.
+fn since(before: &[Way], after: &[Way]) -> EmulatedWay {
+    let links: Vec<EmulatedWay> = before.iter().zip(after).map(|(b, a)| of_link(b, a)).collect();
+    let (Some(first), Some(last)) = (links.first(), links.last()) else {
+        return EmulatedWay::default();
+    };
+    let sum = |count: fn(&EmulatedWay) -> u64| -> u64 { links.iter().map(count).sum() };
+    let late = |count: fn(&EmulatedWay) -> Option<u64>| links.iter().filter_map(count).max();
+    let (mut arrived, mut departed) = (first.arrived, last.departed);
+    for pair in links.windows(2) {
+        arrived += pair[1].arrived.saturating_sub(pair[0].departed);
+        departed += pair[0].departed.saturating_sub(pair[1].arrived);
+    }
+    EmulatedWay {
+        arrived,
+        departed,
+        departed_bytes: last.departed_bytes,
+        dropped: sum(|link| link.dropped),
+        missed: sum(|link| link.missed),
+        super_packets: first.super_packets,
+        // Those of the latest link.
+        late_p50_ns: late(|link| link.late_p50_ns),
+        late_p99_ns: late(|link| link.late_p99_ns),
+        late_max_ns: late(|link| link.late_max_ns),
+    }
+}
+
+fn of_link(before: &Way, after: &Way) -> EmulatedWay {
     let dropped = |traffic: &Traffic| traffic.dropped.iter().map(|count| count.packets).sum();
     let grown = |count: &dyn Fn(&Traffic) -> u64| {
         count(&after.traffic).saturating_sub(count(&before.traffic))
@@ -46,5 +74,31 @@ fn since(before: &Way, after: &Way) -> EmulatedWay {
         late_p50_ns: lateness.quantile(0.5),
         late_p99_ns: lateness.quantile(0.99),
         late_max_ns: lateness.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(arrived: u64, departed: u64) -> Way {
+        let mut traffic = Traffic::default();
+        traffic.arrived.packets = arrived;
+        traffic.departed.packets = departed;
+        traffic.departed.bytes = 100 * departed;
+        Way { traffic, device_drops: 0 }
+    }
+
+    #[test]
+    fn what_others_send_over_a_part_of_the_way_enters_and_leaves_it() {
+        let before = [way(0, 0), way(0, 0), way(0, 0)];
+        // Ten packets cross the way, 90 of others its middle; one waits there.
+        let after = [way(10, 10), way(100, 99), way(10, 10)];
+        let found = since(&before, &after);
+        assert_eq!((found.arrived, found.departed), (100, 99));
+        assert_eq!(found.departed_bytes, Some(1_000));
+        // Counters of before the run do not matter.
+        let later = [way(20, 20), way(200, 199), way(20, 20)];
+        assert_eq!(since(&after, &later).departed, 100);
     }
 }

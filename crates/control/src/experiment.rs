@@ -225,7 +225,7 @@ impl Context<'_> {
 /// What a run of a point is counted from.
 struct Before {
     link_drops: u64,
-    traffic: Option<[Way; 2]>,
+    traffic: Option<[Vec<Way>; 2]>,
 }
 
 impl Before {

@@ -70,8 +70,9 @@ pub(crate) trait Testbed {
         Ok(0)
     }
 
-    /// What the emulator of a point's link counted so far in both directions, where there is one.
-    fn traffic(&self, _point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
+    /// What the emulator counted so far on the links between the ends of a point, in both directions, each in the order in
+    /// which packets cross them; `None` where there is no emulator.
+    fn traffic(&self, _point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
         Ok(None)
     }
 

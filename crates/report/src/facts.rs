@@ -54,10 +54,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ),
     };
     let testbed = match e.plan.testbed {
-        Testbed::Lab => match &e.plan.topology {
-            Some(topology) => {
-                format!("Network namespaces on one machine, {}", label::topology(topology))
-            }
+        Testbed::Lab => match label::topology(e.plan) {
+            Some(topology) => format!("Network namespaces on one machine, {topology}"),
             None => "Network namespaces on one machine".to_owned(),
         },
         Testbed::Hosts => match (e.plan.own_ends(), e.plan.hosts_of_nodes().as_slice()) {

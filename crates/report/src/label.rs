@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Kind, Level, Topology, Transport};
+use fabricmark_plan::{Amount, Factor, Kind, Level, Plan, Topology, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -69,14 +69,14 @@ pub(crate) fn origin(provenance: Option<Provenance>) -> String {
     }
 }
 
-/// A topology and the two nodes in it.
-pub(crate) fn topology(topology: &Topology) -> String {
-    match topology {
-        Topology { file, .. } if file.is_empty() => "the wires of the plan".to_owned(),
-        Topology { file, client, server, .. } => {
-            format!("topology {file} from {client} to {server}")
-        }
-    }
+/// The topology of a plan, and the two nodes in it where no groups name others; nothing where it has none.
+pub(crate) fn topology(plan: &Plan) -> Option<String> {
+    let Topology { file, client, server, .. } = plan.topology.as_ref()?;
+    Some(match (file.as_str(), plan.groups.is_empty()) {
+        ("", _) => "the wires of the plan".to_owned(),
+        (file, true) => format!("topology {file} from {client} to {server}"),
+        (file, false) => format!("topology {file}"),
+    })
 }
 
 /// How much a run sends, in words.

@@ -249,9 +249,7 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
 fn shared(m: &Measured<'_>) -> String {
     let points: Vec<&Point> = m.plan.points.iter().collect();
     let mut words: Vec<String> = Vec::new();
-    if let Some(topology) = &m.plan.topology {
-        words.push(label::topology(topology));
-    }
+    words.extend(label::topology(m.plan));
     for factor in Factor::ALL {
         let is_of_topology = m.plan.topology.is_some()
             && matches!(factor, Factor::Link | Factor::Rtt | Factor::Offload);

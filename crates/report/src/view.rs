@@ -154,8 +154,8 @@ impl<'a> Axes<'a> {
         let is_named = spec.rows == Factor::Link
             || self.side == Some(Factor::Link)
             || self.groups.contains(&Factor::Link);
-        match (&plan.topology, links.as_slice()) {
-            (Some(topology), _) => words.push(label::topology(topology)),
+        match (label::topology(plan), links.as_slice()) {
+            (Some(topology), _) => words.push(topology),
             (None, [link]) if !is_named => words.push(link.clone()),
             (None, _) => {}
         }

@@ -359,3 +359,31 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     let again = bench.run(&["run", "plan.toml"]);
     expect(&again, 0, &["already has all"]);
 }
+
+/// Flows of three hosts share the wire between two routers, there and back.
+#[test]
+fn groups_that_share_a_part_of_their_ways_count() {
+    let Some(bench) = bench("groups that share a wire") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/labs/dumbbell.toml");
+    bench.plan(&format!(
+        "title = 't'\ntestbed = 'lab:{file}'\n\
+         [[group]]\nname = 'up'\nfrom = 'client1'\nto = 'server1'\n\
+         [[group]]\nname = 'down'\nfrom = 'client2'\nto = 'server2'\ndirection = 'reverse'\n\
+         [[group]]\nname = 'aside'\nfrom = 'client1'\nto = 'client2'\n\
+         [factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 6\npayload = 1000\npace = 'fixed:1000/s'\n\
+         [run]\nduration = '400ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n"
+    ));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["3 groups of flows at once"]);
+    let records = bench.records();
+    let mut seen = 0;
+    for record in counted(&records) {
+        let key = record.point.key();
+        // 1,000 datagrams of 1,048 bytes a second for 0.4 s, whatever the others send.
+        assert!((6e6..9e6).contains(&record.figures.value(Figure::Goodput).unwrap()), "{key}");
+        let emulation = record.emulation.as_ref().unwrap();
+        let way = if key.contains("reverse") { emulation.back } else { emulation.there };
+        assert!(way.departed_bytes.unwrap() >= 300 * 1_048, "{key}: {way:?}");
+        seen += 1;
+    }
+    assert!(seen >= 6, "three groups, two runs: {seen}");
+}

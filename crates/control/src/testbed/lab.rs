@@ -97,12 +97,12 @@ impl Testbed for InLab {
         })
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
         Ok(match self.place(point)? {
             Some(place) => self.lab.traffic(place)?.map(|[there, back]| {
                 match self.plan.side(Role::Client, point) {
-                    Role::Client => [there, back],
-                    Role::Server => [back, there],
+                    Role::Client => [vec![there], vec![back]],
+                    Role::Server => [vec![back], vec![there]],
                 }
             }),
             None => None,

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Fabric, Topology, TopologyWay, Traffic, Way};
+use fabricmark_lab::{Fabric, Topology, TopologyWay, Way};
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -72,27 +72,6 @@ impl InTopology {
             Role::Server => links.rev().map(|&(link, end)| (link, 1 - end)).collect(),
         }
     }
-
-    /// What happened on all links of a way.
-    fn whole(&self, from: Role, point: &Point, traffic: &[Traffic], device_drops: &[u64]) -> Way {
-        let mut whole = Traffic::default();
-        let mut drops = 0;
-        for (place, (link, end)) in self.links(from, point).into_iter().enumerate() {
-            let one = &traffic[2 * link + end];
-            if place == 0 {
-                whole.arrived = one.arrived;
-                whole.trains = one.trains;
-            }
-            whole.departed = one.departed;
-            whole.refused += one.refused;
-            for (sum, dropped) in whole.dropped.iter_mut().zip(&one.dropped) {
-                *sum += *dropped;
-            }
-            whole.lateness.merge(&one.lateness);
-            drops += device_drops[2 * link + end];
-        }
-        Way { traffic: whole, device_drops: drops }
-    }
 }
 
 impl Testbed for InTopology {
@@ -130,12 +109,17 @@ impl Testbed for InTopology {
 
     fn drops(&self, point: &Point) -> Result<u64, PlanError> {
         let ways = self.traffic(point)?;
-        Ok(ways.into_iter().flatten().map(|way| way.lost_packets()).sum())
+        Ok(ways.into_iter().flatten().flatten().map(|way| way.lost_packets()).sum())
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Way; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
         let (traffic, drops) = (self.fabric.traffic()?, self.fabric.device_drops()?);
-        Ok(Some([Role::Client, Role::Server].map(|from| self.whole(from, point, &traffic, &drops))))
+        let of_link = |(link, end): (usize, usize)| Way {
+            traffic: traffic[2 * link + end].clone(),
+            device_drops: drops[2 * link + end],
+        };
+        let of_way = |from| self.links(from, point).into_iter().map(of_link).collect();
+        Ok(Some([Role::Client, Role::Server].map(of_way)))
     }
 
     fn settle(&self, from: Role, point: &Point, within: Duration) -> Result<(), PlanError> {
