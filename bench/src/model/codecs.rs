@@ -4,8 +4,8 @@ use std::array::from_fn;
 use std::hint::black_box;
 
 use etherparse as theirs;
+use fabricmark_header::{arp, ethernet, ip, transport};
 use fabricmark_units::Stream;
-use fabricmark_wire::header::{arp, ethernet, ip, transport};
 
 use crate::{CONFIDENCE, median, speed, table, timed, with_interval};
 

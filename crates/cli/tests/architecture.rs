@@ -9,8 +9,10 @@ use fabricmark_plan::{Factor, Figure, Kind, Pattern, Section};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-const CORE: [&str; 10] =
-    ["units", "stats", "wire", "link", "tcpsim", "plan", "record", "proto", "papers", "judge"];
+const CORE: [&str; 12] = [
+    "units", "stats", "header", "wire", "packet", "link", "tcpsim", "plan", "record", "proto",
+    "papers", "judge",
+];
 
 /// Lines of a source file beyond which a noun wants to leave it.
 const LINES_MAX: usize = 700;

@@ -7,15 +7,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use fabricmark_wire::build::{self, build, handshake};
-use fabricmark_wire::capture::{self, Captured, Form, LinkType};
-use fabricmark_wire::dissect::{Dissection, Part, Verdict, dissect};
+use fabricmark_header::infiniband::opcode::{CNP, RC_SEND_FIRST};
+use fabricmark_packet::build::{self, build, handshake};
+use fabricmark_packet::capture::{self, Captured, Form, LinkType};
+use fabricmark_packet::dissect::{Dissection, Part, Verdict, dissect};
 use fabricmark_wire::frame::TCP_TIMESTAMPS;
-use fabricmark_wire::header::infiniband::opcode::{CNP, RC_SEND_FIRST};
 use fabricmark_wire::{Family, Link, Operation, Stack};
 use tempfile::TempDir;
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/samples");
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packet/tests/samples");
 
 /// Header and field here, and the same with tshark.
 const FIELDS: [(&str, &str, &str); 44] = [

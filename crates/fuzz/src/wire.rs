@@ -1,7 +1,7 @@
 //! Packets: capture files, and what is in a packet.
 
-use fabricmark_wire::capture::{self, Form, LinkType};
-use fabricmark_wire::dissect::{Part, dissect};
+use fabricmark_packet::capture::{self, Form, LinkType};
+use fabricmark_packet::dissect::{Part, dissect};
 
 /// Every packet lies within the file, and survives being written.
 pub fn capture(bytes: &[u8]) {

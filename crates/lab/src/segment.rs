@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
+use fabricmark_header::checksum::Internet;
 use fabricmark_link::{Ecn, Length, Packet};
-use fabricmark_wire::checksum::Internet;
 
 use crate::offload::{Offload, Transport};
 

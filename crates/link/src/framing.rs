@@ -1,12 +1,12 @@
 //! What a technology adds to an IP packet on the wire.
 //!
-//! Lengths are those of the codecs of the crate wire.
+//! Lengths are those of the crates header and wire.
 
+use fabricmark_header::infiniband::{Bth, Deth, Grh, Lrh};
+use fabricmark_header::ipoib::IpoibHeader;
 use fabricmark_wire::frame::{
     ETHERNET_HEADER, FCS, FRAME_MIN, GAP, ICRC, PREAMBLE, VCRC, VLAN_TAG,
 };
-use fabricmark_wire::header::infiniband::{Bth, Deth, Grh, Lrh};
-use fabricmark_wire::header::ipoib::IpoibHeader;
 use fabricmark_wire::{Ipoib, IpoibMode, Link};
 
 use crate::invalid::{Invalid, some};

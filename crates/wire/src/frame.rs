@@ -1,11 +1,12 @@
 //! Bytes on a wire around a packet.
 
+use fabricmark_header::ethernet::{Ethernet, Vlan};
+use fabricmark_header::infiniband::{Aeth, Bth, Deth, Grh, ImmDt, Lrh, Reth};
+use fabricmark_header::ip::{Ipv4, Ipv6, Ipv6Fragment};
+use fabricmark_header::ipoib::IpoibHeader;
+use fabricmark_header::transport::{Tcp, Udp};
+
 use crate::family::Family;
-use crate::header::ethernet::{Ethernet, Vlan};
-use crate::header::infiniband::{Aeth, Bth, Deth, Grh, ImmDt, Lrh, Reth};
-use crate::header::ip::{Ipv4, Ipv6, Ipv6Fragment};
-use crate::header::ipoib::IpoibHeader;
-use crate::header::transport::{Tcp, Udp};
 use crate::link::{Ib, Ipoib, IpoibMode, Link};
 use crate::message::Run;
 

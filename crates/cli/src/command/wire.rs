@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_wire::build::{self, Host, NotBuilt, Packet};
-use fabricmark_wire::capture::{self, CaptureError, Captured, Form, LinkType};
-use fabricmark_wire::dissect::{Dissection, Part, Verdict, dissect};
-use fabricmark_wire::{Link, diagram};
+use fabricmark_packet::build::{self, Host, NotBuilt, Packet};
+use fabricmark_packet::capture::{self, CaptureError, Captured, Form, LinkType};
+use fabricmark_packet::diagram;
+use fabricmark_packet::dissect::{Dissection, Part, Verdict, dissect};
+use fabricmark_wire::{IpoibMode, Link};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
@@ -65,7 +66,7 @@ fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
     let link = options.link;
     if options.handshake {
         return match link {
-            Link::Ipoib(ipoib) if ipoib.mode == fabricmark_wire::IpoibMode::Connected => {
+            Link::Ipoib(ipoib) if ipoib.mode == IpoibMode::Connected => {
                 link.check().map_err(|error| wrong(error.to_string()))?;
                 Ok(build::handshake(ipoib))
             }

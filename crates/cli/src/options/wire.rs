@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
+use fabricmark_packet::diagram;
 use fabricmark_units::Bytes;
-use fabricmark_wire::{Family, Link, diagram};
+use fabricmark_wire::{Family, Link};
 
 use super::stack::{StackOptions, family};
 

@@ -1,0 +1,132 @@
+//! Address resolution: which address of the link belongs to an IPv4 address.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::Format::{self, Decimal, Hex, Named};
+use super::ethernet::ether_type;
+use super::{Mac, header};
+
+/// Hardware type of Ethernet (IANA, ARP parameters).
+pub const HARDWARE_ETHERNET: u16 = 1;
+/// Hardware type of InfiniBand (RFC 4391, 9.2).
+pub const HARDWARE_INFINIBAND: u16 = 32;
+/// Asks for an address (RFC 826).
+pub const REQUEST: u16 = 1;
+/// Tells an address (RFC 826).
+pub const REPLY: u16 = 2;
+
+header! {
+    /// ARP message between Ethernet and IPv4 addresses.
+    Arp, ArpView: 28, "ARP", "Address Resolution Protocol", "RFC 826";
+    /// Kind of link, [`HARDWARE_ETHERNET`].
+    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "Packet format";
+    /// Kind of protocol address, [`ether_type::IPV4`].
+    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "Packet format";
+    /// Length of a link's address in bytes, 6.
+    hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "Packet format";
+    /// Length of a protocol address in bytes, 4.
+    protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "Packet format";
+    /// [`REQUEST`] or [`REPLY`].
+    operation: u16 = 48..64, "Operation", Named(operation), "Packet format";
+    /// The sender's address on the link.
+    sender_mac: Mac = 64..112, "Sender Hardware Address", Format::Mac, "Packet format";
+    /// The sender's IPv4 address.
+    sender_ip: Ipv4Addr = 112..144, "Sender Protocol Address", Format::Ipv4, "Packet format";
+    /// The target's address on the link; without meaning in a request.
+    target_mac: Mac = 144..192, "Target Hardware Address", Format::Mac, "Packet format";
+    /// The target's IPv4 address.
+    target_ip: Ipv4Addr = 192..224, "Target Protocol Address", Format::Ipv4, "Packet format";
+}
+
+header! {
+    /// ARP message between IPoIB and IPv4 addresses.
+    ///
+    /// An address of an IPoIB link has 20 bytes: flags, queue pair, global identifier.
+    IpoibArp, IpoibArpView: 56, "IPoIB ARP", "Address Resolution Protocol", "RFC 4391, 9.2";
+    /// Kind of link, [`HARDWARE_INFINIBAND`].
+    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "9.2";
+    /// Kind of protocol address, [`ether_type::IPV4`].
+    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "9.2";
+    /// Length of a link's address in bytes, 20.
+    hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "9.2";
+    /// Length of a protocol address in bytes, 4.
+    protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "9.2";
+    /// [`REQUEST`] or [`REPLY`].
+    operation: u16 = 48..64, "Operation", Named(operation), "9.2";
+    /// Connected modes that the sender offers: 0x80 RC, 0x40 UC (RFC 4755, 3.1); else 0.
+    sender_flags: u8 = 64..72, "Sender Flags", Hex, "9.1.1";
+    /// The sender's queue pair.
+    sender_qp: u32 = 72..96, "Sender QPN", Hex, "9.1.1";
+    /// The sender's port.
+    sender_gid: Ipv6Addr = 96..224, "Sender GID", Format::Ipv6, "9.1.1";
+    /// The sender's IPv4 address.
+    sender_ip: Ipv4Addr = 224..256, "Sender Protocol Address", Format::Ipv4, "9.2";
+    /// Connected modes that the target offers; without meaning in a request.
+    target_flags: u8 = 256..264, "Target Flags", Hex, "9.1.1";
+    /// The target's queue pair; without meaning in a request.
+    target_qp: u32 = 264..288, "Target QPN", Hex, "9.1.1";
+    /// The target's port; without meaning in a request.
+    target_gid: Ipv6Addr = 288..416, "Target GID", Format::Ipv6, "9.1.1";
+    /// The target's IPv4 address.
+    target_ip: Ipv4Addr = 416..448, "Target Protocol Address", Format::Ipv4, "9.2";
+}
+
+fn hardware(value: u128) -> Option<&'static str> {
+    match u16::try_from(value) {
+        Ok(HARDWARE_ETHERNET) => Some("Ethernet"),
+        Ok(HARDWARE_INFINIBAND) => Some("InfiniBand"),
+        _ => None,
+    }
+}
+
+fn operation(value: u128) -> Option<&'static str> {
+    match u16::try_from(value) {
+        Ok(REQUEST) => Some("request"),
+        Ok(REPLY) => Some("reply"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::round_trip;
+
+    round_trip!(an_arp_message_survives_the_wire, Arp, ArpView);
+    round_trip!(an_ipoib_arp_message_survives_the_wire, IpoibArp, IpoibArpView);
+
+    #[test]
+    fn a_request_is_what_the_wire_carries() {
+        let request = Arp {
+            hardware: HARDWARE_ETHERNET,
+            protocol: ether_type::IPV4,
+            hardware_bytes: 6,
+            protocol_bytes: 4,
+            operation: REQUEST,
+            sender_mac: Mac([2, 0, 0, 0, 0, 1]),
+            sender_ip: Ipv4Addr::new(10, 0, 0, 1),
+            target_mac: Mac([0; 6]),
+            target_ip: Ipv4Addr::new(10, 0, 0, 2),
+        };
+        let bytes = [
+            0, 1, 8, 0, 6, 4, 0, 1, // Ethernet, IPv4, 6 and 4 bytes, request
+            2, 0, 0, 0, 0, 1, 10, 0, 0, 1, // who asks
+            0, 0, 0, 0, 0, 0, 10, 0, 0, 2, // for whom
+        ];
+        assert_eq!(request.to_bytes(), bytes);
+    }
+
+    #[test]
+    fn an_address_of_ipoib_is_flags_queue_pair_and_port() {
+        let gid = "fe80::2:c903:1:2345".parse().unwrap();
+        let arp = IpoibArp {
+            sender_flags: 0x80,
+            sender_qp: 0x04_0485,
+            sender_gid: gid,
+            ..IpoibArpView(&[0; IpoibArp::BYTES]).value()
+        };
+        let sender =
+            [0x80, 0x04, 0x04, 0x85, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 1, 0x23, 0x45];
+        assert_eq!(arp.to_bytes()[8..28], sender);
+    }
+}

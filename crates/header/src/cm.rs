@@ -1,0 +1,240 @@
+//! Communication management: the messages that set up and end a connection between two queue pairs
+//! (P1, III.C), each behind a management datagram header, in UD packets between queue pairs 1.
+//!
+//! A connection is requested, replied to and used; it ends by a request and a reply. What follows the
+//! fixed part of a message is private data of its sender, to [`MESSAGE_BYTES`] in all.
+
+mod request;
+
+pub use request::{ConnectRequest, ConnectRequestView};
+
+use super::Format::{Decimal, Flag, Hex, Named};
+use super::{Layout, header};
+
+/// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, chapter 13).
+pub const QUEUE_PAIR: u32 = 1;
+/// Queue key of that queue pair (Linux, `IB_QP1_QKEY`).
+pub const QUEUE_KEY: u32 = 0x8001_0000;
+/// Version of management datagrams (IBTA vol. 1, 13.4.3).
+pub const BASE_VERSION: u8 = 1;
+/// Management class of communication management (IBTA vol. 1, 13.4.4).
+pub const CLASS: u8 = 0x07;
+/// Version of that class (IBTA vol. 1, 16.7).
+pub const CLASS_VERSION: u8 = 2;
+/// The method of all its messages, Send (IBTA vol. 1, 13.4.5).
+pub const METHOD_SEND: u8 = 0x03;
+/// Length in bytes of a message with its private data: a datagram of 256 without its header
+/// (IBTA vol. 1, 13.4.2).
+pub const MESSAGE_BYTES: usize = 256 - Mad::BYTES;
+
+/// Attributes, which tell the messages apart (IBTA vol. 1, 16.7.3).
+pub mod attribute {
+    /// [`ConnectRequest`](super::ConnectRequest), REQ.
+    pub const CONNECT_REQUEST: u16 = 0x0010;
+    /// [`ConnectReply`](super::ConnectReply), REP.
+    pub const CONNECT_REPLY: u16 = 0x0013;
+    /// [`ReadyToUse`](super::ReadyToUse), RTU.
+    pub const READY_TO_USE: u16 = 0x0014;
+    /// [`DisconnectRequest`](super::DisconnectRequest), DREQ.
+    pub const DISCONNECT_REQUEST: u16 = 0x0015;
+    /// [`DisconnectReply`](super::DisconnectReply), DREP.
+    pub const DISCONNECT_REPLY: u16 = 0x0016;
+}
+
+header! {
+    /// Management datagram header.
+    Mad, MadView: 24, "MAD", "Management Datagram Header", "IBTA vol. 1, 13.4.2";
+    /// Version of management datagrams, [`BASE_VERSION`].
+    base_version: u8 = 0..8, "BaseVersion", Decimal, "13.4.3";
+    /// Management class, [`CLASS`].
+    class: u8 = 8..16, "MgmtClass", Named(class_name), "13.4.3";
+    /// Version of the class, [`CLASS_VERSION`].
+    class_version: u8 = 16..24, "ClassVersion", Decimal, "13.4.3";
+    /// A response, in classes that ask and answer by methods; not in this one.
+    response: bool = 24..25, "R", Flag, "13.4.3";
+    /// Method, [`METHOD_SEND`].
+    method: u8 = 25..32, "Method", Named(method_name), "13.4.3";
+    /// Status, 0 for none.
+    status: u16 = 32..48, "Status", Hex, "13.4.3";
+    /// For use by the class; 0 here.
+    class_specific: u16 = 48..64, "ClassSpecific", Hex, "13.4.3";
+    /// The same in all messages of one exchange.
+    transaction: u64 = 64..128, "TransactionID", Hex, "13.4.3";
+    /// Which message follows, of [`attribute`].
+    attribute: u16 = 128..144, "AttributeID", Named(attribute_name), "13.4.3";
+    /// Reserved, 0.
+    reserved_144: u16 = 144..160, "Reserved", Hex, "13.4.3";
+    /// More about the attribute; 0 here.
+    attribute_modifier: u32 = 160..192, "AttributeModifier", Hex, "13.4.3";
+}
+
+header! {
+    /// Accepts a connection.
+    ConnectReply, ConnectReplyView: 36, "REP", "ConnectReply", "IBTA vol. 1, 12.6.8";
+    /// The sender's number of the connection.
+    local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.8";
+    /// The receiver's number of the connection.
+    remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.8";
+    /// The sender's queue key, for reliable datagrams; else 0.
+    local_qkey: u32 = 64..96, "Local Q_Key", Hex, "12.6.8";
+    /// The sender's queue pair.
+    local_qp: u32 = 96..120, "Local QPN", Hex, "12.6.8";
+    /// The sender's vendor, bits 23 to 16.
+    vendor_high: u8 = 120..128, "Vendor ID (high)", Hex, "12.6.8";
+    /// The sender's end-to-end context, for reliable datagrams; else 0.
+    local_eec: u32 = 128..152, "Local EE Context Number", Hex, "12.6.8";
+    /// The sender's vendor, bits 15 to 8.
+    vendor_middle: u8 = 152..160, "Vendor ID (middle)", Hex, "12.6.8";
+    /// Sequence number of the first packet from the sender.
+    starting_psn: u32 = 160..184, "Starting PSN", Decimal, "12.6.8";
+    /// The sender's vendor, bits 7 to 0.
+    vendor_low: u8 = 184..192, "Vendor ID (low)", Hex, "12.6.8";
+    /// READ and ATOMIC requests that the sender serves at once.
+    responder_resources: u8 = 192..200, "Responder Resources", Decimal, "12.6.8";
+    /// READ and ATOMIC requests that the sender has under way at once.
+    initiator_depth: u8 = 200..208, "Initiator Depth", Decimal, "12.6.8";
+    /// Time until the sender acknowledges: 4.096 us times two to this power.
+    target_ack_delay: u8 = 208..213, "Target ACK Delay", Decimal, "12.6.8";
+    /// Whether the alternate path is accepted: 0 yes, 1 not known, 2 rejected.
+    failover_accepted: u8 = 213..215, "Failover Accepted", Decimal, "12.6.8";
+    /// The sender counts credits.
+    end_to_end_flow_control: bool = 215..216, "End-to-End Flow Control", Flag, "12.6.8";
+    /// Retries where the sender has no buffer posted; 7 for ever.
+    rnr_retry_count: u8 = 216..219, "RNR Retry Count", Decimal, "12.6.8";
+    /// The sender receives from a shared queue.
+    shared_receive_queue: bool = 219..220, "SRQ", Flag, "12.6.8";
+    /// Reserved, 0.
+    reserved_220: u8 = 220..224, "Reserved", Hex, "12.6.8";
+    /// The sender's channel adapter.
+    local_ca_guid: u64 = 224..288, "Local CA GUID", Hex, "12.6.8";
+}
+
+header! {
+    /// Tells that the reply has arrived and data may flow.
+    ReadyToUse, ReadyToUseView: 8, "RTU", "ReadyToUse", "IBTA vol. 1, 12.6.9";
+    /// The sender's number of the connection.
+    local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.9";
+    /// The receiver's number of the connection.
+    remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.9";
+}
+
+header! {
+    /// Ends a connection.
+    DisconnectRequest, DisconnectRequestView: 12,
+    "DREQ", "DisconnectRequest", "IBTA vol. 1, 12.6.10";
+    /// The sender's number of the connection.
+    local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.10";
+    /// The receiver's number of the connection.
+    remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.10";
+    /// The receiver's queue pair, or its end-to-end context for reliable datagrams.
+    remote_qp: u32 = 64..88, "Remote QPN/EECN", Hex, "12.6.10";
+    /// Reserved, 0.
+    reserved_88: u8 = 88..96, "Reserved", Hex, "12.6.10";
+}
+
+header! {
+    /// Confirms that a connection has ended.
+    DisconnectReply, DisconnectReplyView: 8, "DREP", "DisconnectReply", "IBTA vol. 1, 12.6.11";
+    /// The sender's number of the connection.
+    local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.11";
+    /// The receiver's number of the connection.
+    remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.11";
+}
+
+impl Mad {
+    /// The header of a message of communication management, of [`attribute`].
+    pub fn new(attribute: u16, transaction: u64) -> Self {
+        Self {
+            base_version: BASE_VERSION,
+            class: CLASS,
+            class_version: CLASS_VERSION,
+            response: false,
+            method: METHOD_SEND,
+            status: 0,
+            class_specific: 0,
+            transaction,
+            attribute,
+            reserved_144: 0,
+            attribute_modifier: 0,
+        }
+    }
+}
+
+/// The message of an attribute, which follows the header; `None` where it is not known here.
+pub fn message(attribute: u16) -> Option<&'static Layout> {
+    match attribute {
+        attribute::CONNECT_REQUEST => Some(ConnectRequest::LAYOUT),
+        attribute::CONNECT_REPLY => Some(ConnectReply::LAYOUT),
+        attribute::READY_TO_USE => Some(ReadyToUse::LAYOUT),
+        attribute::DISCONNECT_REQUEST => Some(DisconnectRequest::LAYOUT),
+        attribute::DISCONNECT_REPLY => Some(DisconnectReply::LAYOUT),
+        _ => None,
+    }
+}
+
+fn class_name(value: u128) -> Option<&'static str> {
+    (value == u128::from(CLASS)).then_some("communication management")
+}
+
+fn method_name(value: u128) -> Option<&'static str> {
+    (value == u128::from(METHOD_SEND)).then_some("Send")
+}
+
+fn attribute_name(value: u128) -> Option<&'static str> {
+    message(u16::try_from(value).ok()?).map(|layout| layout.title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::round_trip;
+
+    round_trip!(a_mad_header_survives_the_wire, Mad, MadView);
+    round_trip!(a_reply_survives_the_wire, ConnectReply, ConnectReplyView);
+    round_trip!(a_ready_to_use_survives_the_wire, ReadyToUse, ReadyToUseView);
+    round_trip!(a_disconnect_request_survives_the_wire, DisconnectRequest, DisconnectRequestView);
+    round_trip!(a_disconnect_reply_survives_the_wire, DisconnectReply, DisconnectReplyView);
+
+    #[test]
+    fn the_header_tells_the_message() {
+        let header = Mad::new(attribute::CONNECT_REPLY, 0x1234);
+        let bytes = [
+            1, 7, 2, 3, 0, 0, 0, 0, // version 1, class 7 in version 2, Send
+            0, 0, 0, 0, 0, 0, 0x12, 0x34, // transaction
+            0, 0x13, 0, 0, 0, 0, 0, 0, // attribute
+        ];
+        assert_eq!(header.to_bytes(), bytes);
+        assert_eq!(message(0x0013).unwrap().name, "REP");
+        assert!(message(0x0011).is_none());
+    }
+
+    #[test]
+    fn each_message_leaves_room_for_private_data() {
+        for (attribute, private_bytes) in [
+            (attribute::CONNECT_REQUEST, 92),
+            (attribute::CONNECT_REPLY, 196),
+            (attribute::READY_TO_USE, 224),
+            (attribute::DISCONNECT_REQUEST, 220),
+            (attribute::DISCONNECT_REPLY, 224),
+        ] {
+            let layout = message(attribute).unwrap();
+            assert_eq!(MESSAGE_BYTES - layout.bytes, private_bytes, "{}", layout.name);
+        }
+    }
+
+    #[test]
+    fn a_reply_is_read_as_tshark_reads_it() {
+        let mut bytes = [0; ConnectReply::BYTES];
+        bytes[..8].copy_from_slice(&[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        bytes[12..15].copy_from_slice(&[0x00, 0x04, 0x07]);
+        bytes[20..23].copy_from_slice(&[0x00, 0x00, 0x07]);
+        bytes[24..28].copy_from_slice(&[4, 5, 0x7c, 0xf0]);
+        let (reply, _) = ConnectReplyView::of(&bytes).unwrap();
+        assert_eq!((reply.local_id(), reply.remote_id()), (0x1122_3344, 0x5566_7788));
+        assert_eq!((reply.local_qp(), reply.starting_psn()), (0x407, 7));
+        assert_eq!((reply.responder_resources(), reply.initiator_depth()), (4, 5));
+        assert_eq!((reply.target_ack_delay(), reply.failover_accepted()), (15, 2));
+        assert!(!reply.end_to_end_flow_control());
+        assert_eq!((reply.rnr_retry_count(), reply.shared_receive_queue()), (7, true));
+    }
+}

@@ -1,0 +1,86 @@
+//! Ethernet frames and their tags.
+
+use super::Format::{self, Decimal, Flag, Named};
+use super::{Mac, header};
+
+header! {
+    /// Ethernet header, type form.
+    Ethernet, EthernetView: 14, "Ethernet", "Ethernet II Header", "IEEE 802.3, 3.2";
+    /// Destination address.
+    destination: Mac = 0..48, "Destination", Format::Mac, "3.2.4";
+    /// Source address.
+    source: Mac = 48..96, "Source", Format::Mac, "3.2.5";
+    /// What follows, of [`ether_type`]; below 1536 the length of an IEEE 802.2 frame instead.
+    ether_type: u16 = 96..112, "Type", Named(ether_type::name), "3.2.6";
+}
+
+header! {
+    /// What follows a type of [`ether_type::VLAN`]: the rest of the tag and the type behind it.
+    Vlan, VlanView: 4, "802.1Q", "Customer VLAN Tag", "IEEE 802.1Q, 9.6";
+    /// Priority code point, 0 to 7; 1 is the lowest.
+    priority: u8 = 0..3, "PCP", Decimal, "9.6";
+    /// Drop eligible: to be dropped first.
+    drop_eligible: bool = 3..4, "DEI", Flag, "9.6";
+    /// VLAN identifier, 1 to 4094; 0 carries a priority only.
+    vlan: u16 = 4..16, "VID", Decimal, "9.6";
+    /// What follows, of [`ether_type`].
+    ether_type: u16 = 16..32, "Type", Named(ether_type::name), "9.4";
+}
+
+/// Values of Ethernet's type field (IEEE 802 numbers of the IANA).
+pub mod ether_type {
+    /// IPv4 (RFC 894).
+    pub const IPV4: u16 = 0x0800;
+    /// Address resolution (RFC 826).
+    pub const ARP: u16 = 0x0806;
+    /// Reverse address resolution (RFC 903).
+    pub const RARP: u16 = 0x8035;
+    /// A tag of a customer's VLAN (IEEE 802.1Q, table 9-1).
+    pub const VLAN: u16 = 0x8100;
+    /// IPv6 (RFC 2464).
+    pub const IPV6: u16 = 0x86dd;
+    /// A tag of a provider's VLAN (IEEE 802.1Q, table 9-1).
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// RoCEv1: GRH and BTH (IBTA vol. 1, annex A16).
+    pub const ROCE_V1: u16 = 0x8915;
+
+    pub(crate) fn name(value: u128) -> Option<&'static str> {
+        Some(match u16::try_from(value).ok()? {
+            IPV4 => "IPv4",
+            ARP => "ARP",
+            RARP => "RARP",
+            VLAN => "802.1Q",
+            IPV6 => "IPv6",
+            SERVICE_VLAN => "802.1ad",
+            ROCE_V1 => "RoCEv1",
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::round_trip;
+
+    round_trip!(an_ethernet_header_survives_the_wire, Ethernet, EthernetView);
+    round_trip!(a_tag_survives_the_wire, Vlan, VlanView);
+
+    #[test]
+    fn a_tagged_frame_is_read_header_by_header() {
+        let frame = [
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0x01, 0x81,
+            0x00, // Ethernet
+            0xb0, 0x64, 0x08, 0x06, // priority 5, drop eligible, VLAN 100, ARP
+        ];
+        let (ethernet, rest) = EthernetView::of(&frame).unwrap();
+        assert_eq!(ethernet.destination(), Mac([0xff; 6]));
+        assert_eq!(ethernet.source(), Mac([2, 0, 0, 0, 0, 1]));
+        assert_eq!(ethernet.ether_type(), ether_type::VLAN);
+        let (tag, rest) = VlanView::of(rest).unwrap();
+        assert_eq!((tag.priority(), tag.drop_eligible(), tag.vlan()), (5, true, 100));
+        assert_eq!((tag.ether_type(), rest), (ether_type::ARP, &[][..]));
+        let source = &Ethernet::LAYOUT.fields[1];
+        assert_eq!(source.text(0x0200_0000_0001), "02:00:00:00:00:01");
+    }
+}

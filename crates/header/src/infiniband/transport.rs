@@ -1,0 +1,143 @@
+//! The transport layer: BTH and the extended transport headers that its operation code asks for.
+
+use super::opcode;
+use super::syndrome::kind_name;
+use crate::Format::{Decimal, Flag, Hex, Named};
+use crate::header;
+
+header! {
+    /// Base transport header (P1, figure 4).
+    Bth, BthView: 12, "BTH", "Base Transport Header", "IBTA vol. 1, 9.2";
+    /// Transport service and operation.
+    opcode: u8 = 0..8, "OpCode", Named(opcode::name), "9.2.1";
+    /// Solicited event: the receiver raises one.
+    solicited: bool = 8..9, "SE", Flag, "9.2.3";
+    /// State of migration to an alternate path.
+    migrated: bool = 9..10, "M", Flag, "9.2.4";
+    /// Bytes of padding behind the payload, 0 to 3.
+    pad: u8 = 10..12, "Pad", Decimal, "9.2.5";
+    /// Version of the transport header, 0.
+    transport_version: u8 = 12..16, "TVer", Decimal, "9.2.6";
+    /// Partition key.
+    pkey: u16 = 16..32, "P_Key", Hex, "9.2.7";
+    /// Masked out of the invariant CRC; RoCEv2 has FECN and BECN in its first two bits.
+    reserved_32: u8 = 32..40, "Reserved", Hex, "9.2.8";
+    /// Destination queue pair.
+    destination_qp: u32 = 40..64, "Destination QP", Hex, "9.2.9";
+    /// The responder is asked to acknowledge.
+    acknowledge: bool = 64..65, "A", Flag, "9.2.10";
+    /// Reserved, 0; within the invariant CRC.
+    reserved_65: u8 = 65..72, "Reserved", Hex, "9.2.10";
+    /// Packet sequence number.
+    psn: u32 = 72..96, "PSN", Decimal, "9.2.11";
+}
+
+header! {
+    /// Datagram extended transport header, in each UD packet (P1, figure 7).
+    Deth, DethView: 8, "DETH", "Datagram Extended Transport Header", "IBTA vol. 1, 9.3.2";
+    /// Queue key: the receiver drops the packet where it is not that of the queue pair.
+    qkey: u32 = 0..32, "Q_Key", Hex, "9.3.2.1";
+    /// Reserved, 0.
+    reserved_32: u8 = 32..40, "Reserved", Hex, "9.3.2";
+    /// Source queue pair, where an answer goes to.
+    source_qp: u32 = 40..64, "Source QP", Hex, "9.3.2.2";
+}
+
+header! {
+    /// RDMA extended transport header: where the peer's memory is written or read.
+    Reth, RethView: 16, "RETH", "RDMA Extended Transport Header", "IBTA vol. 1, 9.3.3";
+    /// Virtual address in the peer.
+    virtual_address: u64 = 0..64, "Virtual Address", Hex, "9.3.3.1";
+    /// Key that permits it.
+    rkey: u32 = 64..96, "R_Key", Hex, "9.3.3.2";
+    /// Length in bytes of the whole message.
+    dma_bytes: u32 = 96..128, "DMA Length", Decimal, "9.3.3.3";
+}
+
+header! {
+    /// Atomic extended transport header: eight bytes of the peer's memory changed in one step.
+    AtomicEth, AtomicEthView: 28,
+    "AtomicETH", "Atomic Extended Transport Header", "IBTA vol. 1, 9.3.4";
+    /// Virtual address in the peer, a multiple of 8.
+    virtual_address: u64 = 0..64, "Virtual Address", Hex, "9.3.4.1";
+    /// Key that permits it.
+    rkey: u32 = 64..96, "R_Key", Hex, "9.3.4.2";
+    /// What is added, or stored where the comparison holds.
+    swap_or_add: u64 = 96..160, "Swap (or Add) Data", Hex, "9.3.4.3";
+    /// What is compared with; not used by FETCH ADD.
+    compare: u64 = 160..224, "Compare Data", Hex, "9.3.4.4";
+}
+
+header! {
+    /// Acknowledge extended transport header; [`syndrome`](Self::syndrome) reads its first byte.
+    Aeth, AethView: 4, "AETH", "ACK Extended Transport Header", "IBTA vol. 1, 9.3.5";
+    /// Reserved, 0.
+    reserved_0: bool = 0..1, "Reserved", Flag, "9.3.5.1";
+    /// First part of the syndrome: acknowledged, receiver not ready, or refused.
+    kind: u8 = 1..3, "Syndrome", Named(kind_name), "9.3.5.1";
+    /// Second part of the syndrome: credits, a timer, or the reason, as the first part says.
+    code: u8 = 3..8, "Syndrome Value", Decimal, "9.3.5.1";
+    /// Message sequence number: messages that the responder has completed.
+    msn: u32 = 8..32, "MSN", Decimal, "9.3.5.2";
+}
+
+header! {
+    /// Atomic acknowledge extended transport header.
+    AtomicAckEth, AtomicAckEthView: 8,
+    "AtomicAckETH", "Atomic ACK Extended Transport Header", "IBTA vol. 1, 9.3";
+    /// The eight bytes of memory as they were before.
+    original: u64 = 0..64, "Original Remote Data", Hex, "9.3";
+}
+
+header! {
+    /// Immediate data, handed to the receiver with the completion.
+    ImmDt, ImmDtView: 4, "ImmDt", "Immediate Extended Transport Header", "IBTA vol. 1, 9.3";
+    /// The data.
+    immediate: u32 = 0..32, "Immediate Data", Hex, "9.3";
+}
+
+header! {
+    /// Invalidate extended transport header: the receiver withdraws a key.
+    Ieth, IethView: 4, "IETH", "Invalidate Extended Transport Header", "IBTA vol. 1, 9.3";
+    /// The key.
+    rkey: u32 = 0..32, "R_Key", Hex, "9.3";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::round_trip;
+
+    round_trip!(a_bth_survives_the_wire, Bth, BthView);
+    round_trip!(a_deth_survives_the_wire, Deth, DethView);
+    round_trip!(a_reth_survives_the_wire, Reth, RethView);
+    round_trip!(an_atomiceth_survives_the_wire, AtomicEth, AtomicEthView);
+    round_trip!(an_aeth_survives_the_wire, Aeth, AethView);
+    round_trip!(an_atomicacketh_survives_the_wire, AtomicAckEth, AtomicAckEthView);
+    round_trip!(an_immdt_survives_the_wire, ImmDt, ImmDtView);
+    round_trip!(an_ieth_survives_the_wire, Ieth, IethView);
+
+    #[test]
+    fn extended_headers_are_what_the_wire_carries() {
+        // A datagram between the queue pairs for general services.
+        let deth = Deth { qkey: 0x8001_0000, reserved_32: 0, source_qp: 1 };
+        assert_eq!(deth.to_bytes(), [0x80, 0x01, 0, 0, 0, 0, 0, 1]);
+        // An acknowledgement without limit on credits, after 5 messages.
+        let (aeth, _) = AethView::of(&[0x1f, 0, 0, 5]).unwrap();
+        assert_eq!((aeth.kind(), aeth.code(), aeth.msn()), (0, 31, 5));
+        // Compare with 1, swap for 2, at address 0x1000.
+        let atomic = AtomicEth { virtual_address: 0x1000, rkey: 7, swap_or_add: 2, compare: 1 };
+        let bytes =
+            [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(atomic.to_bytes(), bytes);
+        assert_eq!(ImmDt { immediate: 0x1234_5678 }.to_bytes(), [0x12, 0x34, 0x56, 0x78]);
+    }
+
+    #[test]
+    fn a_sequence_number_beyond_24_bits_is_told() {
+        let (view, _) = BthView::of(&[0; 12]).unwrap();
+        let bth = Bth { psn: 1 << 24, ..view.value() };
+        let told = bth.check().unwrap_err().to_string();
+        assert_eq!(told, "BTH: PSN is 16777216, more than its 24 bits hold");
+    }
+}

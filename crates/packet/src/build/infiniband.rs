@@ -1,0 +1,316 @@
+//! Packets of InfiniBand, by themselves and inside Ethernet and UDP.
+
+use std::net::Ipv6Addr;
+
+use fabricmark_header::checksum::{icrc, icrc_roce_v1, icrc_roce_v2, vcrc};
+use fabricmark_header::ethernet::ether_type;
+use fabricmark_header::infiniband::syndrome::Syndrome;
+use fabricmark_header::infiniband::{
+    Aeth, Bth, Deth, Grh, ImmDt, LNH_BTH, LNH_GRH, Lrh, NEXT_HEADER_BTH, Reth, opcode,
+};
+use fabricmark_header::ip::protocol;
+use fabricmark_header::ipoib::IpoibHeader;
+use fabricmark_header::transport::ROCE_V2_PORT;
+use fabricmark_wire::{Family, Ib, Ipoib, IpoibMode, Link};
+
+use super::internet::{ether_type_of, ip, udp};
+use super::{Host, Operation, Packet, ethernet, tags};
+
+/// Length of the invariant CRC in bytes (IBTA vol. 1, 7.8.1).
+const ICRC: usize = 4;
+
+/// The default partition, full membership (IBTA vol. 1, 10.9).
+pub(super) const PKEY: u16 = 0xffff;
+/// Sequence number of the first packet.
+pub(super) const PSN: u32 = 1;
+/// Hops of a global route header within reach of any subnet.
+const HOPS: u8 = 64;
+/// Queue key of IPoIB, as Linux's subnet manager sets it for its multicast group (OpenSM).
+const IPOIB_QKEY: u32 = 0x0000_0b1b;
+/// Queue key of other datagrams, as the examples of rdma-core use it.
+const QKEY: u32 = 0x1111_1111;
+const IMMEDIATE: u32 = 0x1234_5678;
+/// Where the memory of an RDMA operation begins, and the key to it.
+const ADDRESS: u64 = 0x0001_0000;
+const RKEY: u32 = 0x0000_1234;
+/// RoCEv2's source port tells flows apart; this is the first of its range (Linux,
+/// `rdma_get_udp_sport`).
+const SOURCE_PORT: u16 = 0xc000;
+
+/// What the base transport header stands in.
+#[derive(Clone, Copy)]
+pub(super) enum Carrier {
+    Native { grh: bool },
+    RoceV1 { tags: u8 },
+    RoceV2 { tags: u8, family: Family },
+}
+
+/// Operation codes of a message by the place of a packet in it.
+struct Codes {
+    first: u8,
+    middle: u8,
+    last: u8,
+    only: u8,
+    /// Whether the last packet asks for an acknowledgement.
+    is_request: bool,
+}
+
+const SEND: Codes = Codes {
+    first: opcode::RC_SEND_FIRST,
+    middle: opcode::RC_SEND_MIDDLE,
+    last: opcode::RC_SEND_LAST,
+    only: opcode::RC_SEND_ONLY,
+    is_request: true,
+};
+const SEND_IMMEDIATE: Codes =
+    Codes { last: opcode::RC_SEND_LAST_IMMEDIATE, only: opcode::RC_SEND_ONLY_IMMEDIATE, ..SEND };
+const WRITE: Codes = Codes {
+    first: opcode::RC_WRITE_FIRST,
+    middle: opcode::RC_WRITE_MIDDLE,
+    last: opcode::RC_WRITE_LAST,
+    only: opcode::RC_WRITE_ONLY,
+    is_request: true,
+};
+const WRITE_IMMEDIATE: Codes =
+    Codes { last: opcode::RC_WRITE_LAST_IMMEDIATE, only: opcode::RC_WRITE_ONLY_IMMEDIATE, ..WRITE };
+const READ_RESPONSE: Codes = Codes {
+    first: opcode::RC_READ_RESPONSE_FIRST,
+    middle: opcode::RC_READ_RESPONSE_MIDDLE,
+    last: opcode::RC_READ_RESPONSE_LAST,
+    only: opcode::RC_READ_RESPONSE_ONLY,
+    is_request: false,
+};
+
+/// One packet from the base transport header on.
+pub(super) struct Body<'a> {
+    pub opcode: u8,
+    pub queue_pair: u32,
+    pub psn: u32,
+    pub acknowledge: bool,
+    pub extensions: Vec<u8>,
+    pub payload: &'a [u8],
+}
+
+fn carrier(link: Link, family: Family) -> Carrier {
+    match link {
+        Link::RoceV1 { .. } => Carrier::RoceV1 { tags: tags(link) },
+        Link::RoceV2 { .. } => Carrier::RoceV2 { tags: tags(link), family },
+        Link::Ib(Ib { grh, .. }) | Link::Ipoib(Ipoib { grh, .. }) => Carrier::Native { grh },
+        _ => Carrier::Native { grh: false },
+    }
+}
+
+/// One message over a reliable connection; of a READ the request and the answers.
+pub(super) fn message(
+    link: Link,
+    family: Family,
+    operation: Operation,
+    immediate: bool,
+    data: &[u8],
+) -> Vec<Packet> {
+    let carrier = carrier(link, family);
+    let path_mtu = usize::from(link.path_mtu().unwrap_or(u16::MAX));
+    let reth = Reth { virtual_address: ADDRESS, rkey: RKEY, dma_bytes: data.len() as u32 };
+    let reth = reth.to_bytes().to_vec();
+    let codes = match (operation, immediate) {
+        (Operation::Send, false) => &SEND,
+        (Operation::Send, true) => &SEND_IMMEDIATE,
+        (Operation::Write, false) => &WRITE,
+        (Operation::Write, true) => &WRITE_IMMEDIATE,
+        (Operation::Read, _) => &READ_RESPONSE,
+    };
+    let cut = Cut { psn: PSN, path_mtu, codes, reth: &reth };
+    if operation != Operation::Read {
+        return sequence(carrier, Host::First, &cut, data);
+    }
+    let request = Body {
+        opcode: opcode::RC_READ_REQUEST,
+        queue_pair: Host::Second.queue_pair(),
+        psn: PSN,
+        acknowledge: true,
+        extensions: reth.clone(),
+        payload: &[],
+    };
+    let mut packets = vec![packet(carrier, Host::First, &request)];
+    packets.extend(sequence(carrier, Host::Second, &cut, data));
+    packets
+}
+
+/// How a message is cut into packets.
+struct Cut<'a> {
+    /// Sequence number of the first.
+    psn: u32,
+    /// The most payload of one, in bytes.
+    path_mtu: usize,
+    codes: &'a Codes,
+    /// Where to write, for the first packet.
+    reth: &'a [u8],
+}
+
+/// The packets of a message, each with the headers that its operation code asks for.
+fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet> {
+    let chunks: Vec<&[u8]> =
+        if data.is_empty() { vec![&[]] } else { data.chunks(cut.path_mtu).collect() };
+    let count = chunks.len();
+    let packets = chunks.into_iter().enumerate().map(|(index, payload)| {
+        let is_last = index + 1 == count;
+        let opcode = match index {
+            0 if is_last => cut.codes.only,
+            0 => cut.codes.first,
+            _ if is_last => cut.codes.last,
+            _ => cut.codes.middle,
+        };
+        let body = Body {
+            opcode,
+            queue_pair: from.other().queue_pair(),
+            psn: cut.psn + index as u32,
+            acknowledge: is_last && cut.codes.is_request,
+            extensions: extensions(opcode, cut.reth),
+            payload,
+        };
+        packet(carrier, from, &body)
+    });
+    packets.collect()
+}
+
+/// The extended transport headers of an operation code, in their order.
+fn extensions(code: u8, reth: &[u8]) -> Vec<u8> {
+    let layouts = opcode::extensions(code).unwrap_or_default();
+    let bytes = layouts.iter().map(|layout| match layout.name {
+        name if name == Reth::LAYOUT.name => reth.to_vec(),
+        name if name == Aeth::LAYOUT.name => {
+            Aeth::new(Syndrome::Ack { credits: None }, 1).to_bytes().to_vec()
+        }
+        _ => ImmDt { immediate: IMMEDIATE }.to_bytes().to_vec(),
+    });
+    bytes.flatten().collect()
+}
+
+/// One datagram.
+pub(super) fn datagram(link: Link, family: Family, immediate: bool, data: &[u8]) -> Vec<Packet> {
+    let deth = deth(QKEY, Host::First.queue_pair());
+    let immediate_data = ImmDt { immediate: IMMEDIATE }.to_bytes();
+    let (opcode, extensions) = match immediate {
+        false => (opcode::UD_SEND_ONLY, deth.to_vec()),
+        true => (opcode::UD_SEND_ONLY_IMMEDIATE, [&deth[..], &immediate_data].concat()),
+    };
+    let queue_pair = Host::Second.queue_pair();
+    let body = Body { opcode, queue_pair, psn: PSN, acknowledge: false, extensions, payload: data };
+    vec![packet(carrier(link, family), Host::First, &body)]
+}
+
+/// A datagram header.
+pub(super) fn deth(qkey: u32, source_qp: u32) -> [u8; Deth::BYTES] {
+    Deth { qkey, reserved_32: 0, source_qp }.to_bytes()
+}
+
+/// IP packets over InfiniBand: each a datagram, or a message of a connection.
+pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
+    let carrier = Carrier::Native { grh: ipoib.grh };
+    let header = IpoibHeader { ether_type: kind, reserved_16: 0 }.to_bytes();
+    let from = Host::First;
+    let mut packets: Vec<Packet> = Vec::new();
+    for ip_packet in ip_packets {
+        let data = [&header[..], ip_packet].concat();
+        let psn = PSN + packets.len() as u32;
+        match ipoib.mode {
+            IpoibMode::Datagram => {
+                let body = Body {
+                    opcode: opcode::UD_SEND_ONLY,
+                    queue_pair: from.other().queue_pair(),
+                    psn,
+                    acknowledge: false,
+                    extensions: deth(IPOIB_QKEY, from.queue_pair()).to_vec(),
+                    payload: &data,
+                };
+                packets.push(packet(carrier, from, &body));
+            }
+            IpoibMode::Connected => {
+                let cut = Cut { psn, path_mtu: ipoib.ib_mtu.into(), codes: &SEND, reth: &[] };
+                packets.extend(sequence(carrier, from, &cut, &data));
+            }
+        }
+    }
+    packets
+}
+
+/// A packet from its link's first header to its last sum.
+pub(super) fn packet(carrier: Carrier, from: Host, body: &Body) -> Packet {
+    let pad = body.payload.len().next_multiple_of(4) - body.payload.len();
+    let bth = Bth {
+        opcode: body.opcode,
+        solicited: false,
+        // The state in which connections and datagrams begin (IBTA vol. 1, 17.2.8).
+        migrated: true,
+        pad: pad as u8,
+        transport_version: 0,
+        pkey: PKEY,
+        reserved_32: 0,
+        destination_qp: body.queue_pair,
+        acknowledge: body.acknowledge,
+        reserved_65: 0,
+        psn: body.psn & 0xff_ffff,
+    };
+    let bytes = [&bth.to_bytes()[..], &body.extensions, body.payload, &[0; 3][..pad]].concat();
+    let bytes = match carrier {
+        Carrier::Native { grh } => native(from, grh, &bytes),
+        Carrier::RoceV1 { tags } => roce_v1(from, tags, &bytes),
+        Carrier::RoceV2 { tags, family } => roce_v2(from, tags, family, &bytes),
+    };
+    Packet { from, bytes }
+}
+
+fn grh(source: Ipv6Addr, destination: Ipv6Addr, bytes: usize) -> Grh {
+    Grh {
+        version: 6,
+        traffic_class: 0,
+        flow_label: 0,
+        payload_bytes: (bytes + ICRC) as u16,
+        next_header: NEXT_HEADER_BTH,
+        hop_limit: HOPS,
+        source,
+        destination,
+    }
+}
+
+fn native(from: Host, with_grh: bool, body: &[u8]) -> Vec<u8> {
+    let global = if with_grh {
+        grh(from.gid(), from.other().gid(), body.len()).to_bytes().to_vec()
+    } else {
+        Vec::new()
+    };
+    let lrh = Lrh {
+        vl: 0,
+        link_version: 0,
+        service_level: 0,
+        reserved_12: 0,
+        next_header: if with_grh { LNH_GRH } else { LNH_BTH },
+        dlid: from.other().lid(),
+        reserved_32: 0,
+        packet_words: ((Lrh::BYTES + global.len() + body.len() + ICRC) / 4) as u16,
+        slid: from.lid(),
+    };
+    let mut packet = [&lrh.to_bytes()[..], &global, body].concat();
+    packet.extend(icrc(&packet).unwrap_or_default());
+    packet.extend(vcrc(&packet));
+    packet
+}
+
+fn roce_v1(from: Host, tags: u8, body: &[u8]) -> Vec<u8> {
+    let grh = grh(from.link_local(), from.other().link_local(), body.len()).to_bytes();
+    let mut packet = [&grh[..], body].concat();
+    packet.extend(icrc_roce_v1(&packet).unwrap_or_default());
+    ethernet(from, tags, ether_type::ROCE_V1, &[&packet])
+}
+
+fn roce_v2(from: Host, tags: u8, family: Family, body: &[u8]) -> Vec<u8> {
+    let datagram = |icrc: [u8; ICRC]| {
+        let data = [body, &icrc].concat();
+        let udp = udp(from, family, SOURCE_PORT, ROCE_V2_PORT, &data);
+        ip(from, family, protocol::UDP, &[&udp.to_bytes()[..], &data].concat())
+    };
+    // The sum leaves out what depends on it: the checksum of UDP.
+    let draft = datagram([0; ICRC]);
+    let sum = icrc_roce_v2(&draft[..draft.len() - ICRC]).unwrap_or_default();
+    ethernet(from, tags, ether_type_of(family), &[&datagram(sum)])
+}

@@ -1,0 +1,400 @@
+//! Figures in text: a header as RFCs draw it, 32 bits a row, and the sequence of headers in a packet.
+
+use fabricmark_header::Layout;
+use fabricmark_header::arp::{Arp, IpoibArp};
+use fabricmark_header::cm::{
+    ConnectReply, ConnectRequest, DisconnectReply, DisconnectRequest, Mad, ReadyToUse,
+};
+use fabricmark_header::ethernet::{Ethernet, Vlan};
+use fabricmark_header::infiniband::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Grh, Ieth, ImmDt, Lrh, Reth,
+};
+use fabricmark_header::ip::{Ipv4, Ipv6, Ipv6Fragment};
+use fabricmark_header::ipoib::IpoibHeader;
+use fabricmark_header::transport::{Tcp, Udp};
+
+/// Bits in a row of a header.
+const ROW: usize = 32;
+
+/// Lines that an upright title may take.
+const UPRIGHT_MAX: usize = 3;
+
+/// Headers by the word that people write for them.
+pub const HEADERS: &[(&str, &Layout)] = &[
+    ("lrh", Lrh::LAYOUT),
+    ("grh", Grh::LAYOUT),
+    ("bth", Bth::LAYOUT),
+    ("deth", Deth::LAYOUT),
+    ("reth", Reth::LAYOUT),
+    ("aeth", Aeth::LAYOUT),
+    ("immdt", ImmDt::LAYOUT),
+    ("ieth", Ieth::LAYOUT),
+    ("atomiceth", AtomicEth::LAYOUT),
+    ("atomicacketh", AtomicAckEth::LAYOUT),
+    ("ipoib", IpoibHeader::LAYOUT),
+    ("ipoib-arp", IpoibArp::LAYOUT),
+    ("ethernet", Ethernet::LAYOUT),
+    ("vlan", Vlan::LAYOUT),
+    ("arp", Arp::LAYOUT),
+    ("ipv4", Ipv4::LAYOUT),
+    ("ipv6", Ipv6::LAYOUT),
+    ("fragment", Ipv6Fragment::LAYOUT),
+    ("udp", Udp::LAYOUT),
+    ("tcp", Tcp::LAYOUT),
+    ("mad", Mad::LAYOUT),
+    ("req", ConnectRequest::LAYOUT),
+    ("rep", ConnectReply::LAYOUT),
+    ("rtu", ReadyToUse::LAYOUT),
+    ("dreq", DisconnectRequest::LAYOUT),
+    ("drep", DisconnectReply::LAYOUT),
+];
+
+/// A packet of IP over InfiniBand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpoibPacket {
+    /// In connected mode (P1, figure 2).
+    Connected,
+    /// In datagram mode (P1, figure 6).
+    Datagram,
+}
+
+/// Packets by the word that people write for them.
+pub const PACKETS: [(&str, IpoibPacket); 2] =
+    [("connected", IpoibPacket::Connected), ("datagram", IpoibPacket::Datagram)];
+
+/// A header with a ruler above it and its fields beneath: name, length in bits, clause.
+pub fn header(layout: &Layout) -> String {
+    let mut text = format!(
+        "{}: {}, {} bytes ({})\n\n",
+        layout.name, layout.title, layout.bytes, layout.source
+    );
+    let tens: String =
+        (0..ROW).map(|bit| if bit % 10 == 0 { bit / 10 } else { 10 }).map(tick).collect();
+    let ones: String = (0..ROW).map(|bit| tick(bit % 10)).collect();
+    for line in [tens, ones] {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    let (bits, keys) = (8 * layout.bytes, keys(layout));
+    for row in 0..bits.div_ceil(ROW) {
+        text += &separator(layout, row);
+        text += &row_lines(layout, row, &keys);
+    }
+    text += &separator(layout, bits.div_ceil(ROW));
+    text.push('\n');
+    let width = layout.fields.iter().map(|field| field.title.len()).max().unwrap_or_default();
+    for field in layout.fields {
+        let plural = if field.bits == 1 { "" } else { "s" };
+        let bits = format!("{:3} bit{plural}", field.bits);
+        let key = match keys.iter().find(|(keyed, _)| *keyed == field.at) {
+            Some((_, key)) => format!("  ({key} above)"),
+            None => String::new(),
+        };
+        text += &format!("{:width$}  {bits:8}  {}{key}\n", field.title, field.clause);
+    }
+    text
+}
+
+/// Letters for fields too narrow for their titles, by the first bit of the field.
+fn keys(layout: &Layout) -> Vec<(usize, char)> {
+    let narrow = layout.fields.iter().filter(|field| {
+        let columns = field.bits.min(ROW - field.at % ROW);
+        let width = 2 * columns - 1;
+        let title = title_for(field.title, width);
+        whole_rows(field.at, field.bits).is_none() && wrapped(&title, width).len() > UPRIGHT_MAX
+    });
+    narrow.map(|field| field.at).zip('a'..='z').collect()
+}
+
+/// A digit above the bit that it counts; nothing for ten.
+fn tick(digit: usize) -> String {
+    if digit < 10 { format!(" {digit}") } else { "  ".to_owned() }
+}
+
+/// The index of the field that a bit belongs to; `None` behind the end.
+fn owner(layout: &Layout, bit: usize) -> Option<usize> {
+    layout.fields.iter().position(|field| (field.at..field.at + field.bits).contains(&bit))
+}
+
+/// The line above `row`: open where one field goes on from the row before, with its title where the
+/// middle of the field is there.
+fn separator(layout: &Layout, row: usize) -> String {
+    let end = 8 * layout.bytes;
+    let is_closed: Vec<bool> = (0..ROW)
+        .map(|column| {
+            let below = owner(layout, row * ROW + column);
+            let above = (row * ROW + column).checked_sub(ROW).and_then(|bit| owner(layout, bit));
+            above != below
+        })
+        .collect();
+    let last = if row == 0 { end.min(ROW) } else { (end + ROW - row * ROW).min(ROW) };
+    let mut line: Vec<char> = Vec::with_capacity(2 * ROW + 1);
+    for column in 0..=last {
+        let is_edge = column == 0 || column == last;
+        let left = column.checked_sub(1).is_some_and(|column| is_closed[column]);
+        let right = column < last && is_closed[column];
+        line.push(if is_edge || left || right { '+' } else { ' ' });
+        if column < last {
+            line.push(if is_closed[column] { '-' } else { ' ' });
+        }
+    }
+    for field in layout.fields {
+        if let Some((first, rows)) = whole_rows(field.at, field.bits)
+            && rows % 2 == 0
+            && row == first + rows / 2
+        {
+            let title = centred(&title_for(field.title, 2 * ROW - 1), 2 * ROW - 1);
+            line.splice(1..2 * ROW, title.chars());
+        }
+    }
+    line.into_iter().collect::<String>() + "\n"
+}
+
+/// The rows that a field fills alone: the first, and how many.
+fn whole_rows(at: usize, bits: usize) -> Option<(usize, usize)> {
+    let (first, end) = (at.div_ceil(ROW), (at + bits) / ROW);
+    (end > first).then(|| (first, end - first))
+}
+
+/// A part of a field within one row: its columns, and its text.
+struct Cell {
+    columns: usize,
+    lines: Vec<String>,
+}
+
+/// The lines of a row between two separators: as many as the narrowest title needs.
+fn row_lines(layout: &Layout, row: usize, keys: &[(usize, char)]) -> String {
+    let mut cells = Vec::new();
+    let (start, end) = (row * ROW, (row * ROW + ROW).min(8 * layout.bytes));
+    for field in layout.fields {
+        let (from, to) = (field.at.max(start), (field.at + field.bits).min(end));
+        let key = keys.iter().find(|(keyed, _)| *keyed == field.at).map(|&(_, key)| key);
+        if from < to {
+            let title = match titled(field.at, field.bits, row) {
+                Titled::Here => match key {
+                    Some(key) => key.to_string(),
+                    None => title_for(field.title, 2 * (to - from) - 1),
+                },
+                Titled::Continued => "(continued)".to_owned(),
+                Titled::Elsewhere => String::new(),
+            };
+            let lines = wrapped(&title, 2 * (to - from) - 1);
+            cells.push(Cell { columns: to - from, lines });
+        }
+    }
+    let height = cells.iter().map(|cell| cell.lines.len()).max().unwrap_or(1).max(1);
+    let mut text = String::new();
+    for index in 0..height {
+        text.push('|');
+        for cell in &cells {
+            let above = (height - cell.lines.len()) / 2;
+            let line = index.checked_sub(above).and_then(|index| cell.lines.get(index));
+            text += &centred(line.map_or("", String::as_str), 2 * cell.columns - 1);
+            text.push('|');
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What a part of a field says.
+enum Titled {
+    /// The title.
+    Here,
+    /// That the part before it, which it does not touch, has the title.
+    Continued,
+    /// Nothing: it touches the part with the title.
+    Elsewhere,
+}
+
+/// What the part in `row` of a field says: the title stands in the middle of the rows that the field
+/// fills alone, else in its first part.
+fn titled(at: usize, bits: usize, row: usize) -> Titled {
+    match whole_rows(at, bits) {
+        Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => Titled::Here,
+        Some(_) => Titled::Elsewhere,
+        None if row == at / ROW => Titled::Here,
+        // Without a whole row it has two parts; they touch where they share columns.
+        None if bits > ROW => Titled::Elsewhere,
+        None => Titled::Continued,
+    }
+}
+
+/// A title, shortened where everybody knows what it is short for.
+fn title_for(title: &str, width: usize) -> String {
+    match title {
+        "Reserved" if width < 3 => "R".to_owned(),
+        "Reserved" if width < title.len() => "Rsv".to_owned(),
+        title => title.to_owned(),
+    }
+}
+
+/// The title in lines of at most `width` characters, broken between words where they fit.
+fn wrapped(title: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in title.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => {
+                let letters: Vec<char> = word.chars().collect();
+                lines.extend(letters.chunks(width).map(|part| part.iter().collect::<String>()));
+            }
+        }
+    }
+    lines
+}
+
+fn centred(text: &str, width: usize) -> String {
+    format!("{text:^width$}")
+}
+
+/// The headers of a packet of IP over InfiniBand, with their lengths in bytes beneath.
+///
+/// Without a GRH it stays within its subnet; with one it may cross routers.
+pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
+    let (mode, subnets) = (
+        match packet {
+            IpoibPacket::Connected => "connected",
+            IpoibPacket::Datagram => "datagram",
+        },
+        if grh { "several subnets" } else { "a unique subnet" },
+    );
+    let layouts = [
+        Some(Lrh::LAYOUT),
+        grh.then_some(Grh::LAYOUT),
+        Some(Bth::LAYOUT),
+        (packet == IpoibPacket::Datagram).then_some(Deth::LAYOUT),
+    ];
+    let mut parts: Vec<(String, String)> = layouts
+        .into_iter()
+        .flatten()
+        .map(|layout| (layout.name.to_owned(), layout.bytes.to_string()))
+        .collect();
+    parts.extend(
+        [
+            ("4-Octet Header", "4"),
+            ("IPv6 or IPv4 Packet", "padded to a multiple of 4"),
+            ("Invariant CRC", "4"),
+            ("Variant CRC", "2"),
+        ]
+        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned())),
+    );
+    format!(
+        "IPoIB packet in {mode} mode in a fabric with {subnets}, lengths in bytes\n\n{}",
+        sequence(&parts)
+    )
+}
+
+/// Boxes side by side, each with a text beneath.
+fn sequence(parts: &[(String, String)]) -> String {
+    let widths = parts.iter().map(|(name, beneath)| name.len().max(beneath.len()) + 2);
+    let widths: Vec<usize> = widths.collect();
+    let rule: String = widths.iter().map(|&width| format!("+{}", "-".repeat(width))).collect();
+    let row = |edge: char, texts: &mut dyn Iterator<Item = &String>| -> String {
+        let cells =
+            texts.zip(&widths).map(|(text, &width)| format!("{edge}{}", centred(text, width)));
+        cells.collect()
+    };
+    let names = row('|', &mut parts.iter().map(|(name, _)| name));
+    let beneath = row(' ', &mut parts.iter().map(|(_, beneath)| beneath));
+    format!("{rule}+\n{names}|\n{rule}+\n{}\n", beneath.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricmark_header::{Field, Format};
+
+    fn field(title: &'static str, at: usize, bits: usize) -> Field {
+        Field { name: "", title, at, bits, format: Format::Hex, clause: "1" }
+    }
+
+    /// The figure alone, without heading and list.
+    fn figure(fields: Vec<Field>) -> Vec<String> {
+        let bits: usize = fields.iter().map(|field| field.bits).sum();
+        let layout = Layout {
+            name: "X",
+            title: "Example",
+            bytes: bits / 8,
+            source: "RFC 0",
+            fields: fields.leak(),
+        };
+        header(&layout)
+            .lines()
+            .skip(4)
+            .take_while(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn titles_that_do_not_fit_stand_upright() {
+        let figure = figure(vec![
+            field("SE", 0, 1),
+            field("Reserved", 1, 2),
+            field("Data Offset", 3, 5),
+            field("Whole", 8, 8),
+        ]);
+        assert_eq!(
+            figure,
+            [
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+                "|S|Rsv|  Data   |     Whole     |",
+                "|E|   | Offset  |               |",
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_title_that_would_stand_too_high_is_a_letter() {
+        let field = field("Flow Control", 0, 1);
+        let layout = Layout {
+            name: "X",
+            title: "Example",
+            bytes: 1,
+            source: "RFC 0",
+            fields: vec![field, Field { title: "Rest", at: 1, bits: 7, ..field }].leak(),
+        };
+        let text = header(&layout);
+        assert!(text.contains("|a|    Rest     |\n"), "{text}");
+        assert!(text.contains("Flow Control    1 bit   1  (a above)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_field_over_several_rows_is_one_box() {
+        let figure = figure(vec![
+            field("Half", 0, 16),
+            field("Across", 16, 48),
+            field("Two Rows", 64, 64),
+            field("Split", 128, 16),
+        ]);
+        assert_eq!(
+            figure,
+            [
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+                "|             Half              |                               |",
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +",
+                "|                            Across                             |",
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+                "|                                                               |",
+                "+                           Two Rows                            +",
+                "|                                                               |",
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+                "|             Split             |",
+                "+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_field_in_two_parts_that_do_not_touch_says_so() {
+        let figure =
+            figure(vec![field("First", 0, 16), field("Address", 16, 32), field("Last", 48, 16)]);
+        assert_eq!(figure[1], "|             First             |            Address            |");
+        assert_eq!(figure[3], "|          (continued)          |             Last              |");
+    }
+}

@@ -1,0 +1,348 @@
+//! Packets taken apart: bytes in, headers, payloads, sums and troubles out, in the order of the wire.
+//!
+//! Nothing here fails: what cannot be read becomes a [`Trouble`] and what is left is data.
+//!
+//! Deliberately not here: whatever needs more than one packet, such as reassembly.
+
+mod infiniband;
+mod internet;
+mod text;
+
+use fabricmark_header::Layout;
+
+use crate::capture::LinkType;
+
+/// A packet and what is in it.
+#[derive(Clone, Debug)]
+pub struct Dissection<'a> {
+    /// The packet.
+    pub bytes: &'a [u8],
+    /// What its first byte belongs to.
+    pub link_type: LinkType,
+    /// What is in it.
+    pub parts: Vec<Part>,
+}
+
+/// One part of a packet. Places are bytes from the start of the packet.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// A header, whole.
+    Header {
+        /// Its form.
+        layout: &'static Layout,
+        /// Where it begins.
+        at: usize,
+    },
+    /// An option of the header before it.
+    Option {
+        /// Its name.
+        name: &'static str,
+        /// What it says.
+        text: String,
+        /// Where it begins.
+        at: usize,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Bytes that are not taken apart further.
+    Data {
+        /// What they are.
+        name: &'static str,
+        /// Where they begin.
+        at: usize,
+        /// How many.
+        bytes: usize,
+    },
+    /// A checksum, which is part of a header or stands alone.
+    Sum {
+        /// Its name.
+        name: &'static str,
+        /// Where it begins.
+        at: usize,
+        /// Its length; 0 where it is not there.
+        bytes: usize,
+        /// Whether it is right.
+        verdict: Verdict,
+    },
+    /// Something that should not be.
+    Trouble {
+        /// Where it was found.
+        at: usize,
+        /// What.
+        trouble: Trouble,
+    },
+}
+
+/// Whether a checksum is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Good,
+    /// It is not.
+    Bad {
+        /// What it should be, its bytes in the order of the wire.
+        right: u32,
+    },
+    /// There is none: UDP's 0, or a packet without its last bytes.
+    Absent,
+    /// What it is over is not all here, for this reason.
+    Unchecked(&'static str),
+}
+
+/// What should not be in a packet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// A header does not fit what is left.
+    #[error("{header} is cut short: it needs {needs} bytes, {there} are there")]
+    CutShort {
+        /// Its name.
+        header: &'static str,
+        /// Its length in bytes.
+        needs: usize,
+        /// Bytes that are left.
+        there: usize,
+    },
+    /// A length leads beyond the end, or into the header itself.
+    #[error("{header}: length says {says} bytes, {there} are there")]
+    Length {
+        /// Whose length.
+        header: &'static str,
+        /// What it says.
+        says: usize,
+        /// Bytes that it could count.
+        there: usize,
+    },
+    /// A field contradicts what led here.
+    #[error("{header}: {field} is {value}, not {right}")]
+    Contradiction {
+        /// Its header.
+        header: &'static str,
+        /// The field.
+        field: &'static str,
+        /// What it holds.
+        value: u32,
+        /// What belongs there.
+        right: u32,
+    },
+    /// An option whose length cannot be.
+    #[error("{header}: an option of kind {kind} has a wrong length")]
+    Option {
+        /// Its header.
+        header: &'static str,
+        /// Its kind.
+        kind: u8,
+    },
+    /// An operation that no transport service of this program has.
+    #[error("BTH: operation {0:#04x} is not known, so what follows it is not, either")]
+    Opcode(u8),
+    /// A capture of links that are not taken apart.
+    #[error("packets of link type {0} are not taken apart")]
+    LinkType(u16),
+}
+
+/// Takes a packet apart.
+pub fn dissect(link_type: LinkType, bytes: &[u8]) -> Dissection<'_> {
+    let mut walk = Walk { bytes, parts: Vec::with_capacity(16) };
+    match link_type {
+        LinkType::Ethernet => walk.ethernet(),
+        LinkType::Infiniband => walk.infiniband(),
+        LinkType::Other(number) => {
+            walk.trouble(0, Trouble::LinkType(number));
+            walk.data("data", 0, bytes.len());
+        }
+    }
+    Dissection { bytes, link_type, parts: walk.parts }
+}
+
+impl Dissection<'_> {
+    /// The names of the headers in their order.
+    pub fn headers(&self) -> impl Iterator<Item = &'static str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Header { layout, .. } => Some(layout.name),
+            _ => None,
+        })
+    }
+
+    /// The value of a field, both by their names in code and layout: of the first such header.
+    pub fn field(&self, header: &str, field: &str) -> Option<u128> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Header { layout, at } if layout.name == header => {
+                let field = layout.fields.iter().find(|other| other.name == field)?;
+                layout.read(self.bytes.get(*at..)?, field)
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether nothing is wrong: no trouble, and no sum that is not right.
+    pub fn is_sound(&self) -> bool {
+        !self.parts.iter().any(|part| {
+            matches!(part, Part::Trouble { .. } | Part::Sum { verdict: Verdict::Bad { .. }, .. })
+        })
+    }
+}
+
+/// A packet on its way through the headers.
+struct Walk<'a> {
+    bytes: &'a [u8],
+    parts: Vec<Part>,
+}
+
+impl<'a> Walk<'a> {
+    /// What is left from `at` to `end`.
+    fn rest(&self, at: usize, end: usize) -> &'a [u8] {
+        self.bytes.get(at..end).unwrap_or_default()
+    }
+
+    /// The header at `at`, and where it ends; where it does not fit, that is told instead.
+    fn header(&mut self, layout: &'static Layout, at: usize, end: usize) -> Option<usize> {
+        let there = end.saturating_sub(at);
+        if there < layout.bytes {
+            let trouble = Trouble::CutShort { header: layout.name, needs: layout.bytes, there };
+            self.trouble(at, trouble);
+            self.data("data", at, end);
+            return None;
+        }
+        self.parts.push(Part::Header { layout, at });
+        Some(at + layout.bytes)
+    }
+
+    /// Data up to `end`, unless there is none.
+    fn data(&mut self, name: &'static str, at: usize, end: usize) {
+        if end > at {
+            self.parts.push(Part::Data { name, at, bytes: end - at });
+        }
+    }
+
+    fn trouble(&mut self, at: usize, trouble: Trouble) {
+        self.parts.push(Part::Trouble { at, trouble });
+    }
+
+    fn sum(&mut self, name: &'static str, at: usize, bytes: usize, verdict: Verdict) {
+        self.parts.push(Part::Sum { name, at, bytes, verdict });
+    }
+}
+
+impl Verdict {
+    /// Of the bytes that are there, and those that should be.
+    fn of<const N: usize>(there: Option<[u8; N]>, right: Option<[u8; N]>) -> Self {
+        let number = |bytes: [u8; N]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
+        match (there, right) {
+            (None, _) => Self::Absent,
+            (_, None) => Self::Unchecked("what it is over is not all known"),
+            (Some(there), Some(right)) if there == right => Self::Good,
+            (_, Some(right)) => Self::Bad { right: number(right) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::LinkType;
+    use proptest::prelude::*;
+
+    /// RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29), whole.
+    const WRITE: [u8; 58] = [
+        0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2, // LRH
+        0x0a, 0x20, 0x24, 0x87, 0x00, 0x87, 0xb1, 0xb3, 0x00, 0x0d, 0xec, 0x2a, // BTH
+        0x01, 0x71, 0x0a, 0x1c, 0x01, 0x5d, 0x40, 0x02, 0x38, 0xf2, 0x7a, 0x05, 0x00, 0x00, 0x00,
+        0x0e, // RETH
+        0xbb, 0x88, 0x4d, 0x85, 0xfd, 0x5c, 0xfb, 0xa4, 0x72, 0x8b, 0xc0, 0x69, 0x0e, 0xd4, 0, 0,
+        0x96, 0x25, 0xb7, 0x5a, 0x45, 0xfa, // sums
+    ];
+
+    #[test]
+    fn the_packet_of_the_specification_is_told_whole() {
+        let told = dissect(LinkType::Infiniband, &WRITE);
+        assert!(told.is_sound());
+        assert_eq!(
+            told.text(),
+            "  LRH            VL 7, LVer 0, SL 1, LNH 0x2 (BTH), DLID 0x375c, Packet Length 14, SLID 0x17d2
+  BTH            OpCode 0x0a (RC RDMA WRITE Only), SE no, M no, Pad 2, TVer 0, P_Key 0x2487,
+                 Destination QP 0x87b1b3, A no, PSN 912426
+  RETH           Virtual Address 0x01710a1c015d4002, R_Key 0x38f27a05, DMA Length 14
+  payload        14 bytes: bb 88 4d 85 fd 5c fb a4 72 8b c0 69 0e d4
+  padding        2 bytes: 00 00
+  ICRC           0x9625b75a good
+  VCRC           0x45fa good
+"
+        );
+    }
+
+    #[test]
+    fn a_changed_byte_makes_both_sums_bad() {
+        let mut packet = WRITE;
+        packet[40] ^= 1;
+        let told = dissect(LinkType::Infiniband, &packet).text();
+        assert!(told.contains("ICRC           0x9625b75a BAD, 0x"), "{told}");
+        assert!(told.contains("VCRC           0x45fa BAD, 0x"), "{told}");
+    }
+
+    #[test]
+    fn a_packet_that_is_cut_short_is_told_as_far_as_it_goes() {
+        let told = dissect(LinkType::Infiniband, &WRITE[..44]);
+        let last = told.text();
+        assert!(last.contains("LRH: length says 56 bytes, 44 are there"), "{last}");
+        assert!(last.contains("not checked"), "{last}");
+        let told = dissect(LinkType::Infiniband, &WRITE[..12]).text();
+        assert!(told.contains("BTH is cut short: it needs 12 bytes, 4 are there"), "{told}");
+        let told = dissect(LinkType::Ethernet, &[0; 5]).text();
+        assert!(told.contains("Ethernet is cut short: it needs 14 bytes, 5 are there"), "{told}");
+        let told = dissect(LinkType::Other(113), &[1, 2]).text();
+        assert!(told.contains("packets of link type 113 are not taken apart"), "{told}");
+    }
+
+    /// Parts in order, none beyond the end.
+    fn assert_lawful(told: &Dissection) {
+        let mut data_end = 0;
+        for part in &told.parts {
+            let (at, bytes) = match part {
+                Part::Header { layout, at } => (*at, layout.bytes),
+                Part::Option { at, bytes, .. } | Part::Data { at, bytes, .. } => (*at, *bytes),
+                // Sums may stand within headers, troubles anywhere.
+                Part::Sum { at, bytes, .. } => {
+                    assert!(at + bytes <= told.bytes.len());
+                    continue;
+                }
+                Part::Trouble { at, .. } => {
+                    assert!(*at <= told.bytes.len());
+                    continue;
+                }
+            };
+            assert!(at >= data_end && at + bytes <= told.bytes.len(), "{part:?} in {told:#?}");
+            data_end = at + bytes;
+        }
+        assert!(told.bytes.is_empty() || !told.text().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken_apart_in_their_order(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+            start in prop::sample::select(vec![
+                vec![],
+                vec![0x81, 0x00, 0, 1, 0x88, 0xa8, 0, 2, 0x08, 0x00, 0x45],
+                vec![0x08, 0x00, 0x4f],
+                vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 60, 44],
+                vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 60, 6],
+                vec![0x08, 0x06, 0, 32, 8, 0, 20, 4],
+                vec![0x89, 0x15, 0x60, 0, 0, 0, 0, 60, 0x1b],
+            ]),
+            infiniband: bool,
+            lnh in 0u8..4,
+            opcode: u8,
+        ) {
+            let at = if infiniband { 0 } else { 12 };
+            for (to, from) in bytes.iter_mut().skip(at).zip(&start) {
+                *to = *from;
+            }
+            if infiniband && let [_, next, _, _, _, length, _, _, code, ..] = bytes.as_mut_slice() {
+                (*next, *length, *code) = (lnh, *length / 4, opcode);
+            }
+            for link_type in [LinkType::Ethernet, LinkType::Infiniband, LinkType::Other(9)] {
+                assert_lawful(&dissect(link_type, &bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Ethernet and what it carries: ARP, IPv4, IPv6, UDP, TCP.
+
+use fabricmark_header::arp::{Arp, IpoibArp};
+use fabricmark_header::checksum::Internet;
+use fabricmark_header::ethernet::{Ethernet, EthernetView, Vlan, VlanView, ether_type};
+use fabricmark_header::ip::{
+    Addresses, Ipv4, Ipv4View, Ipv6, Ipv6Fragment, Ipv6FragmentView, Ipv6View, protocol,
+};
+use fabricmark_header::transport::{
+    ROCE_V2_PORT, Tcp, TcpOption, TcpOptions, TcpView, Udp, UdpView, sack_edges,
+};
+
+use super::{Trouble, Verdict, Walk};
+
+/// A type below this is a length (IEEE 802.3, 3.2.6).
+const TYPE_MIN: u16 = 1536;
+
+/// Extension headers of IPv6 whose second byte is their length in units of 8 bytes, without the first
+/// (RFC 8200, 4; RFC 6275; RFC 7401; RFC 5533).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const DESTINATION: u8 = 60;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+/// Its second byte counts units of 4 bytes, without the first two (RFC 4302, 2.2).
+const AUTHENTICATION: u8 = 51;
+
+/// How much of a packet of IP is here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it, by its own lengths.
+    Whole,
+    /// Its beginning, for this reason; lengths lead beyond.
+    Beginning(&'static str),
+}
+
+/// Where an IP packet begins, and its addresses.
+#[derive(Clone, Copy)]
+struct Below {
+    ip_at: usize,
+    addresses: Addresses,
+    extent: Extent,
+}
+
+impl Walk<'_> {
+    pub(super) fn ethernet(&mut self) {
+        let end = self.bytes.len();
+        let Some(mut at) = self.header(Ethernet::LAYOUT, 0, end) else { return };
+        let mut kind = EthernetView::of(self.bytes).map_or(0, |(view, _)| view.ether_type());
+        while matches!(kind, ether_type::VLAN | ether_type::SERVICE_VLAN) {
+            let Some(next) = self.header(Vlan::LAYOUT, at, end) else { return };
+            kind = VlanView::of(self.rest(at, end)).map_or(0, |(view, _)| view.ether_type());
+            at = next;
+        }
+        match kind {
+            ether_type::ROCE_V1 => self.roce_v1(at, end),
+            ..TYPE_MIN => self.data("IEEE 802.2 frame", at, end),
+            _ => self.network(kind, at, end, Extent::Whole),
+        }
+    }
+
+    /// What an Ethernet type, or that of IPoIB, leads to.
+    pub(super) fn network(&mut self, kind: u16, at: usize, end: usize, extent: Extent) {
+        match kind {
+            ether_type::IPV4 => self.ipv4(at, end, extent),
+            ether_type::IPV6 => self.ipv6(at, end, extent),
+            ether_type::ARP | ether_type::RARP => self.arp(at, end),
+            _ => self.data("payload", at, end),
+        }
+    }
+
+    /// Which form it has is told by the lengths of the addresses.
+    fn arp(&mut self, at: usize, end: usize) {
+        let layout = match self.rest(at, end) {
+            [_, _, _, _, 20, 4, ..] => IpoibArp::LAYOUT,
+            [_, _, _, _, 6, 4, ..] => Arp::LAYOUT,
+            bytes if bytes.len() < 6 => Arp::LAYOUT,
+            _ => return self.data("ARP between other addresses", at, end),
+        };
+        if let Some(next) = self.header(layout, at, end) {
+            self.data("trailer", next, end);
+        }
+    }
+
+    fn ipv4(&mut self, at: usize, end: usize, extent: Extent) {
+        let Some(after) = self.header(Ipv4::LAYOUT, at, end) else { return };
+        let Some((ip, _)) = Ipv4View::of(self.rest(at, end)) else { return };
+        let (there, header) = (end - at, 4 * usize::from(ip.header_words()));
+        if ip.version() != 4 {
+            self.version("IPv4", at, ip.version(), 4);
+            return self.data("data", after, end);
+        }
+        if header < Ipv4::BYTES || header > there {
+            self.trouble(at, Trouble::Length { header: "IPv4", says: header, there });
+            return self.data("data", after, end);
+        }
+        let right = Internet::new()
+            .with(&Ipv4 { checksum: 0, ..ip.value() }.to_bytes())
+            .with(self.rest(after, at + header))
+            .finish();
+        let stored = Some(ip.checksum().to_be_bytes());
+        self.sum("IPv4 checksum", at + 10, 2, Verdict::of(stored, Some(right.to_be_bytes())));
+        self.ipv4_options(after, at + header);
+
+        let says = usize::from(ip.total_bytes());
+        let packet_end = match says {
+            _ if says < header || (says > there && extent == Extent::Whole) => {
+                self.trouble(at + 2, Trouble::Length { header: "IPv4", says, there });
+                end
+            }
+            _ => (at + says).min(end),
+        };
+        let extent = if ip.more_fragments() || says > there {
+            Extent::Beginning(beginning(extent))
+        } else {
+            extent
+        };
+        if ip.fragment_offset() > 0 {
+            self.data("fragment", at + header, packet_end);
+        } else {
+            let below = Below { ip_at: at, addresses: ip.into(), extent };
+            self.transport(ip.protocol(), at + header, packet_end, below);
+        }
+        self.data("trailer", packet_end, end);
+    }
+
+    fn version(&mut self, header: &'static str, at: usize, version: u8, right: u32) {
+        let (field, value) = ("Version", u32::from(version));
+        self.trouble(at, Trouble::Contradiction { header, field, value, right });
+    }
+
+    /// Options of IPv4, by kind (RFC 791, 3.1; RFC 2113).
+    fn ipv4_options(&mut self, mut at: usize, end: usize) {
+        while let [kind, rest @ ..] = self.rest(at, end) {
+            let (name, bytes) = match kind {
+                0 => ("end of options", end - at),
+                1 => ("no operation", 1),
+                kind => {
+                    let bytes = rest.first().copied().map_or(0, usize::from);
+                    if bytes < 2 || bytes > end - at {
+                        return self.trouble(at, Trouble::Option { header: "IPv4", kind: *kind });
+                    }
+                    let name = match kind {
+                        7 => "record route",
+                        68 => "time stamp",
+                        130 => "security",
+                        131 => "loose source route",
+                        137 => "strict source route",
+                        148 => "router alert",
+                        _ => "option",
+                    };
+                    (name, bytes)
+                }
+            };
+            let text = match bytes {
+                1 => String::new(),
+                _ if *kind == 0 => String::new(),
+                _ => format!("kind {kind}, {bytes} bytes"),
+            };
+            self.option(name, text, at, bytes);
+            at += bytes;
+        }
+    }
+
+    fn option(&mut self, name: &'static str, text: String, at: usize, bytes: usize) {
+        self.parts.push(super::Part::Option { name, text, at, bytes });
+    }
+
+    fn ipv6(&mut self, at: usize, end: usize, extent: Extent) {
+        let Some(after) = self.header(Ipv6::LAYOUT, at, end) else { return };
+        let Some((ip, _)) = Ipv6View::of(self.rest(at, end)) else { return };
+        if ip.version() != 6 {
+            self.version("IPv6", at, ip.version(), 6);
+            return self.data("data", after, end);
+        }
+        let (says, there) = (usize::from(ip.payload_bytes()), end - after);
+        let (packet_end, extent) = match extent {
+            _ if says <= there => (after + says, extent),
+            Extent::Beginning(_) => (end, extent),
+            Extent::Whole => {
+                self.trouble(at + 4, Trouble::Length { header: "IPv6", says, there });
+                (end, Extent::Beginning(beginning(extent)))
+            }
+        };
+        let below = Below { ip_at: at, addresses: ip.into(), extent };
+        self.ipv6_next(ip.next_header(), after, packet_end, below);
+        self.data("trailer", packet_end, end);
+    }
+
+    /// Extension headers, then what they lead to.
+    fn ipv6_next(&mut self, mut next: u8, mut at: usize, end: usize, mut below: Below) {
+        loop {
+            let bytes = self.rest(at, end);
+            let length = bytes.get(1).copied().map_or(0, usize::from);
+            let (name, length) = match next {
+                protocol::IPV6_FRAGMENT => {
+                    let Some(after) = self.header(Ipv6Fragment::LAYOUT, at, end) else { return };
+                    let Some((fragment, _)) = Ipv6FragmentView::of(bytes) else { return };
+                    if fragment.fragment_offset() > 0 {
+                        return self.data("fragment", after, end);
+                    }
+                    if fragment.more_fragments() {
+                        below.extent = Extent::Beginning(beginning(below.extent));
+                    }
+                    (next, at) = (fragment.next_header(), after);
+                    continue;
+                }
+                HOP_BY_HOP => ("hop-by-hop options", 8 * (length + 1)),
+                ROUTING => ("routing header", 8 * (length + 1)),
+                DESTINATION => ("destination options", 8 * (length + 1)),
+                MOBILITY => ("mobility header", 8 * (length + 1)),
+                HOST_IDENTITY => ("host identity header", 8 * (length + 1)),
+                SHIM6 => ("shim6 header", 8 * (length + 1)),
+                AUTHENTICATION => ("authentication header", 4 * (length + 2)),
+                _ => return self.transport(next, at, end, below),
+            };
+            if bytes.len() < length {
+                let there = bytes.len();
+                self.trouble(at, Trouble::CutShort { header: name, needs: length, there });
+                return self.data("data", at, end);
+            }
+            self.data(name, at, at + length);
+            (next, at) = (bytes.first().copied().unwrap_or_default(), at + length);
+        }
+    }
+
+    fn transport(&mut self, kind: u8, at: usize, end: usize, below: Below) {
+        match kind {
+            protocol::UDP => self.udp(at, end, below),
+            protocol::TCP => self.tcp(at, end, below),
+            _ => self.data("payload", at, end),
+        }
+    }
+
+    fn udp(&mut self, at: usize, end: usize, below: Below) {
+        let Some(after) = self.header(Udp::LAYOUT, at, end) else { return };
+        let Some((udp, _)) = UdpView::of(self.rest(at, end)) else { return };
+        let (says, there) = (usize::from(udp.bytes()), end - at);
+        let is_wrong = says < Udp::BYTES || (says > there && below.extent == Extent::Whole);
+        let udp_end = if is_wrong { end } else { (at + says).min(end) };
+        if is_wrong {
+            self.trouble(at + 4, Trouble::Length { header: "UDP", says, there });
+        }
+        let verdict = match below.extent {
+            _ if udp.checksum() == 0 => Verdict::Absent,
+            _ if is_wrong => Verdict::Unchecked("its length is wrong"),
+            // A datagram can be over before its message or fragment is.
+            Extent::Beginning(why) if says > there => Verdict::Unchecked(why),
+            _ => {
+                let payload = self.rest(after, udp_end);
+                let right = udp.value().with_checksum(below.addresses, payload).checksum;
+                Verdict::of(Some(udp.checksum().to_be_bytes()), Some(right.to_be_bytes()))
+            }
+        };
+        self.sum("UDP checksum", at + 6, 2, verdict);
+        if udp.destination_port() == ROCE_V2_PORT {
+            self.roce_v2(below.ip_at, after, udp_end, below.extent);
+        } else {
+            self.data("payload", after, udp_end);
+        }
+        self.data("trailer", udp_end, end);
+    }
+
+    fn tcp(&mut self, at: usize, end: usize, below: Below) {
+        let Some(after) = self.header(Tcp::LAYOUT, at, end) else { return };
+        let Some((tcp, _)) = TcpView::of(self.rest(at, end)) else { return };
+        let (says, there) = (4 * usize::from(tcp.header_words()), end - at);
+        let verdict = match below.extent {
+            Extent::Beginning(why) => Verdict::Unchecked(why),
+            Extent::Whole => {
+                let rest = self.rest(after, end);
+                let right = tcp.value().with_checksum(below.addresses, &[], rest).checksum;
+                Verdict::of(Some(tcp.checksum().to_be_bytes()), Some(right.to_be_bytes()))
+            }
+        };
+        self.sum("TCP checksum", at + 16, 2, verdict);
+        if says < Tcp::BYTES || says > there {
+            self.trouble(at + 12, Trouble::Length { header: "TCP", says, there });
+            return self.data("data", after, end);
+        }
+        self.tcp_options(after, at + says);
+        self.data("payload", at + says, end);
+    }
+
+    fn tcp_options(&mut self, mut at: usize, end: usize) {
+        for option in TcpOptions::of(self.rest(at, end)) {
+            let (name, text) = match option {
+                Err(bad) => {
+                    return self.trouble(at, Trouble::Option { header: "TCP", kind: bad.kind });
+                }
+                Ok(TcpOption::EndOfList) => ("end of options", String::new()),
+                Ok(TcpOption::NoOperation) => ("no operation", String::new()),
+                Ok(TcpOption::MaximumSegmentSize(size)) => {
+                    ("maximum segment size", size.to_string())
+                }
+                Ok(TcpOption::WindowScale(shift)) => ("window scale", shift.to_string()),
+                Ok(TcpOption::SackPermitted) => ("SACK permitted", String::new()),
+                Ok(TcpOption::Sack(blocks)) => {
+                    let edges = blocks.iter().map(|block| {
+                        let (left, right) = sack_edges(block);
+                        format!("{left}-{right}")
+                    });
+                    ("SACK", edges.collect::<Vec<_>>().join(" "))
+                }
+                Ok(TcpOption::Timestamps { value, echo }) => {
+                    ("time stamps", format!("value {value}, echo {echo}"))
+                }
+                Ok(TcpOption::Unknown { kind, data }) => {
+                    ("option", format!("kind {kind}, {} bytes", data.len() + 2))
+                }
+            };
+            let bytes = match (option, self.rest(at, end)) {
+                (Ok(TcpOption::EndOfList), rest) => rest.len(),
+                (Ok(TcpOption::NoOperation), _) => 1,
+                (_, rest) => rest.get(1).copied().map_or(1, usize::from),
+            };
+            self.option(name, text, at, bytes);
+            at += bytes;
+        }
+    }
+}
+
+/// Why the rest of a packet is elsewhere.
+fn beginning(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Beginning(why) => why,
+        Extent::Whole => "the rest is not in this packet",
+    }
+}
