@@ -57,41 +57,4 @@ impl EventCount {
             Self::Absent { .. } => None,
         }
     }
-
-    /// Events for each byte. Nothing where no byte was moved or nothing was counted.
-    fn per_byte(&self, bytes: u64) -> Option<f64> {
-        let count = self.count()?;
-        (bytes > 0).then(|| count as f64 / bytes as f64)
-    }
-}
-
-impl Events {
-    /// Processor cycles that the process spent for each byte.
-    pub fn cycles_per_byte(&self, bytes: u64) -> Option<f64> {
-        self.cycles.per_byte(bytes)
-    }
-
-    /// Instructions that the process carried out for each byte.
-    pub fn instructions_per_byte(&self, bytes: u64) -> Option<f64> {
-        self.instructions.per_byte(bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn counted(count: u64) -> EventCount {
-        EventCount::Counted { count, with_kernel: true, running: 1.0 }
-    }
-
-    #[test]
-    fn three_thousand_cycles_for_a_thousand_bytes_are_three_for_each() {
-        let events =
-            Events { cycles: counted(3_000), instructions: counted(500), ..Events::default() };
-        assert_eq!(events.cycles_per_byte(1_000), Some(3.0));
-        assert_eq!(events.instructions_per_byte(1_000), Some(0.5));
-        assert_eq!(events.cycles_per_byte(0), None);
-        assert_eq!(Events::default().cycles_per_byte(1_000), None);
-    }
 }

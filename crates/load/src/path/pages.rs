@@ -89,16 +89,6 @@ impl Pages {
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
-
-    /// Share of zero-copy sends whose bytes the kernel copied after all.
-    pub fn copied_share(&self) -> Option<f64> {
-        match &self.way {
-            Way::ZeroCopy(ZeroCopy { completed, .. }) if completed.calls > 0 => {
-                Some(completed.copied as f64 / completed.calls as f64)
-            }
-            _ => None,
-        }
-    }
 }
 
 fn payload_file(bytes: usize) -> io::Result<File> {
