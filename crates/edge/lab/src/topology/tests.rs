@@ -1,0 +1,169 @@
+use super::*;
+
+const TWO: &str = "[hosts.client]\n[hosts.server]\n[links.wan]\nbetween = ['client', 'server']\n";
+
+fn refused(text: &str) -> String {
+    Topology::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn both_directions_do_what_is_said_of_the_link_and_of_them() {
+    let topology =
+        Topology::parse(&format!("{TWO}words = 'rtt=10ms rate=1G'\nback = 'rate=10M'")).unwrap();
+    let words = topology.links[0].words.clone().map(|words| words.to_string());
+    assert_eq!(words, ["rtt=10ms rate=1G", "rtt=10ms rate=10M"]);
+    assert_eq!(topology.ends("server").collect::<Vec<_>>(), [(0, 1)]);
+    let address = |family| topology.address(0, 1, family).to_string();
+    assert_eq!([address(Family::V4), address(Family::V6)], ["10.71.0.2", "fd71::2"]);
+}
+
+#[test]
+fn the_shipped_labs_are_sound() {
+    let dumbbell =
+        Topology::parse(include_str!("../../../../../plans/labs/dumbbell.toml")).unwrap();
+    assert_eq!((dumbbell.nodes.len(), dumbbell.links.len()), (6, 5));
+    let switch = Topology::parse(include_str!("../../../../../plans/labs/switch.toml")).unwrap();
+    assert_eq!((switch.junctions.len(), switch.links.len()), (2, 5));
+    let hub = Topology::parse(include_str!("../../../../../plans/labs/hub.toml")).unwrap();
+    assert_eq!((hub.junctions.len(), hub.links.len()), (1, 3));
+    let chain = Topology::parse(include_str!("../../../../../plans/labs/chain.toml")).unwrap();
+    assert_eq!((chain.nodes.len(), chain.links.len()), (5, 4));
+    assert_eq!(chain.links[3].between, ["hop-r3", "server"]);
+    let dual = Topology::parse(include_str!("../../../../../plans/labs/dual-homed.toml")).unwrap();
+    assert_eq!(dual.ends("client").count(), 2);
+    let lfn = Topology::parse(include_str!("../../../../../plans/labs/lfn.toml")).unwrap();
+    assert_eq!(lfn.links[0].words[1].mtu(), 9000);
+    let kernel = Topology::parse(include_str!("../../../../../plans/labs/kernel.toml")).unwrap();
+    let backends = [0, 1].map(|link| kernel.links[link].backend);
+    assert_eq!(backends, [Backend::Htb, Backend::Tbf]);
+}
+
+#[test]
+fn who_is_on_one_tree_of_switches_and_hubs_is_in_one_network() {
+    let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[switches.s]\n[hubs.h]\nlink='ethernet:100M,mtu=1400'\n\
+                [links.l0]\nbetween=['a','b']\n[links.l1]\nbetween=['a','s']\n\
+                [links.l2]\nbetween=['h','b']\n[links.l3]\nbetween=['s','h']\n\
+                [links.l4]\nbetween=['c','h']\nwords='mtu=1300'\n";
+    let topology = Topology::parse(text).unwrap();
+    let address = |link, end| topology.address(link, end, Family::V4).to_string();
+    assert_eq!([address(0, 0), address(0, 1)], ["10.71.0.1", "10.71.0.2"]);
+    let shared = [address(1, 0), address(2, 1), address(4, 0)];
+    assert_eq!(shared, ["10.71.1.1", "10.71.1.2", "10.71.1.3"]);
+    let mtus = topology.links.iter().map(|link| link.words[0].mtu()).collect::<Vec<_>>();
+    assert_eq!(mtus, [1500, 1500, 1400, 1400, 1300]);
+}
+
+#[test]
+fn a_loss_behind_a_switch_is_one_of_single_packets_of_all_who_send_there() {
+    let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[switches.s]\n\
+                [links.l0]\nbetween=['a','s']\nsingle=false\n[links.l1]\nbetween=['b','s']\n\
+                [links.l2]\nbetween=['s','c']\nthere='loss=1%'\n";
+    let topology = Topology::parse(text).unwrap();
+    let single = [(0, 0), (1, 0), (2, 1)].map(|(link, end)| topology.is_single(link, end));
+    assert_eq!(single, [false, true, false]);
+}
+
+#[test]
+fn what_cannot_be_built_is_refused_with_the_remedy() {
+    let renamed = TWO.replace("'server']", "'sever']");
+    for (text, message) in [
+        (
+            &*renamed,
+            "link `wan` ends at `sever`, which is no host, router, switch or hub: did you mean `server`?",
+        ),
+        (
+            "[hosts.a]\n[links.l]\nbetween=['a','a']",
+            "both ends of link `l` are at one node: name two",
+        ),
+        (
+            "[hosts.a]\n[routers.a]",
+            "`a` is a host and a router: a router is a host that forwards; name it once",
+        ),
+        (
+            "[hosts.a]\nsysctl.\"kernel.panic\" = '1'",
+            "node `a`: `kernel.panic` is a setting of this machine, not of a node: only `net.` ones are",
+        ),
+        (
+            "[hosts.a]\nsysctl.\"net.../x\" = '1'",
+            "node `a`: `net.../x` is a setting of this machine, not of a node: only `net.` ones are",
+        ),
+        ("[hosts.a]\n[switches.a]", "`a` is the name of two things: name each once"),
+        (
+            "[switches.s]\n[switches.t]\n[hubs.h]\nlink='ethernet:10M'\n[links.l0]\nbetween=['s','t']\n\
+             [links.l1]\nbetween=['t','h']\n[links.l2]\nbetween=['h','s']",
+            "link `l2` makes a circle of switches and hubs, in which packets would have no one way: \
+             leave it out",
+        ),
+        (
+            "[hosts.a]\n[hubs.h]\nlink='ethernet:10M'\n[links.l]\nbetween=['a','h']\nwords='rate=1M'",
+            "link `l`: the rate is that of the hub `h`: leave rate, link, schedule and trace out",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[chains.twelve-chars]\nbetween=['a','b']\nrouters=10",
+            "router of a chain `twelve-chars-r10`: names have 1 to 15 letters, digits and dashes, as network devices do",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[routers.c-r1]\n[chains.c]\nbetween=['a','b']\nrouters=1",
+            "`c-r1` is the name of two things: name each once",
+        ),
+        (
+            "[hosts.a]\n[hosts.b]\n[chains.c]\nbetween=['a','b']\nrouters=256",
+            "a lab has at most 256 links, this has 257",
+        ),
+        (
+            "[hosts.a]\nbus='isa'",
+            "`a`: `bus`: isa is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G",
+        ),
+        ("[hubs.h]\nlink='veth'", "`h`: `link`: veth has no rate: give one such as ethernet:100M"),
+        (
+            "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G pause'",
+            "link `l`: `pause` would stop all that comes by `s`: say it of the other direction alone, \
+             by `there` or `back`",
+        ),
+        (
+            "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G'\nbackend='htb'",
+            "link `l`: switch `s` is the emulator's, which backend `htb` does not carry packets to: \
+             leave `backend` out",
+        ),
+        (
+            "[hosts.a]\nbus='1G'\n[hosts.b]\n[links.l]\nbetween=['b','a']\nbackend='netem'",
+            "link `l`: the bus of `a` is the emulator's, which backend `netem` does not carry packets \
+             to: leave `backend` out",
+        ),
+        (
+            "[hosts.\"a b\"]",
+            "node `a b`: names have 1 to 15 letters, digits and dashes, as network devices do",
+        ),
+    ] {
+        assert_eq!(refused(text), message);
+    }
+    assert!(
+        refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown word `rat")
+    );
+    assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("four packets or"));
+    assert!(
+        refused(&format!("{TWO}words = 'pause'")).contains("does nothing without rate or link")
+    );
+    assert_eq!(
+        refused(&format!("{TWO}words = 'rate=1G pause'\nbackend = 'tbf'")),
+        "link `wan`: backend `tbf` cannot do `pause`: use backend `emulator`, or leave it out"
+    );
+    assert_eq!(
+        refused(&format!("{TWO}words = 'rate=1G loss=every:10'\nbackend = 'tbf'")),
+        "link `wan`: backend `tbf` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
+    );
+    assert!(refused(&format!("{TWO}backend = 'fq'")).contains("unknown variant `fq`"));
+    assert!(refused("[host.a]").contains("unknown field `host`"));
+}
+
+#[test]
+fn queues_that_count_super_packets_as_one_get_none_from_any_host() {
+    let text = "[hosts.a]\n[routers.r]\n[hosts.b]\n[links.l0]\nbetween = ['a', 'r']\n\
+                [links.l1]\nbetween = ['r', 'b']\nwords = 'rate=1G'\n";
+    for (backend, single) in
+        [("emulator", [false; 2]), ("tbf", [false, true]), ("htb", [true; 2]), ("netem", [true; 2])]
+    {
+        let topology = Topology::parse(&format!("{text}backend = '{backend}'")).unwrap();
+        assert_eq!([0, 1].map(|link| topology.is_single(link, 0)), single, "{backend}");
+    }
+}

@@ -1,0 +1,135 @@
+//! `fabricmark lab calibrate`: the emulator measures itself.
+
+pub mod table;
+
+use std::fs;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_control::Peer;
+use fabricmark_host::UsageMeter;
+use fabricmark_plan::Size;
+use fabricmark_record::Calibration;
+use fabricmark_store::{Experiment, NewExperiment, Store};
+use serde_json::json;
+
+use crate::calibration::{file, folder, keep, kept};
+use crate::command::run::{go_on, lock};
+use crate::exit::{Code, Failure};
+use crate::interrupt::interruptions;
+use crate::options::lab::Calibrate;
+use crate::output::{parse, pretty, print};
+
+/// The name of a plan, its file and its text.
+macro_rules! plan {
+    ($name:literal) => {
+        (
+            concat!("calibrate-", $name),
+            concat!("plans/calibrate/", $name, ".toml"),
+            include_str!(concat!("../../../../../../plans/calibrate/", $name, ".toml")),
+        )
+    };
+}
+/// The plans, in the order of their runs.
+const PLANS: [(&str, &str, &str); 8] = [
+    plan!("delay"),
+    plan!("loaded"),
+    plan!("slow"),
+    plan!("rate"),
+    plan!("single"),
+    plan!("loss"),
+    plan!("jitter"),
+    plan!("highest"),
+];
+
+/// How long it is looked what others do, before each plan: /proc/stat counts in 10 ms, on two
+/// processors a share of 2 %.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Measures asked against delivered, keeps what was found for later runs, and shows it.
+pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
+    // The user namespace must be entered before the first thread starts.
+    fabricmark_lab::acquire()?;
+    let folder = folder()?;
+    fs::create_dir_all(&folder).map_err(|error| Failure::output(folder.display(), &error))?;
+    let store_file = folder.join("calibration.sqlite");
+    let store = Store::open(&store_file)?;
+    let _lock = lock(&store_file)?;
+    // What was begun after the calibration that is kept belongs to one that was interrupted.
+    let since = kept(&folder).map(|kept| kept.at).unwrap_or_default();
+    let interrupted = interruptions()?;
+    let mut records = Vec::new();
+    let mut busy_shares = Vec::new();
+    let mut confidence = 0.0;
+    for (place, (name, file, text)) in PLANS.into_iter().enumerate() {
+        let size = if options.quick { Size::Quick } else { Size::Full };
+        let plan = parse(file, text, size)
+            .map_err(|problems| Failure::internal(format!("{file} is wrong\n{problems}")))?;
+        confidence = plan.stop.confidence;
+        let digest = plan.digest();
+        let unfinished = store
+            .latest_of(&digest)?
+            .filter(|found| !options.fresh && found.started.as_str() > since.as_str())
+            .filter(|found| began_here(&store, found));
+        let experiment = match unfinished {
+            Some(found) => found,
+            None => begin(&store, options, &digest, (name, file, text))?,
+        };
+        if !experiment.is_complete {
+            let title = &plan.presentation.title;
+            eprintln!("{} of {}  {title}", place + 1, PLANS.len());
+            busy_shares.extend(busy_share());
+            go_on(&plan, &store, &experiment, &Peer::Here, None, &interrupted)?;
+        }
+        records.extend(store.records(&experiment)?);
+    }
+    let calibration = Calibration::of(&records, confidence)
+        .ok_or_else(|| Failure::new(Code::RunFailed, "no run of the calibration counts"))?
+        .beside(&busy_shares);
+    keep(&folder, &calibration)?;
+    if options.json {
+        print(&pretty(&json!(calibration)))?;
+    } else {
+        print(&table::text(&calibration))?;
+    }
+    eprintln!("kept in {}", file(&folder).display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The share of the processors' time that others have while nothing is under way here: other programs,
+/// and the hypervisor.
+fn busy_share() -> Option<f64> {
+    let meter = UsageMeter::start();
+    thread::sleep(LOOK);
+    let shares = meter.finish().machine?.all;
+    Some(shares.busy() + shares.steal)
+}
+
+fn begin(
+    store: &Store,
+    options: &Calibrate,
+    digest: &str,
+    (stem, plan_file, plan_text): (&str, &str, &str),
+) -> Result<Experiment, Failure> {
+    let quickly = if options.quick { " --quick" } else { "" };
+    Ok(store.begin(&NewExperiment {
+        stem,
+        digest,
+        plan_file,
+        plan_text,
+        is_quick: options.quick,
+        reproduce: &format!("fabricmark lab calibrate{quickly} --fresh"),
+        started: &jiff::Timestamp::now().to_string(),
+        instrument: fabricmark_load::instrument(),
+        host: None,
+        link: None,
+    })?)
+}
+
+/// Whether the runs so far were made on this machine as it is.
+fn began_here(store: &Store, experiment: &Experiment) -> bool {
+    let records = store.records(experiment).unwrap_or_default();
+    let Some(first) = records.iter().find(|record| !record.nodes.is_empty()) else { return true };
+    first.program == env!("CARGO_PKG_VERSION") && first.nodes[0].host == fabricmark_host::facts()
+}

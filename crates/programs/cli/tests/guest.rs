@@ -1,0 +1,419 @@
+//! A guest kernel with Soft RoCE: one boot for many short cases, since a boot takes seconds.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stderr, reason = "says what was skipped")]
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use fabricmark_plan::Figure;
+use fabricmark_rdma::{
+    Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
+};
+use fabricmark_record::{Outcome, Record};
+
+/// Exit code where this machine lacks a program or a package.
+const MISSING: i32 = 66;
+
+/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
+fn skip(test: &str, reason: &str) {
+    eprintln!("skipped: {test}: {reason}");
+    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
+    }
+}
+
+/// The program that is tested.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fabricmark");
+
+/// Runs a script in a guest, where WRITABLE is a folder of this machine; nothing where there is no guest, which is
+/// counted.
+fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
+    let writable = tempfile::tempdir().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["lab", "guest", "--kernel", kernel, "--limit", "4min", "--writable"])
+        .arg(writable.path())
+        .args(["--", "sh", "-c", script])
+        .env("WRITABLE", writable.path())
+        .env("FABRICMARK", PROGRAM)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
+    alone(test, &mut command)
+}
+
+/// Runs a command that boots a guest; nothing where there is none, which is counted.
+fn alone(test: &str, command: &mut Command) -> Option<Output> {
+    // Two guests would share the processors.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = command.output().unwrap();
+    if output.status.code() == Some(MISSING) {
+        skip(test, String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default());
+        return None;
+    }
+    Some(output)
+}
+
+/// Two paths that both cross the guest's network, each pattern by both.
+const PLAN: &str = r#"
+title = "guest"
+[factors]
+transport = ["rc", "tcp"]
+pattern = ["ping-pong", "stream", "burst"]
+payload = [64, 65536]
+wait = ["spin", "block"]
+[settings]
+family = 4
+congestion = "cubic"
+link = "veth"
+[run]
+duration = "100ms"
+warm_up = "1ms"
+[stop]
+runs = 2
+"#;
+
+/// The transports of [`PLAN`].
+const BOTH: &str = "[\"rc\", \"tcp\"]";
+
+#[test]
+fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_said() {
+    let test = "RDMA in a guest kernel";
+    let plan = tempfile::NamedTempFile::new().unwrap();
+    fs::write(plan.path(), PLAN).unwrap();
+    let plan = plan.path().display();
+    let smc = tempfile::NamedTempFile::new().unwrap();
+    fs::write(smc.path(), PLAN.replace(BOTH, "[\"smc\"]")).unwrap();
+    let smc = smc.path().display();
+    // SMC falls back to TCP in this kernel, which a run must not hide.
+    let script = format!(
+        "\"$FABRICMARK\" run {smc} --ends 10.9.0.1,10.9.0.2 --out /tmp/smc >&2; [ $? = 67 ] || exit 4\n\
+         \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
+         \"$FABRICMARK\" export --out \"$WRITABLE/out\" --format json || exit 2\n\
+         for pattern in stream rr ping-pong ping-ping burst; do\n\
+         \"$FABRICMARK\" measure $pattern 10.9.0.1,10.9.0.2 --transport sctp --payload 1024 -t 500ms >&2 || exit 5\ndone\n\
+         touch /etc/fabricmark-was-here || exit 3\nexit 7"
+    );
+    let Some(output) = guest(test, "6.1", &script) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{messages}");
+    assert!(!fs::exists("/etc/fabricmark-was-here").unwrap());
+    assert!(messages.contains("SMC fell back to TCP"), "{messages}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // A run in which an end stood still does not count, and is run again.
+    let records: Vec<_> = records.iter().filter(counts).collect();
+    assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{messages}");
+    for record in records {
+        assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
+        // Its processors are software: no figure of it is a measured one.
+        let figures = serde_json::to_string(&record.figures).unwrap();
+        assert!(figures.contains("emulated") && !figures.contains("measured"), "{figures}");
+    }
+    // Half of the records are of RDMA, and each of its packets crossed.
+    let last = messages.lines().last().unwrap_or_default();
+    let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [crossed, by_rdma] = numbers[..] else { panic!("{messages}") };
+    assert!(by_rdma > 1000 && crossed >= by_rdma, "{last}");
+}
+
+/// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
+const RDMA: [&str; 9] = [
+    "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
+     [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
+    "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
+     tx_depth = [8]\ncq_mod = [1, 8]\ninline = [0]\nverify = [true]\noperation = [\"send\", \"write-imm\", \"read\"]",
+    "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 65536]\nwait = [\"spin\", \"block\"]\n\
+     verify = [true]\noperation = [\"write\", \"write-imm\"]",
+    "transport = [\"rc\"]\npattern = [\"ping-pong\", \"ping-ping\"]\npayload = [4096]\nwait = [\"spin\"]\n\
+     verify = [true]\noperation = [\"send\", \"write\", \"write-imm\"]",
+    "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"rr\", \"ping-pong\"]\npayload = [64, 1024]\n\
+     wait = [\"spin\"]\nverify = [true]",
+    "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
+     wait = [\"spin\", \"block\"]",
+    "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [4096]\nwait = [\"block\"]\n\
+     cm = [\"tcp\", \"rdma\"]\nverify = [true]",
+    "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\n\
+     flows = [1, 3]\nverify = [true]",
+    "transport = [\"ud\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
+     verify = [true]",
+];
+
+/// [`PLAN`] with other factors.
+fn plan_of(factors: &str) -> String {
+    let (head, rest) = PLAN.split_once("[factors]").unwrap();
+    let (_, settings) = rest.split_once("[settings]").unwrap();
+    // Longer: a debug build on software processors may stand still for most of 100 ms, and some 100 messages arrive in
+    // 200 ms.
+    format!("{head}[factors]\n{factors}\n[settings]{settings}").replace("\"100ms\"", "\"500ms\"")
+}
+
+#[test]
+fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = String::new();
+    for (number, factors) in RDMA.into_iter().enumerate() {
+        let plan = folder.path().join(format!("{number}.toml"));
+        fs::write(&plan, plan_of(factors)).unwrap();
+        script += &format!(
+            "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/{number} >&2 || exit 1\n\
+             \"$FABRICMARK\" export --out /tmp/{number} --format json || exit 2\n",
+            plan.display()
+        );
+    }
+    let Some(output) = guest("operations of RDMA in a guest kernel", "6.1", &script) else {
+        return;
+    };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = records.iter().filter(counts).collect();
+    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 8 + 4 + 4 + 2), "{messages}");
+    for record in records {
+        assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
+    }
+    let last = messages.lines().last().unwrap_or_default();
+    let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 10_000), "{last}");
+}
+
+/// Soft RoCE and TCP over one wire of 1 Gbit/s, with what it allows both.
+#[test]
+fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = PLAN
+        .replace("[factors]", "testbed = \"guest\"\n[factors]")
+        .replace("\"stream\", \"burst\"", "\"stream\"")
+        .replace("wait = [\"spin\", \"block\"]\n", "")
+        .replace("link = \"veth\"", "link = \"ethernet:1G\"");
+    fs::write(folder.path().join("plan.toml"), &plan).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["run", "plan.toml"]).args(options).current_dir(folder.path());
+        alone("a plan in a guest kernel", &mut command)
+    };
+    let Some(output) = run(&[]) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("reproduce   fabricmark run plan.toml --fresh"), "{text}");
+    let mut export = Command::new(PROGRAM);
+    export.args(["export", "--format", "json"]).current_dir(folder.path());
+    let text = String::from_utf8(export.output().unwrap().stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = records.iter().filter(counts).collect();
+    assert_eq!(records.len(), 2 * 2 * 2 * 2, "{messages}");
+    for record in records {
+        let key = record.point.key();
+        if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            assert!(goodput_bps < bound_bps && bound_bps < 1e9, "{key}: {bound_bps}");
+        } else {
+            let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+            let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+            assert!(floor_ns > 1_000.0 && rtt_ns > floor_ns, "{key}: {floor_ns}");
+        }
+    }
+    let one = "link = \"ethernet:1G\"\n";
+    let plan =
+        plan.replace(one, "").replace("[factors]", "[factors]\nlink = [\"ethernet:1G\", \"veth\"]");
+    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let refused = run(&[]).unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{message}");
+    assert!(message.contains("a guest has one wire"), "{message}");
+}
+
+/// A network that loses packets, and adapters as `doctor rdma` shows them.
+#[test]
+fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("lossy.toml");
+    let factors = "transport = [\"rc\", \"ud\"]\npattern = [\"stream\"]\npayload = [1024]\nwait = [\"block\"]";
+    fs::write(&plan, plan_of(factors).replace("\"200ms\"", "\"500ms\"")).unwrap();
+    let script = format!(
+        "tc qdisc add dev v0 root netem loss 2% || exit 1\n\
+         \"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 2\n\
+         \"$FABRICMARK\" export --out /tmp/out --format json || exit 3\n\
+         \"$FABRICMARK\" doctor rdma >&2",
+        plan.display()
+    );
+    let Some(output) = guest("RDMA over a lossy network", "6.1", &script) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(records.iter().filter(counts).count() >= 2, "{messages}");
+    for record in records.iter().filter(counts) {
+        let lost: u64 = record.flows.iter().map(|flow| flow.drops.lost).sum();
+        let is_lossy = record.point.transport.is_lossy();
+        assert_eq!(lost > 0, is_lossy, "{lost} {:?}", record.point.transport);
+    }
+    for shown in ["rxe0 port 1: Ethernet, ACTIVE", "up to 1024 bytes", "10.9.0.2 (RoCE v2, v1)"] {
+        assert!(messages.contains(shown), "{shown}: {messages}");
+    }
+}
+
+/// Begins a long stream, does something to it once it moves, and says how it ended, and how long after that.
+const FAULTS: &str = r#"
+sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
+fault() {
+    name=$1; inject=$2; shift 2
+    before=$(sent)
+    "$FABRICMARK" measure stream 10.9.0.1,10.9.0.2 --payload 4KiB --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
+    pid=$!
+    while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
+    read -r sender receiver rest </proc/$pid/task/$pid/children
+    began=$(date +%s%N)
+    $inject
+    wait $pid
+    code=$?
+    echo "$name|$code|$((($(date +%s%N) - began) / 1000000))|$(tr '\n' ' ' </tmp/said)"
+}
+kill_receiver() { kill -KILL $receiver; }
+kill_sender() { kill -KILL $sender; }
+stop_receiver() { kill -STOP $receiver; }
+lose_all() { tc qdisc add dev v0 root netem loss 100%; }
+length=60s
+fault killed-receiver kill_receiver --transport rc
+fault killed-sender kill_sender --transport rc --wait spin
+fault stopped-block stop_receiver --transport rc
+fault stopped-spin stop_receiver --transport rc --wait spin
+fault stopped-epoll stop_receiver --transport rc --wait epoll
+fault stopped-rsocket stop_receiver --transport rsocket
+fault network lose_all --transport rc
+tc qdisc del dev v0 root || exit 1
+remove() { rdma link delete rxe1 & }
+length=3s
+fault removed remove --transport rc
+"#;
+
+/// What a run says when its other end, its network or its adapter fails.
+#[test]
+fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_within_10_s() {
+    let tests = std::env::current_exe().unwrap();
+    let inside = "inside_a_guest_requests_that_may_not_be_fail_with_their_names";
+    let script = format!("{} --ignored --exact {inside} >&2 || exit 2\n{FAULTS}", tests.display());
+    let Some(output) = guest("faults of RDMA", "6.1", &script) else { return };
+    let (text, messages) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{messages}");
+    let killed = ["killed by signal 9"].as_slice();
+    // Whoever stands still may do so while a run is prepared or opened.
+    let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5s"].as_slice();
+    let expected = [
+        ("killed-receiver", killed),
+        ("killed-sender", killed),
+        ("stopped-block", stopped),
+        ("stopped-spin", stopped),
+        ("stopped-epoll", stopped),
+        ("stopped-rsocket", stopped),
+        ("network", &["retry exceeded"]),
+        ("removed", &["runs        1 counted"]),
+    ];
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(4, '|').collect()).collect();
+    assert_eq!(lines.len(), expected.len(), "{text}{messages}");
+    for (line, (name, said)) in lines.iter().zip(expected) {
+        let [fault, code, ended_ms, words] = line[..] else { panic!("{text}") };
+        // An adapter goes when nobody uses it any longer.
+        let ends = if name == "removed" { "0" } else { "67" };
+        assert_eq!((fault, code), (name, ends), "{text}");
+        assert!(said.iter().any(|said| words.contains(said)), "{name}: {words}");
+        assert!(ended_ms.parse::<u64>().unwrap() < 10_000, "{name}: {ended_ms} ms, {words}");
+    }
+}
+
+/// Both ends of a connection between the adapters of a guest.
+fn pair() -> [(Endpoint, Region); 2] {
+    let ends = [("10.9.0.1", "v0"), ("10.9.0.2", "v1")].map(|(address, device)| {
+        let adapter = Adapter::open(address.parse().unwrap(), device).unwrap();
+        let endpoint = Endpoint::new(&adapter, Kind::Reliable, 4, 0, [1; 16]).unwrap();
+        (endpoint, adapter.region(64).unwrap())
+    });
+    let identities = ends.each_ref().map(|(endpoint, region)| endpoint.identity(Some(region)));
+    ends[0].0.connect(&identities[1]).unwrap();
+    ends[1].0.connect(&identities[0]).unwrap();
+    ends
+}
+
+/// How the only request under way at an end is done.
+fn done(endpoint: &Endpoint) -> Result<(), Failed> {
+    let mut completions = [WorkCompletion::default()];
+    while endpoint.completions.poll(&mut completions).unwrap() == 0 {}
+    check(&completions[0])
+}
+
+#[test]
+#[ignore = "runs inside a guest, started by the test of faults"]
+fn inside_a_guest_requests_that_may_not_be_fail_with_their_names() {
+    let told = Flags { signaled: true, inline: false };
+    let [(from, own), (to, there)] = pair();
+    let place = Place { address: there.address(), key: there.remote_key() };
+    from.pair.post(1, Request::Write(place), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Ok(()));
+    let beyond = Place { address: place.address + 1, ..place };
+    from.pair.post(2, Request::Write(beyond), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::RemoteAccess));
+    drop((from, own, to, there));
+
+    let [(from, own), (_to, there)] = pair();
+    let unknown = Place { address: there.address(), key: there.remote_key() ^ 0xff };
+    from.pair.post(1, Request::Read(unknown), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::RemoteAccess));
+    from.pair.post(2, Request::Read(unknown), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::Flushed));
+
+    let [(from, own), (to, there)] = pair();
+    to.pair.post_receive(1, &there, 0..32).unwrap();
+    from.pair.post(1, Request::Send, &own, 0..64, told).unwrap();
+    // Adapters differ in what they call it.
+    assert!(matches!(done(&from), Err(Failed::RemoteInvalid | Failed::RemoteOperation)));
+    assert!(done(&to).is_err());
+}
+
+#[test]
+fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
+    let plan = tempfile::NamedTempFile::new().unwrap();
+    fs::write(plan.path(), PLAN.replace(BOTH, "[\"smc\"]").replace("\"burst\"", "\"rr\"")).unwrap();
+    let script = format!(
+        "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 1",
+        plan.path().display()
+    );
+    let Some(output) = guest("SMC-R in a guest kernel", "6.12", &script) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let last = messages.lines().last().unwrap_or_default();
+    let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 1000), "{messages}");
+}
+
+#[test]
+fn a_kernel_without_an_adapter_is_told_what_mends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, PLAN.replace(BOTH, "[\"rc\"]")).unwrap();
+    if fabricmark_rdma::ports().is_empty() {
+        let output = Command::new(env!("CARGO_BIN_EXE_fabricmark"))
+            .args(["run", plan.to_str().unwrap(), "--ends", "127.0.0.1,127.0.0.1", "--out"])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(MISSING), "{text}");
+        assert!(text.contains("RDMA unavailable: this kernel has no adapter"), "{text}");
+    } else {
+        skip("a kernel without RDMA", "this one has an adapter");
+    }
+}
+
+/// Whether a run counts.
+fn counts(record: &&Record) -> bool {
+    !record.place.warm_up && record.outcome == Outcome::Completed
+}

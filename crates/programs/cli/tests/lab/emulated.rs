@@ -1,0 +1,389 @@
+//! Plans over links that the emulator carries.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::chown;
+
+use fabricmark_plan::{Figure, Offload};
+use fabricmark_record::{Outcome, Provenance, Record, Warning};
+
+use crate::support::{bench, counted, expect, stdout};
+use crate::users::{USER, users_may_have_namespaces};
+
+/// A plan of these factors over TCP's and UDP's own settings.
+fn plan(factors: &str, duration: &str) -> String {
+    format!(
+        "title = 'emulated'\n[factors]\n{factors}\n[settings]\ncongestion = 'cubic'\n\
+         [run]\nduration = '{duration}'\nwarm_up = '1ms'\n[stop]\nruns = 2\n"
+    )
+}
+
+#[test]
+fn what_an_emulated_link_did_is_in_the_record() {
+    let Some(bench) = bench("emulated link") else { return };
+    let factors = "pattern = ['stream', 'ping-pong']\ntransport = ['udp', 'tcp']\nfamily = [4, 6]\n\
+                   payload = 512\nlink = 'ethernet:100M'\nrtt = '4ms'";
+    bench.plan(&plan(factors, "100ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let points: BTreeSet<String> = counted(&records).map(|record| record.point.key()).collect();
+    assert!(points.len() >= 6, "all but floods of datagrams: {points:?}");
+    for record in counted(&records) {
+        let key = record.point.key();
+        let emulation = record.emulation.as_ref().unwrap();
+        assert_eq!(emulation.words, "rtt=4ms link=ethernet:100M", "{key}");
+        assert!(emulation.offloaded && record.point.offload == Some(Offload::On), "{key}");
+        let (there, back) = (emulation.there, emulation.back);
+        assert!(there.arrived > 0 && back.arrived > 0 || key.contains("udp"), "{key}");
+        // A sender that no wire holds back may be faster than the emulator, which is said then.
+        let is_flood = key.contains("pattern=stream transport=udp");
+        let is_said =
+            record.warnings.iter().any(|warning| matches!(warning, Warning::MissedPackets { .. }));
+        assert!(there.missed + back.missed == 0 || is_flood && is_said, "{key}");
+        assert!(there.departed + there.dropped <= there.arrived, "{key}");
+        assert!(there.late_p99_ns.is_some(), "{key}");
+        if let Some(rtt) = record.figures.get(Figure::Rtt) {
+            let floor = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+            assert!(floor > 4e6 && rtt.value >= floor, "{key}: {} under {floor}", rtt.value);
+            assert_eq!(rtt.provenance, Provenance::Emulated);
+        }
+        for flow in &record.flows {
+            assert_eq!(flow.drops.unexplained, 0, "{key}");
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_link_was_asked_to_lose_are_counted_as_its_own() {
+    let Some(bench) = bench("lossy link") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 512\nlink = 'veth'\n\
+                   emulate = 'loss=10%'\npace = 'fixed:5000/s'";
+    bench.plan(&plan(factors, "200ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        let (emulation, drops) = (record.emulation.as_ref().unwrap(), record.flows[0].drops);
+        assert!(!emulation.offloaded);
+        assert!(emulation.there.dropped > 0 && drops.lost > 0, "{drops:?}");
+        assert_eq!(drops.unexplained, 0, "{drops:?}");
+    }
+}
+
+#[test]
+fn a_window_beyond_that_of_tcp_is_skipped_once_with_the_reason() {
+    let Some(bench) = bench("largest window") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 6\npayload = 65536\n\
+                   link = 'ethernet:100G'\nrtt = ['1ms', '400ms']\nwindow = '1bdp'";
+    let text = plan(factors, "50ms");
+    bench.plan(&text);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let reasons: Vec<&String> = records
+        .iter()
+        .filter_map(|record| match &record.outcome {
+            Outcome::Skipped(reason) => Some(reason),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "a window of 5000000000 bytes is beyond TCP's largest, 1073725440 (RFC 7323, section 2.3)"
+        ]
+    );
+    // A machine that is too slow for the other point says so.
+    let is_run =
+        |record: &&Record| !record.place.warm_up && !matches!(record.outcome, Outcome::Skipped(_));
+    assert!(records.iter().filter(is_run).count() >= 2);
+}
+
+/// Over 200 ms the 6 MiB that Linux gives a connection by default (tcp_rmem of tcp(7)) carry 252 Mbit/s.
+#[test]
+fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
+    let Some(bench) = bench("wide window") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 6\npayload = 65536\n\
+                   link = 'ethernet:1G,mtu=9000'\nrtt = '200ms'\nwindow = '1bdp'";
+    bench.plan(&plan(factors, "500ms"));
+    let is_wide = |records: &[Record]| {
+        for record in counted(records) {
+            let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
+            assert!(goodput_bps > 400e6, "{goodput_bps}");
+        }
+    };
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    is_wide(&records);
+    for record in counted(&records) {
+        // The kernel says twice what it granted (socket(7)).
+        assert_eq!(record.nodes[1].side.receive_buffer_bytes, Some(50_000_000));
+    }
+    if !users_may_have_namespaces("wide window of an ordinary user") {
+        return;
+    }
+    fs::remove_dir_all(bench.out()).unwrap();
+    fs::create_dir(bench.out()).unwrap();
+    chown(bench.out(), Some(USER), Some(USER)).unwrap();
+    let output =
+        bench.as_user_with_tun("666", &["run", "plan.toml", "--out", "out"]).output().unwrap();
+    expect(&output, 0, &["report.html"]);
+    is_wide(&bench.records());
+}
+
+/// A buffer that holds two products by the kernel's first guess holds nearly four of jumbo segments, which
+/// would overflow a queue of one and a quarter.
+#[test]
+fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
+    let Some(bench) = bench("exact window") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
+                   link = 'ethernet:1G,mtu=9000'\nrtt = '20ms'\nemulate = 'queue=350p'\nwindow = '2bdp'";
+    bench.plan(&plan(factors, "300ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        let there = record.emulation.as_ref().unwrap().there;
+        assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
+        assert!(goodput_bps > 900e6, "{goodput_bps}");
+    }
+}
+
+#[test]
+fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
+    let Some(bench) = bench("host bus in a plan") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
+                   link = 'ethernet:1G'\nbus = ['none', '100M']\nrtt = '0ms'";
+    bench.plan(&plan(factors, "300ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
+        // Acknowledgements cross the bus, too.
+        let (low, high) = if record.point.bus.is_some() { (60e6, 100e6) } else { (500e6, 1000e6) };
+        assert!((low..high).contains(&goodput_bps), "{}: {goodput_bps}", record.point.key());
+    }
+}
+
+#[test]
+fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_window() {
+    let Some(bench) = bench("the end of QUIC") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'quic'\nfamily = 4\npayload = 4096\nflows = 4\ndirection = 'both'\n\
+                   link = 'ethernet:10M'\nrtt = '80ms'\nemulate = 'loss=5e-3'";
+    bench.plan(&plan(factors, "400ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["1 points"]);
+    let records = bench.records();
+    assert_eq!(counted(&records).count(), 2);
+    for record in counted(&records) {
+        assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.warnings);
+        for flow in &record.flows {
+            // Slow start adds to the windows what was acknowledged, which is at most what the wire carried: of that and
+            // of the first windows of ten packets, twice as much may be under way.
+            let carried = 10e6 / 8.0 * flow.sent.elapsed_ns as f64 / 1e9;
+            let most = carried + 2.0 * (carried + 4.0 * 14_720.0) + 4.0 * 32_768.0;
+            assert!((flow.sent.bytes as f64) < most, "{} of {most}", flow.sent.bytes);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire_before() {
+    let Some(bench) = bench("recovery at the beginning of a count") else { return };
+    // Slow start fills the queue shortly before the count begins, and recovery takes several round trips.
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = '64KiB'\n\
+                   link = ['ethernet:10M,mtu=1500', 'ethernet:100M,mtu=1500']\nrtt = '200ms'\n\
+                   emulate = 'queue=500ms'";
+    bench.plan(&plan(factors, "500ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let mut completed = 0;
+    for record in counted(&records) {
+        let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+        let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
+        assert!((0.9..1.0002).contains(&share), "{share} of {}", record.point.key());
+        completed += 1;
+    }
+    assert!(
+        completed >= 2,
+        "{:?}",
+        records.iter().map(|record| &record.outcome).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
+    let Some(bench) = bench("short run over a long way") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1000\n\
+                   link = 'ethernet:100M'\nrtt = '400ms'\npace = 'fixed:1000/s'";
+    bench.plan(&plan(factors, "50ms"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        assert_eq!(record.outcome, Outcome::Completed);
+        // One departs at 0 and one each millisecond; the sender may be away for the last, and the clock that ends the
+        // run may be late.
+        assert!(record.flows[0].sent.calls >= 40, "{:?}", record.flows[0].sent);
+        assert_eq!(record.flows[0].received.calls, record.flows[0].sent.calls);
+        // Arrivals are spread by what the emulator was late.
+        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
+        assert!((7.92e6..=8.08e6).contains(&goodput_bps), "{goodput_bps}");
+    }
+}
+
+#[test]
+fn steps_of_ping_ping_take_one_way_whichever_end_begins_first() {
+    let Some(bench) = bench("ping-ping over a long way") else { return };
+    let factors = "pattern = 'ping-ping'\ntransport = 'tcp'\nfamily = 4\npayload = 64\n\
+                   link = 'ethernet:100M'\nrtt = '100ms'";
+    bench.plan(&plan(factors, "1s"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    for record in counted(&bench.records()) {
+        assert_eq!(record.figures.get(Figure::RttP50), None);
+        let [median, high] =
+            [record.figures.get(Figure::StepP50), record.figures.get(Figure::StepP99)];
+        let [median_ms, high_ms] = [median, high].map(|figure| figure.unwrap().value / 1e6);
+        assert!((50.0..60.0).contains(&median_ms), "{median_ms} ms");
+        assert!(high_ms < 75.0, "{high_ms} ms");
+    }
+}
+
+#[test]
+fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_below_it() {
+    let Some(bench) = bench("recovery of MPTCP") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'mptcp'\nfamily = 4\npayload = '64KiB'\n\
+                   link = 'ethernet:100M,mtu=1500'\nrtt = '100ms'";
+    bench.plan(&plan(factors, "1s"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    let completed = counted(&records).inspect(|record| {
+        let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+        let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
+        assert!((0.5..1.0002).contains(&share), "{share}");
+    });
+    let outcomes: Vec<_> = records.iter().map(|record| &record.outcome).collect();
+    assert!(completed.count() >= 2, "{outcomes:?}");
+}
+
+/// Delays that vary by 2 ms, each on its own, differ by some 1 ms from one datagram to the next; without them a datagram
+/// is late by what the machine does.
+#[test]
+fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
+    let Some(bench) = bench("interarrival jitter") else { return };
+    let jitter_ms = |options: &str| {
+        let line = format!(
+            "stream lab:veth --transport udp --payload 200 --pace fixed:1000/s --rtt 20ms -t 600ms {options}"
+        );
+        let answer = bench.measure(&line);
+        answer["settings"][0]["figures"]["jitter_ns"]["value"].as_f64().unwrap() / 1e6
+    };
+    let [without, with] = ["", "--emulate jitter=2ms"].map(jitter_ms);
+    assert!((0.5..4.0).contains(&with) && without < with / 2.0, "{without} and {with} ms");
+}
+
+/// Two hosts with two routers between them: 1G, 100M with 20 ms, 1G.
+#[test]
+fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
+    let Some(bench) = bench("a plan over a topology") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
+    let plan = format!(
+        "title = 't'\ntestbed = 'lab:{file}:client1,server2'\n[factors]\npattern = ['stream', 'ping-pong']\n\
+         transport = ['tcp', 'udp']\nfamily = [4, 6]\npayload = 1000\n[settings]\ncongestion = 'cubic'\n\
+         [run]\nduration = '300ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n\
+         [[table]]\ntitle = 'goodput'\nfigure = 'goodput'\nrows = 'transport'\ncolumns = 'family'\n"
+    );
+    bench.plan(&plan);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["plan-1"]);
+    let shown = stdout(&output);
+    for words in ["dumbbell.toml from client1 to server2", "% of ceiling"] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    let records = bench.records();
+    let mut seen = 0;
+    for record in counted(&records) {
+        let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };
+        assert_eq!(client.namespace.as_deref(), Some("client1"));
+        assert_eq!(server.namespace.as_deref(), Some("server2"));
+        let key = record.point.key();
+        assert_eq!(record.point.rtt, Some(fabricmark_units::Nanos::from_millis(20)), "{key}");
+        if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
+            let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+            assert!((90e6..100e6).contains(&bound_bps), "{key}: {bound_bps}");
+            assert!((0.8..1.0002).contains(&(goodput_bps / bound_bps)), "{key}: {goodput_bps}");
+        } else {
+            let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+            let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+            assert!(floor_ns > 20e6 && rtt_ns >= floor_ns, "{key}: {rtt_ns} and {floor_ns}");
+        }
+        let emulation = record.emulation.as_ref().unwrap();
+        assert!(emulation.there.departed > 0 && emulation.back.departed > 0, "{key}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} runs count");
+}
+
+/// The shipped plan of three nodes: 1G and 100M with 4 ms, joined by a router, under two groups of flows.
+#[test]
+fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
+    let Some(bench) = bench("groups of flows") else { return };
+    let text =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/three-nodes.toml"));
+    let plan = text.unwrap().replace("\"2s\"", "\"600ms\"").replace("runs = 6", "runs = 2");
+    bench.plan(&plan);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["4 points in 1 group compared together", "2 groups of flows at once"]);
+    let shown = stdout(&output);
+    for words in ["bulk", "requests", "the wires of the plan", "4 counted (2.4 s)"] {
+        assert!(shown.contains(words), "no {words} in {shown}");
+    }
+    let records = bench.records();
+    let counted: Vec<_> = counted(&records).collect();
+    assert_eq!(counted.len(), 8, "two groups, two levels, two runs");
+    for record in counted {
+        let key = record.point.key();
+        let names: Vec<_> = record.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["client", "server"], "{key}");
+        let [flow] = record.flows.as_slice() else { panic!("one part of {key}") };
+        assert_eq!(Some(&flow.group), record.point.group.as_ref());
+        match flow.group.as_str() {
+            "bulk" => {
+                let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
+                let share = record.figures.value(Figure::Goodput).unwrap() / bound_bps;
+                assert!((94e6..95e6).contains(&bound_bps), "of the slower wire: {bound_bps}");
+                assert!((0.7..1.0002).contains(&share), "{key}: {share}");
+            }
+            _ => {
+                let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
+                let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
+                // 4 ms, and 130 bytes over both wires there and back.
+                assert!((4.02e6..4.03e6).contains(&floor_ns), "{floor_ns}");
+                // Two thirds of the bulk transfer's 100 packets of 1,514 bytes.
+                assert!(rtt_ns > floor_ns + 4e6, "{key}: {rtt_ns} ns beside a full queue");
+            }
+        }
+    }
+    let again = bench.run(&["run", "plan.toml"]);
+    expect(&again, 0, &["already has all"]);
+}
+
+/// Flows of three hosts share the wire between two routers, there and back.
+#[test]
+fn groups_that_share_a_part_of_their_ways_count() {
+    let Some(bench) = bench("groups that share a wire") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
+    bench.plan(&format!(
+        "title = 't'\ntestbed = 'lab:{file}'\n\
+         [[group]]\nname = 'up'\nfrom = 'client1'\nto = 'server1'\n\
+         [[group]]\nname = 'down'\nfrom = 'client2'\nto = 'server2'\ndirection = 'reverse'\n\
+         [[group]]\nname = 'aside'\nfrom = 'client1'\nto = 'client2'\n\
+         [factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 6\npayload = 1000\npace = 'fixed:1000/s'\n\
+         [run]\nduration = '400ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n"
+    ));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["3 groups of flows at once"]);
+    let records = bench.records();
+    let mut seen = 0;
+    for record in counted(&records) {
+        let key = record.point.key();
+        // 1,000 datagrams of 1,048 bytes a second for 0.4 s, whatever the others send.
+        assert!((6e6..9e6).contains(&record.figures.value(Figure::Goodput).unwrap()), "{key}");
+        let emulation = record.emulation.as_ref().unwrap();
+        let way = if key.contains("reverse") { emulation.back } else { emulation.there };
+        assert!(way.departed_bytes.unwrap() >= 300 * 1_048, "{key}: {way:?}");
+        seen += 1;
+    }
+    assert!(seen >= 6, "three groups, two runs: {seen}");
+}

@@ -1,0 +1,530 @@
+//! `fabricmark measure` over loopback, as a person types it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+use std::thread;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+use serde_json::Value;
+
+fn measure(line: &str) -> Output {
+    let words = line.split_whitespace();
+    Command::new(env!("CARGO_BIN_EXE_fabricmark")).arg("measure").args(words).output().unwrap()
+}
+
+#[track_caller]
+fn expect(line: &str, code: i32, fragments: &[&str]) -> String {
+    says(&measure(line), code, fragments)
+}
+
+/// Asserts the exit code and that each fragment was printed; lines may be broken anywhere.
+#[track_caller]
+fn says(output: &Output, code: i32, fragments: &[&str]) -> String {
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    for fragment in fragments {
+        assert!(text.contains(fragment) || line.contains(fragment), "no {fragment:?} in {text}");
+    }
+    text.into_owned()
+}
+
+/// Calls by number, each with arguments by their places: those of these values.
+type Calls = [(i64, Vec<(u8, i32)>)];
+
+/// Measures in a process for which the kernel refuses these calls with this error.
+fn refusing(calls: &Calls, error: i32, line: &str) -> Output {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for (call, arguments) in calls {
+        let is = |&(place, value): &(u8, i32)| {
+            let value = u64::from(value.cast_unsigned());
+            SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap()
+        };
+        let rule = SeccompRule::new(arguments.iter().map(is).collect()).unwrap();
+        rules.entry(*call).or_default().push(rule);
+    }
+    let refuse = SeccompAction::Errno(error.cast_unsigned());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    thread::scope(|scope| {
+        // A process inherits the filter of the thread that starts it (seccomp(2)).
+        let thread = scope.spawn(|| {
+            apply_filter(&program).unwrap();
+            measure(line)
+        });
+        thread.join().unwrap()
+    })
+}
+
+#[track_caller]
+fn json(line: &str) -> Value {
+    let output = measure(&format!("{line} --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_setting_is_printed_with_its_figures_and_every_default() {
+    expect(
+        "stream loopback -t 100ms",
+        0,
+        &[
+            "goodput",
+            "Mbit/s",
+            "retransmitted segments",
+            "transport tcp",
+            "payload (B) 131,072",
+            "congestion",
+            "path copy",
+            "wait block",
+            "duration 100ms",
+            "reproduce   fabricmark measure stream loopback -t 100ms",
+        ],
+    );
+}
+
+#[test]
+fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
+    let schema = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../docs/record.schema.json"
+    ));
+    let schema = serde_json::from_str(&schema.unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (line, figure) in [
+        ("stream loopback --transport udp --family 6", "goodput_bps"),
+        ("stream loopback --reverse", "goodput_bps"),
+        ("rr loopback --response 100 --outstanding 4", "transactions_per_s"),
+        ("crr loopback", "transactions_per_s"),
+        ("ping-pong loopback --transport unix", "rtt_mean_ns"),
+        ("rr loopback --flows 20", "transactions_per_s"),
+        ("burst loopback --outstanding 8", "goodput_bps"),
+        ("burst loopback --transport udp --flows 2", "payloads_per_s"),
+        ("stream loopback --transport quic", "goodput_bps"),
+        ("ping-pong loopback --transport udp --timestamps software", "rtt_mean_ns"),
+    ] {
+        let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
+        let records = answer["records"].as_array().unwrap();
+        assert_eq!(records.len(), 1, "{line}");
+        let value = records[0]["figures"][figure]["value"].as_f64();
+        assert!(value.is_some_and(|value| value > 0.0), "{line}: {}", records[0]["outcome"]);
+        let faults: Vec<String> =
+            validator.iter_errors(&records[0]).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{line}: {faults:?}");
+    }
+}
+
+#[test]
+fn a_stream_both_ways_is_the_sum_of_its_directions() {
+    for transport in ["tcp", "udp", "unix"] {
+        let answer = json(&format!("stream loopback --bidir --transport {transport} -t 200ms"));
+        let record = &answer["records"][0];
+        let figure = |name: &str| record["figures"][name]["value"].as_f64().unwrap();
+        let (forward, reverse) = (figure("forward_goodput_bps"), figure("reverse_goodput_bps"));
+        assert!(forward > 0.0 && reverse > 0.0, "{transport}: {forward} {reverse}");
+        assert_eq!(figure("goodput_bps"), forward + reverse, "{transport}");
+        let ways: Vec<&str> = record["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|flow| flow["from"].as_str().unwrap())
+            .collect();
+        assert_eq!(ways, ["client", "server"]);
+    }
+}
+
+#[test]
+fn payloads_of_a_stream_are_counted_by_their_bytes() {
+    for transport in ["tcp", "tls", "udp", "quic"] {
+        let answer =
+            json(&format!("stream loopback --transport {transport} --payload 64 -t 200ms"));
+        let figure = |name: &str| answer["records"][0]["figures"][name]["value"].as_f64().unwrap();
+        let goodput_bps = 8.0 * 64.0 * figure("payloads_per_s");
+        let beside = goodput_bps / figure("goodput_bps");
+        assert!((beside - 1.0).abs() < 1e-9, "{transport}: {goodput_bps} bit/s in payloads");
+    }
+}
+
+#[test]
+fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
+    for (line, transport) in [("stream", "tcp"), ("rr", "udp"), ("stream --bidir", "udp")] {
+        let (pattern, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let line = format!("{pattern} loopback {rest} --probe={transport} -t 200ms");
+        let answer = json(&line);
+        let record = &answer["records"][0];
+        for name in ["idle_rtt_p50_ns", "idle_rtt_p99_ns", "loaded_rtt_p50_ns", "loaded_rtt_p99_ns"]
+        {
+            let value = record["figures"][name]["value"].as_f64();
+            assert!(value.is_some_and(|value| value > 0.0), "{line}: {name}");
+        }
+        let groups: Vec<&str> = record["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|flow| flow["group"].as_str())
+            .filter(|group| *group != "load")
+            .collect();
+        assert_eq!(groups, ["probe-idle", "probe"], "{line}");
+    }
+    // As a flag it takes datagrams, and does not eat the word behind it.
+    expect("stream --probe loopback -t 100ms", 0, &["probe udp", "loaded RTT p50"]);
+}
+
+#[test]
+fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
+    let answer = json("burst loopback --outstanding 8 --payload 1000 -t 100ms --warm-up 0s");
+    let figures = &answer["records"][0]["figures"];
+    let value = |figure: &str| figures[figure]["value"].as_f64().unwrap();
+    let is_near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    let bursts_per_s = value("transactions_per_s");
+    assert!(is_near(value("payloads_per_s"), 8.0 * bursts_per_s), "{figures}");
+    assert!(is_near(value("goodput_bps"), 8.0 * 8.0 * 1000.0 * bursts_per_s), "{figures}");
+    // One burst is under way at a time.
+    assert!(value("rtt_mean_ns") * bursts_per_s <= 1e9 * (1.0 + 1e-9), "{figures}");
+    let text = expect("burst loopback -t 100ms --interval 20ms", 0, &["Mbit/s", "bursts/s"]);
+    assert!(text.contains("64") && text.contains("RTT p50"), "{text}");
+}
+
+#[test]
+fn letters_of_iperf3_mean_the_same_here() {
+    let line = "stream loopback -P 2 -l 32KiB -C reno -M 1000 -B 127.0.0.1 -w 256KiB -k 99 -R";
+    let words = [
+        "flows 2",
+        "payload (B) 32,768",
+        "congestion reno",
+        "mss 1000",
+        "source 127.0.0.1",
+        "receive buffer (B) 262,144",
+        "ends after 99 payloads",
+        "direction reverse",
+    ];
+    expect(line, 0, &words);
+    expect("rr loopback --bind 127.0.0.1 -t 10ms", 0, &["source 127.0.0.1"]);
+}
+
+#[test]
+fn an_amount_ends_a_run_before_its_time() {
+    for (line, calls, bytes) in [
+        ("stream loopback --transport udp --payload 100 --count 500", 500..=500, 50_000..=50_000),
+        (
+            "stream loopback --transport udp --path gso --payload 1000 -k 500",
+            500..=600,
+            500_000..=600_000,
+        ),
+        (
+            "stream loopback --payload 64KiB --bytes 256MiB",
+            4_096..=40_000,
+            256 << 20..=(256 << 20) + (64 << 10),
+        ),
+        (
+            "stream loopback --reverse --flows 3 --payload 64KiB -n 256MiB",
+            4_096..=60_000,
+            256 << 20..=257 << 20,
+        ),
+        ("rr loopback --count 70", 70..=70, 4_480..=4_480),
+        ("rr loopback --transport udp --count 70 --payload 10", 70..=70, 700..=700),
+        ("rr loopback --flows 5 --count 70", 70..=70, 4_480..=4_480),
+        ("crr loopback --count 9", 9..=9, 576..=576),
+        ("rr loopback --transport quic --flows 3 --count 70", 70..=72, 4_480..=4_608),
+        ("rr loopback --path io-uring --flows 3 --count 70", 70..=72, 4_480..=4_608),
+        (
+            "stream loopback --transport quic --payload 64KiB -n 64MiB",
+            1_024..=9_000,
+            64 << 20..=65 << 20,
+        ),
+        (
+            "stream loopback --path io-uring --payload 4KiB -n 64MiB",
+            1..=39_999,
+            64 << 20..=65 << 20,
+        ),
+        ("ping-pong loopback --pace fixed:10000/s --count 9", 9..=9, 576..=576),
+    ] {
+        let answer = json(&format!("{line} --warm-up 0s"));
+        let record = &answer["records"][0];
+        assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
+        let sent = &record["flows"][0]["sent"];
+        let (sent_calls, sent_bytes) = (sent["calls"].as_u64(), sent["bytes"].as_u64());
+        assert!(calls.contains(&sent_calls.unwrap()), "{line}: {sent}");
+        assert!(bytes.contains(&sent_bytes.unwrap()), "{line}: {sent}");
+    }
+    expect("rr loopback --count 3", 0, &["ends after 3 payloads", "at most 3600s"]);
+    let hint = ["64 bytes that arrived came in too short a time", "a larger amount"];
+    expect("stream loopback --payload 64 --count 1 --warm-up 0s", 67, &hint);
+    expect("rr loopback --count 0", 64, &["use a number from 1"]);
+}
+
+#[test]
+fn what_is_omitted_does_not_count_and_is_added_to_the_run() {
+    for pattern in ["stream", "rr", "crr", "burst", "rr --pace fixed:2000/s"] {
+        let (pattern, rest) = pattern.split_once(' ').unwrap_or((pattern, ""));
+        let line = format!("{pattern} loopback {rest} -O 200ms -t 100ms --warm-up 0s");
+        let answer = json(&line);
+        let flow = &answer["records"][0]["flows"][0];
+        let counting = if pattern == "stream" { &flow["received"] } else { &flow["sent"] };
+        let count = |name: &str| counting[name].as_u64().unwrap();
+        assert!(count("ramp_calls") > 0 && count("ramp_bytes") > 0, "{line}: {counting}");
+        assert!(count("calls") > count("ramp_calls"), "{line}: {counting}");
+        if pattern != "stream" {
+            let round_trips = flow["rtt_ns"]["count"].as_u64();
+            let counted = count("calls") - count("ramp_calls");
+            assert!(round_trips.is_none_or(|n| n == counted), "{line}: {counting}");
+        }
+    }
+    expect("rr loopback -O 10ms -t 10ms", 0, &["duration 10ms", "omitted 10ms"]);
+}
+
+#[test]
+fn an_open_loop_counts_the_silence_of_its_schedule() {
+    let figure = |line: &str, name: &str| {
+        let answer = json(&format!("{line} --warm-up 0s"));
+        let record = &answer["records"][0];
+        assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
+        record["figures"][name]["value"].as_f64().unwrap()
+    };
+    // Three bursts of 64 datagrams in 600 ms of the schedule, that take a few milliseconds each.
+    let line = "stream loopback --transport udp --payload 1000 --pace burst:64KB/200ms -t 500ms";
+    assert_eq!(figure(line, "goodput_bps"), 2.56e6);
+    assert_eq!(figure(line, "sent_bps"), 2.56e6);
+    assert_eq!(figure(line, "payloads_per_s"), 320.0);
+    let line = "rr loopback --pace fixed:1/s -t 500ms";
+    assert_eq!(figure(line, "transactions_per_s"), 1.0);
+}
+
+#[test]
+fn intervals_are_told_while_a_run_lasts() {
+    let line = "stream loopback -t 200ms --interval 20ms";
+    let text =
+        expect(line, 0, &["0.00 to", "payloads/s", "retransmits", "srtt", "cwnd", "goodput"]);
+    let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
+    assert!(told.count() >= 5, "{text}");
+    let output = measure(&format!("{line} --json"));
+    let lines: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (last, intervals) = lines.split_last().unwrap();
+    let bytes = |end: &str| -> u64 {
+        let told = intervals.iter().filter(|told| told["end"] == end);
+        told.map(|told| told["interval"]["bytes"].as_u64().unwrap()).sum()
+    };
+    let flow = &last["records"][0]["flows"][0];
+    assert_eq!(bytes("client"), flow["sent"]["bytes"].as_u64().unwrap());
+    assert_eq!(bytes("server"), flow["received"]["bytes"].as_u64().unwrap());
+    expect("stream loopback -t 1s --interval 1us", 64, &["an interval of 1us is out of range"]);
+}
+
+#[test]
+fn settings_are_run_in_turn_and_judged_against_the_first() {
+    let line = "rr loopback --transport tcp -t 200ms --runs 4 --warm-up 0s \
+                --vs payload=64 --vs payload=1048576";
+    let answer = json(line);
+    let records = answer["records"].as_array().unwrap();
+    let blocks: Vec<u64> = records.iter().map(|r| r["place"]["block"].as_u64().unwrap()).collect();
+    // Both settings in each block, however many there are: an invalid run is repeated.
+    let expected: Vec<u64> = (0..records.len() as u64 / 2).flat_map(|block| [block; 2]).collect();
+    assert!(blocks == expected && blocks.len() >= 8, "{blocks:?}");
+    // 16,384 times the payload, also on a machine under load.
+    assert_eq!(answer["settings"][1]["change"]["verdict"], "slower");
+    assert!(answer["settings"][0]["change"].is_null());
+    expect(line, 0, &["against payload=64", "payload=1048576", "slower"]);
+}
+
+#[test]
+fn a_threshold_decides_the_exit_code() {
+    let line = "ping-pong loopback -t 50ms --warm-up 0s";
+    expect(&format!("{line} --require rtt<=10s"), 0, &["rtt<=10s: kept"]);
+    expect(&format!("{line} --require rtt<=1ns"), 1, &["rtt<=1ns: missed"]);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_could() {
+    for (line, fragments) in [
+        ("stream lab:token-ring", &["lab:token-ring", "ethernet"][..]),
+        ("stroll loopback", &["stream", "ping-pong", "burst"]),
+        ("burst loopback --rate 1M", &["use pace closed"]),
+        ("stream loopback --transport smoke", &["tcp", "udp"]),
+        ("stream loopback --vs speed=9", &["no factor", "payload"]),
+        ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
+        ("stream loopback --path gso", &["use transport udp"]),
+        ("rr loopback --timestamps software --outstanding 2", &["use outstanding = 1"]),
+        ("stream loopback --transport udp --payload 70000", &["use at most 65507"]),
+        ("stream loopback --require fast", &["goodput>=9G"]),
+        ("stream loopback --runs 0", &["1 to 10000"]),
+        ("stream loopback --cpu a,b", &["0,1"]),
+        ("stream loopback --duration 5", &["400ms"]),
+    ] {
+        expect(line, 64, fragments);
+    }
+}
+
+#[test]
+fn a_host_needs_a_key_and_other_targets_are_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.args(["measure", "stream", "192.0.2.1"]).env("FABRICMARK_KEY_FILE", "/nowhere/key.pem");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(66), "{said}");
+    for fragment in ["fabricmark agent --new-key", "loopback", "lab:veth"] {
+        assert!(said.contains(fragment), "no {fragment} in {said}");
+    }
+}
+
+#[test]
+fn a_device_without_hardware_timestamps_is_named() {
+    let line = "ping-pong loopback --transport udp --timestamps hardware -t 50ms";
+    expect(line, 66, &["lo has no hardware timestamps", "timestamps software"]);
+}
+
+#[test]
+fn what_this_host_lacks_is_named_with_what_it_has_or_how_to_get_it() {
+    for (line, fragments) in [
+        (
+            "stream loopback --congestion warp -t 50ms",
+            ["cannot use congestion control warp", "this kernel has", "modprobe tcp_warp"],
+        ),
+        (
+            "stream loopback --device nonesuch0 -t 50ms",
+            ["no device nonesuch0", "here", "see `ip link`"],
+        ),
+    ] {
+        expect(line, 66, &fragments);
+    }
+}
+
+#[test]
+fn a_datagram_too_large_for_the_path_is_named_with_what_fits() {
+    // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
+    expect(
+        "stream loopback --transport udp --family 6 --payload 65527 --dont-fragment true -t 50ms",
+        67,
+        &["65527 bytes", "MTU of 65536", "at most 65488", "dont_fragment"],
+    );
+}
+
+#[test]
+fn mptcp_that_is_switched_off_is_named_with_the_switch() {
+    // net/mptcp/protocol.c, mptcp_init_sock.
+    let socket = (libc::SYS_socket, vec![(2, libc::IPPROTO_MPTCP)]);
+    let output = refusing(&[socket], libc::ENOPROTOOPT, "stream loopback --transport mptcp");
+    says(&output, 66, &["mptcp is switched off", "sysctl net.mptcp.enabled=1"]);
+}
+
+#[test]
+fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
+    // An address of IPv4 has 16 bytes (ip(7)); those of the program's own sockets are of other kinds.
+    let connect = [(libc::SYS_connect, vec![(2, 16)])];
+    for (error, fragments) in [
+        (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nobody listens"]),
+        (libc::ENETUNREACH, ["127.0.0.1", "unreachable", "ip route get 127.0.0.1"]),
+    ] {
+        let text = says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let output = refusing(&connect, error, "stream loopback -t 50ms --json");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(67), "{answer}");
+        assert_eq!(answer["records"][0]["outcome"]["kind"], "invalid", "{answer}");
+    }
+}
+
+#[test]
+fn a_buffer_that_is_not_granted_whole_is_a_note_with_the_limit() {
+    // What an ordinary user hears (socket(7)).
+    let forced = |option| (libc::SYS_setsockopt, vec![(1, libc::SOL_SOCKET), (2, option)]);
+    let forced = [forced(libc::SO_RCVBUFFORCE), forced(libc::SO_SNDBUFFORCE)];
+    let line = "stream loopback --transport udp --window 1GiB -t 50ms";
+    let output = refusing(&forced, libc::EPERM, line);
+    let fragments = [
+        "a receive buffer of 1073741824 bytes, got",
+        "raise net.core.rmem_max",
+        "a send buffer of 1073741824 bytes, got",
+        "raise net.core.wmem_max",
+    ];
+    says(&output, 0, &fragments);
+}
+
+#[test]
+fn a_level_that_cannot_be_run_is_shown_with_its_reason_beside_the_others() {
+    let line = "stream loopback --vs congestion=cubic --vs congestion=warp --vs congestion=reno \
+                -t 50ms --runs 2";
+    let text = expect(
+        line,
+        67,
+        &["no run of congestion=warp counts", "cannot use congestion control warp", "4 counted"],
+    );
+    let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    assert!(row("congestion=warp").contains("skipped:"), "{text}");
+    for name in ["congestion=cubic", "congestion=reno"] {
+        assert!(row(name).contains('±'), "{text}");
+    }
+}
+
+#[test]
+fn a_level_that_fails_three_times_in_a_row_is_not_run_any_more_and_the_others_are() {
+    // An address of IPv6 has 28 bytes (ipv6(7)).
+    let connect = [(libc::SYS_connect, vec![(2, 28)])];
+    let line = "stream loopback --vs family=4 --vs family=6 -t 50ms --runs 6 --json";
+    let output = refusing(&connect, libc::ECONNREFUSED, line);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(67), "{answer}");
+    let outcomes = |family: u64| -> Vec<&str> {
+        let runs = answer["records"].as_array().unwrap().iter();
+        let own = runs.filter(|run| run["point"]["family"] == family);
+        own.map(|run| run["outcome"]["kind"].as_str().unwrap()).collect()
+    };
+    // A run that the machine disturbed is repeated.
+    let completed = outcomes(4).into_iter().filter(|&outcome| outcome == "completed");
+    assert_eq!(completed.count(), 6, "{answer}");
+    assert_eq!(outcomes(6), ["invalid", "invalid", "skipped"], "{answer}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("3 runs in a row gave no result") && message.contains("refused"));
+}
+
+#[test]
+fn over_null_an_open_loop_has_the_senders_figure_and_ping_ping_is_refused() {
+    let answer = json("stream loopback --transport null --pace fixed:1000/s -t 100ms");
+    let record = &answer["records"][0];
+    assert_eq!(record["outcome"]["kind"], "completed", "{record}");
+    assert_eq!(record["figures"]["goodput_bps"], Value::Null);
+    assert!(record["figures"]["sent_bps"]["value"].as_f64().unwrap() > 0.0, "{record}");
+    expect(
+        "ping-ping loopback --transport null -t 50ms",
+        64,
+        &["ping-ping is not supported with null"],
+    );
+}
+
+#[test]
+fn retransmitted_segments_are_printed_once_and_say_of_which_runs() {
+    for (pattern, said) in [("stream", "a run"), ("stream --bidir", "a run"), ("rr", "in 2 runs")] {
+        let line = format!("{pattern} loopback -t 50ms --runs 2");
+        let text = expect(&line, 0, &[]);
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("retransmit")).collect();
+        assert!(matches!(lines.as_slice(), [line] if line.contains(said)), "{text}");
+    }
+}
+
+#[test]
+fn the_retransmitted_segments_of_a_stream_both_ways_are_those_of_both_directions() {
+    let answer = json("stream loopback --bidir --flows 8 -t 200ms");
+    let record = &answer["records"][0];
+    let flows = record["flows"].as_array().unwrap();
+    let sum: f64 = flows.iter().map(|flow| flow["tcp"]["retransmitted"].as_f64().unwrap()).sum();
+    assert_eq!(record["figures"]["retransmitted_segments"]["value"], sum, "{answer}");
+}
+
+#[test]
+fn the_links_of_a_topology_are_those_of_its_file() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
+    for options in ["--rtt 5ms", "--emulate loss=1%", "--vs rtt=5ms --vs rtt=9ms"] {
+        let line = format!("stream lab:{file}:client1,server1 {options}");
+        expect(&line, 64, &["over a topology file: say it in the file"]);
+    }
+    let nobody = format!("stream lab:{file}:client1,nobody");
+    expect(&nobody, 64, &["no way leads from `client1` to `nobody`"]);
+}

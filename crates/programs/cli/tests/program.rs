@@ -1,0 +1,218 @@
+//! The built program where it needs no lab: wrong input, help, generated files.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+fn fabricmark(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fabricmark")).args(words).current_dir(folder).output().unwrap()
+}
+
+#[track_caller]
+fn expect(folder: &Path, words: &[&str], code: i32, fragments: &[&str]) {
+    let output = fabricmark(folder, words);
+    let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{words:?}: no {fragment:?} in {text}");
+    }
+}
+
+#[test]
+fn wrong_input_is_refused_before_anything_runs() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    fs::write(here.join("bad.toml"), "title = \"t\"\nsead = 1\n").unwrap();
+    fs::write(here.join("large.toml"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    fs::write(here.join("binary.toml"), [0xff, 0xfe]).unwrap();
+    for (name, trace) in [("lost", "trace:none.txt"), ("broken", "trace:broken.txt")] {
+        let plan = format!(
+            "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 4\n\
+             payload = 64\nlink = 'loopback'\npace = '{trace}'\n"
+        );
+        fs::write(here.join(format!("{name}.toml")), plan).unwrap();
+    }
+    fs::write(here.join("broken.txt"), "0\n5us\n4us\n").unwrap();
+    for (words, fragments) in [
+        (&["run", "bad.toml"][..], &["bad.toml:2:1", "unknown key `sead`", "seed"][..]),
+        (&["run", "none.toml"], &["cannot read none.toml"]),
+        (&["run", "large.toml"], &["longer than 1 MiB"]),
+        (&["run", "binary.toml"], &["cannot read binary.toml"]),
+        (&["run", "."], &["cannot read ."]),
+        (&["run", "lost.toml"], &["cannot read the trace none.txt"]),
+        (&["run", "broken.toml"], &["broken.txt: line 3 of the trace", "4us after one at 5us"]),
+        (&["run"], &["PLAN"]),
+        (&["run", "bad.toml", "--quik"], &["--quick"]),
+        (&["dance"], &["dance"]),
+        (&["report"], &["no such file", "fabricmark run"]),
+        (&["export", "--format", "xml"], &["csv", "json"]),
+        (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
+        (&["doctor", "eth0"], &["eth0", "rdma"]),
+    ] {
+        expect(here, words, 64, fragments);
+    }
+    for (name, full, quick) in [
+        ("P1-modes", "224 points in 56 groups", "80 points in 20 groups"),
+        ("P1-speeds", "196 points in 196 groups", "48 points in 48 groups"),
+        ("p1-ipoib", "336 points in 168 groups", "80 points in 40 groups"),
+    ] {
+        expect(here, &["papers", "run", name, "--check"], 0, &[full]);
+        expect(here, &["papers", "run", name, "--check", "--quick"], 0, &[quick]);
+    }
+    assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("x.sqlite"), "this is no database, only a text of some length")
+        .unwrap();
+    expect(folder.path(), &["report", "--store", "x.sqlite"], 64, &["not a usable store"]);
+}
+
+#[test]
+fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
+    let plans = Path::new(ROOT).join("plans");
+    let mut count = 0;
+    for plan in fs::read_dir(plans).unwrap() {
+        let plan = plan.unwrap().path();
+        // Folders hold topologies of labs.
+        if plan.is_dir() {
+            continue;
+        }
+        let path = plan.to_str().unwrap();
+        expect(Path::new(ROOT), &["run", path, "--check"], 0, &["points in", "digest"]);
+        count += 1;
+    }
+    assert!(count >= 2);
+    let plan = "plans/ipv6-vs-ipv4.toml";
+    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &["336 points in 168 groups"]);
+    expect(Path::new(ROOT), &["run", plan, "--check", "--quick"], 0, &["80 points in 40 groups"]);
+}
+
+#[test]
+fn claims_are_judged_on_what_the_papers_print() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    expect(here, &["papers", "verify"], 0, &["P1-01   HOLDS", "P5-11   HOLDS", "70 claims"]);
+    expect(here, &["papers", "verify", "P2", "P3"], 0, &["P2-04   FAILS", "P3-01   UNSUPPORTED"]);
+    expect(here, &["papers", "verify", "P9"], 64, &["no paper `P9`", "P1, P2, P3, P4, P5"]);
+    expect(here, &["papers", "verify", "--run", "p1"], 64, &["no such file"]);
+    let output = fabricmark(here, &["papers", "verify", "P4", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["judged_on"], "published figures");
+    assert_eq!(answer["claims"].as_array().unwrap().len(), 9);
+    assert_eq!(answer["verdicts"]["FIGURE-ONLY"], 9);
+}
+
+#[test]
+fn a_paper_that_has_no_plan_says_which_have_one() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    for paper in ["P5", "P9"] {
+        expect(here, &["papers", "run", paper], 64, &["cannot be run", "today: P1"]);
+    }
+    expect(
+        here,
+        &["papers", "run", "P1", "--check"],
+        0,
+        &["plans/p1.toml: 112 points in 56 groups"],
+    );
+    expect(here, &["papers", "run", "P1", "--check", "--quick"], 0, &["48 points in 24 groups"]);
+    assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
+fn help_manual_and_completions_come_from_one_definition() {
+    let folder = TempDir::new().unwrap();
+    let commands = ["run", "report", "export", "compare", "doctor"];
+    expect(folder.path(), &["--help"], 0, &commands);
+    expect(folder.path(), &["man"], 0, &commands);
+    for shell in ["bash", "zsh", "fish"] {
+        expect(folder.path(), &["completions", shell], 0, &commands);
+    }
+    expect(folder.path(), &["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
+}
+
+#[test]
+fn doctor_prints_findings_with_all_their_fields_as_json() {
+    let folder = TempDir::new().unwrap();
+    let output = fabricmark(folder.path(), &["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(answer["host"]["cpus"].as_u64().unwrap() > 0);
+    let findings = answer["findings"].as_array().unwrap();
+    assert!(findings.len() >= fabricmark_host::doctor::CHECKS.len());
+    for finding in findings {
+        for field in ["check", "title", "why"] {
+            assert!(!finding[field].as_str().unwrap().is_empty(), "{finding}");
+        }
+        let severity = finding["severity"].as_str().unwrap();
+        let words = ["problem", "warning", "note", "not observable", "fine"];
+        assert!(words.contains(&severity), "{finding}");
+        let remedy = &finding["remedy"];
+        assert!(remedy.is_string() || (remedy.is_null() && finding.get("remedy").is_some()));
+        let evidence = finding["evidence"].as_array().unwrap();
+        assert!(!evidence.is_empty(), "{finding}");
+        for piece in evidence {
+            assert!(piece["source"].is_string() && piece["value"].is_string(), "{finding}");
+        }
+    }
+}
+
+#[test]
+fn doctor_shows_what_is_fine_only_when_asked() {
+    let folder = TempDir::new().unwrap();
+    expect(folder.path(), &["doctor"], 0, &["fine: ", "(--all shows them)"]);
+    expect(folder.path(), &["doctor", "--all"], 0, &["[clock-cost]", "clock_gettime"]);
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_records() {
+    let path = Path::new(ROOT).join("docs/record.schema.json");
+    let current = fabricmark_record::schema();
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, &current).unwrap();
+    }
+    let published = fs::read_to_string(path).unwrap();
+    assert!(published == current, "run with UPDATE_SNAPSHOTS=1 to write docs/record.schema.json");
+}
+
+#[test]
+fn a_missing_package_without_the_right_to_install_is_named_with_the_line_to_run() {
+    let path = stand_ins(&[("id", "echo 1000"), ("apt-get", "exit 9")]);
+    let output = Command::new(Path::new(ROOT).join("scripts/need"))
+        .args(["sh=dash", "no-such-program=no-such-package"])
+        // An ordinary user without sudo: the programs that the script asks about are these.
+        .env("PATH", path.path())
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(66), "{message}");
+    assert!(message.contains("missing: no-such-package"), "{message}");
+    assert!(message.contains("apt-get install -y --no-install-recommends no-such-package"));
+    assert!(!message.contains("dash"), "what is there is not asked for: {message}");
+}
+
+/// A path with stand-ins for programs, and with the few real ones that the script needs.
+fn stand_ins(programs: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    for (name, body) in programs {
+        let file = here.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in ["sh", "sort", "tr"] {
+        let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
+        let real = real.iter().find(|file| file.exists()).unwrap();
+        std::os::unix::fs::symlink(real, here.join(name)).unwrap();
+    }
+    folder
+}
