@@ -61,7 +61,7 @@ pub enum Section {
     Socket,
     /// RDMA.
     Rdma,
-    /// No table: which group of flows a point is, as `[[group]]` says.
+    /// Groups of flows, which `[[group]]` sets: they have no table of levels.
     Group,
 }
 
@@ -447,7 +447,7 @@ factors! {
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
-    /// what the other groups of the run do differently: levels of the plan that this group does not take
+    /// levels that vary in the plan and do not apply to this group
     Beside, beside: Option<String> = Groups.of(Kind::Grammar(level::beside)).shown("beside {}");
 }
 

@@ -197,6 +197,11 @@ pub enum HostError {
          lab of this machine"
     )]
     Emulated(String),
+    /// Its wires say already what the network is.
+    #[error(
+        "the plan has a [[wire]]: leave out --link, and name hosts with --to instead of --ends or a guest"
+    )]
+    Wires,
     /// A transport that does not leave the machine.
     #[error("the transport {0} does not leave the machine: leave it out")]
     StaysHere(Transport),
@@ -282,6 +287,9 @@ impl Plan {
             self.topology.as_ref().filter(|_| self.wires.is_empty())
         {
             return Err(HostError::Emulated(format!("testbed = lab:{file}")));
+        }
+        if !self.wires.is_empty() && (link.is_some() || self.own_ends().is_some()) {
+            return Err(HostError::Wires);
         }
         if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
             let [one, other] = &wire.between;

@@ -135,6 +135,11 @@ fn wires_without_delays_and_losses_may_be_those_between_hosts() {
     let plain = PLAN.replace("rtt = \"4ms\"\nemulate = \"queue=100p\"\n", "");
     let plan = read(&plain).to_host(peer, None).unwrap();
     assert_eq!(plan.hosts_of_nodes(), [("router", "h1"), ("server", "h2")]);
+    for (peer, link) in [(peer, Some("ethernet:10G")), ("ends=10.9.0.1,10.9.0.2", None)] {
+        let link = link.map(|link| link.parse().unwrap());
+        let refusal = read(&plain).to_host(peer, link).unwrap_err().to_string();
+        assert!(refusal.contains("leave out --link, and name hosts with --to"), "{refusal}");
+    }
     assert_eq!(plan.points.len(), 4);
     assert_eq!(plan.points[1].level(Factor::Group), "requests");
 }

@@ -102,13 +102,15 @@ impl History {
         let members: Vec<usize> = (0..plan.comparison_groups.len())
             .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
             .flat_map(|group| plan.comparison_groups[group].iter().copied())
+            // Points that run at once take one run.
+            .filter(|&point| plan.at_once(point).start == point)
             .collect();
         let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
         let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
         let now: u64 = rest.iter().map(|step| takes(step.point, step.warm_up)).sum();
         let left = Nanos(now + later_blocks * later);
         let runs = rest.len() + later_blocks as usize * members.len();
-        let done = self.done.len();
+        let done = self.done.len() / plan.groups.len().max(1);
         Position { done, planned: done + runs, block: number, left }
     }
 }

@@ -66,11 +66,14 @@ pub enum MemoryError {
 /// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
 /// counted: it tunes them to what is there.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
-    let tried: Vec<&Point> =
-        plan.points.iter().filter(|point| skip::reason(point).is_none()).collect();
+    // Those that run at once need memory at once.
+    let runs = plan.points.chunks(plan.groups.len().max(1));
+    let tried: Vec<&[Point]> =
+        runs.filter(|points| points.iter().all(|point| skip::reason(point).is_none())).collect();
     check_registered(plan, &tried, memory)?;
-    let tried = tried.into_iter();
-    let Some((bytes, point)) = tried.map(|point| (full(point), point)).max_by_key(|most| most.0)
+    let of_run = |points: &&[Point]| points.iter().map(full).fold(0, u64::saturating_add);
+    let most = tried.iter().max_by_key(|points| of_run(points));
+    let Some((bytes, point)) = most.and_then(|points| Some((of_run(points), points.first()?)))
     else {
         return Ok(());
     };
@@ -99,15 +102,20 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
 }
 
 /// Refuses a plan whose RDMA registers more than there is.
-fn check_registered(plan: &Plan, points: &[&Point], memory: &Memory) -> Result<(), MemoryError> {
+fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(), MemoryError> {
     let ends = match (plan.testbed, &plan.peer) {
         (Testbed::Hosts, Some(_)) if plan.own_ends().is_none() => 1,
         _ => 2,
     };
-    let Some(most) = points.iter().max_by_key(|point| point.registered_bytes()) else {
+    let of_run = |points: &&[Point]| {
+        points.iter().map(|point| point.registered_bytes().0).fold(0, u64::saturating_add)
+    };
+    let most = runs.iter().max_by_key(|points| of_run(points));
+    let Some((bytes, most)) = most.and_then(|points| Some((of_run(points), points.first()?)))
+    else {
         return Ok(());
     };
-    let needed = most.registered_bytes().0.saturating_mul(ends);
+    let needed = bytes.saturating_mul(ends);
     if needed <= memory.available_bytes {
         return Ok(());
     }
@@ -162,6 +170,18 @@ mod tests {
         assert!(check(&registering("node2"), &memory, 4096).is_ok());
         let refusal = check(&registering("ends=10.9.0.1,10.9.0.2"), &memory, 4096).unwrap_err();
         assert!(refusal.to_string().contains("269 MB"), "{refusal}");
+    }
+
+    #[test]
+    fn windows_of_groups_that_run_at_once_are_added() {
+        let text = "title = 't'\n[[group]]\nname = 'a'\n[[group]]\nname = 'b'\n[factors]\npattern = 'stream'\n\
+                    transport = 'tcp'\nfamily = 6\npayload = '64KiB'\nlink = 'ethernet:10G'\nrtt = '400ms'\n\
+                    window = '1bdp'\n[settings]\ncongestion = 'cubic'\n";
+        let plan = parse("t", text, Size::Full, &[]).unwrap();
+        // As much as one window of two products.
+        assert_eq!(check(&plan, &memory(2_929_688, 488_282), 4096), Ok(()));
+        let short = check(&plan, &memory(2_000_000, 1 << 30), 4096).unwrap_err().to_string();
+        assert!(short.contains("window of 1000 MB"), "{short}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What is read while a run goes on: clocks, sockets, packets' times, and the counters of the kernel.
 //!
-//! - [`Clock`]: what time is read from.
-//! - [`tcp_info`]: what TCP says of a connection; [`subflow`]: of the first path of MPTCP.
-//! - [`stamp`]: times that the kernel gave to packets.
-//! - [`kernel`]: what it counted beside the sockets.
-//! - [`sampler`]: what each interval of a run moved, from the [`gauge`]s of the hot loops.
+//! - [`Clock`]: the clock of a run, CLOCK_MONOTONIC or the time-stamp counter.
+//! - [`tcp_info`]: TCP_INFO of a connection; [`subflow`]: of the first subflow of MPTCP.
+//! - [`stamp`]: timestamps of packets (SO_TIMESTAMPING).
+//! - [`kernel`]: counters of the kernel (`/proc/net`).
+//! - [`sampler`]: bytes and calls of each interval of a run, from the [`gauge`] that each flow writes.
 //!
 //! Deliberately not here: what is sent (`load`), and what is known of the machine before and after (`host`).
 

@@ -13,8 +13,8 @@ use fabricmark_wire::Link;
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
-use crate::options::How;
 use crate::options::lab::Guest;
+use crate::options::{GUEST, How};
 
 /// Longer than any plan; Ctrl-C ends it sooner.
 const PLAN_LIMIT: Duration = Duration::from_secs(7 * 86_400);
@@ -35,6 +35,8 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
             "a guest has one wire: give link one level, or run the plan with --ends or --to";
         return Err(Failure::new(Code::Input, message));
     }
+    // What would be refused in there is refused before it boots.
+    plan.clone().to_host(&Plan::own_name(&GUEST.to_string()), None)?;
     let store = how.place.store_file();
     let mut writable = vec![how.place.out.clone()];
     writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
