@@ -17,7 +17,7 @@ use crate::control::{Control, Event};
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Gauge;
-use fabricmark_telemetry::sampler::{Probe, Sampler};
+use fabricmark_telemetry::sampler::Sampler;
 
 /// Carries something out that counts into a gauge, and meanwhile tells of each interval; `tcp` is the
 /// socket whose TCP_INFO stands in it.
@@ -30,16 +30,15 @@ pub(crate) fn watched<R>(
     let gauge = Gauge::default();
     let (end, ended) = mpsc::channel();
     thread::scope(|scope| {
-        let probe = Probe { gauge: &gauge, tcp };
-        let sampler = Sampler::begin(now_ns(), interval.0, vec![probe]);
+        let sampler = Sampler::begin(now_ns(), interval.0, &gauge, tcp);
         let watcher = scope.spawn(move || {
             leave_the_processor_of_the_load();
-            sampler.run(&ended, &mut |_, interval| control.tell(Event::Interval(interval)))
+            sampler.run(&ended, &mut |interval| control.tell(Event::Interval(interval)))
         });
         let result = carry(&gauge);
         drop(end);
         // Without the thread, which cannot panic, there is no series.
-        (result, watcher.join().ok().and_then(|mut series| series.pop()))
+        (result, watcher.join().ok())
     })
 }
 

@@ -1,8 +1,9 @@
 //! What is read while a run goes on: clocks, sockets, packets' times, and the counters of the kernel.
 //!
-//! - [`Clock`]: the clock of a run, CLOCK_MONOTONIC or the time-stamp counter.
+//! - [`clock`]: the clock of a run.
 //! - [`tcp_info`]: TCP_INFO of a connection; [`subflow`]: of the first subflow of MPTCP.
 //! - [`stamp`]: timestamps of packets (SO_TIMESTAMPING).
+//! - [`sys`]: socket options and control messages as bytes.
 //! - [`kernel`]: counters of the kernel (`/proc/net`).
 //! - [`sampler`]: bytes and calls of each interval of a run, from the [`gauge`] that each flow writes.
 //!
@@ -16,6 +17,6 @@ mod proc_net;
 pub mod sampler;
 pub mod stamp;
 pub mod subflow;
+#[expect(unsafe_code, reason = "calls that no safe crate offers")]
+pub mod sys;
 pub mod tcp_info;
-
-pub use clock::{Clock, NoTsc, Tsc};

@@ -4,17 +4,17 @@
 //! A stamp of sending is taken when the packet is handed to the device, one of receiving when the
 //! device hands it over: what a program waits for its turn is in neither.
 
-#[expect(unsafe_code, reason = "control messages that no safe crate reads")]
-mod sys;
-
 mod device;
+#[expect(unsafe_code, reason = "calls of devices that no safe crate offers")]
+mod sys;
 mod trips;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::net::RecvFlags;
-use sys::flag;
+
+use crate::sys::{plain, receive, set};
 
 pub use device::check_hardware;
 pub use trips::Trips;
@@ -22,20 +22,22 @@ pub use trips::Trips;
 /// When a packet was sent or received. At least one of the two is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// By the kernel, in nanoseconds of CLOCK_REALTIME: see [`crate::clock::RealtimeOffset`].
+    /// By the kernel, in nanoseconds of CLOCK_REALTIME.
     pub software_ns: Option<u64>,
     /// By the network device, in nanoseconds of its own clock, which agrees with no clock of this
     /// machine unless somebody makes it.
     pub hardware_ns: Option<u64>,
 }
 
-impl Stamp {
-    fn of(received: &sys::Received) -> Option<Self> {
-        let set = |ns: u64| (ns > 0).then_some(ns);
-        let stamp =
-            Self { software_ns: set(received.software_ns), hardware_ns: set(received.hardware_ns) };
-        (stamp.software_ns.is_some() || stamp.hardware_ns.is_some()).then_some(stamp)
-    }
+/// What may be asked of SO_TIMESTAMPING (linux/net_tstamp.h).
+mod flag {
+    pub use libc::{
+        SOF_TIMESTAMPING_OPT_ID as OPT_ID, SOF_TIMESTAMPING_OPT_ID_TCP as OPT_ID_TCP,
+        SOF_TIMESTAMPING_OPT_TSONLY as OPT_TSONLY, SOF_TIMESTAMPING_OPT_TX_SWHW as OPT_TX_SWHW,
+        SOF_TIMESTAMPING_RAW_HARDWARE as RAW_HARDWARE, SOF_TIMESTAMPING_RX_HARDWARE as RX_HARDWARE,
+        SOF_TIMESTAMPING_RX_SOFTWARE as RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE as SOFTWARE,
+        SOF_TIMESTAMPING_TX_HARDWARE as TX_HARDWARE, SOF_TIMESTAMPING_TX_SOFTWARE as TX_SOFTWARE,
+    };
 }
 
 /// Lets the kernel stamp what a UDP socket or a connected TCP socket sends and receives from now on;
@@ -51,10 +53,9 @@ pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
         flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE | flag::OPT_TX_SWHW;
     let flags = if hardware { SOFTWARE | HARDWARE } else { SOFTWARE };
     // Numbers bytes from here on, not from the last byte acknowledged; since Linux 6.2.
-    match sys::set_timestamping(fd, flags | flag::OPT_ID_TCP) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            sys::set_timestamping(fd, flags)
-        }
+    let ask = |flags| set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags);
+    match ask(flags | flag::OPT_ID_TCP) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => ask(flags),
         result => result,
     }
 }
@@ -70,12 +71,8 @@ pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
 pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
     let mut stamps = Vec::new();
     loop {
-        match sys::receive(fd, &mut [], RecvFlags::ERRQUEUE) {
-            Ok(received) => {
-                if let (Some(id), Some(stamp)) = (received.sent_id, Stamp::of(&received)) {
-                    stamps.push((id, stamp));
-                }
-            }
+        match stamped(fd, &mut [], RecvFlags::ERRQUEUE) {
+            Ok((_, stamp, id)) => stamps.extend(id.zip(stamp)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(stamps),
             Err(error) => return Err(error),
         }
@@ -89,8 +86,44 @@ pub fn recv_with_stamp(
     buffer: &mut [u8],
     flags: RecvFlags,
 ) -> io::Result<(usize, Option<Stamp>)> {
-    let received = sys::receive(fd, buffer, flags)?;
-    Ok((received.bytes, Stamp::of(&received)))
+    let (bytes, stamp, _) = stamped(fd, buffer, flags)?;
+    Ok((bytes, stamp))
+}
+
+/// What recvmsg(2) gives, with its stamp, and on the error queue with the number of the packet whose time of
+/// sending that is.
+fn stamped(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<(usize, Option<Stamp>, Option<u32>)> {
+    let (mut stamp, mut id) = (None, None);
+    let bytes = receive(fd, buffer, flags, |kind, data| match kind {
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp = plain(data).and_then(stamp_of),
+        (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
+            id = plain(data).and_then(sent_id);
+        }
+        _ => {}
+    })?;
+    Ok((bytes, stamp, id))
+}
+
+/// `struct scm_timestamping` (linux/errqueue.h), whose second stamp is deprecated; 0 where one is not set.
+fn stamp_of([software, _, hardware]: [libc::timespec; 3]) -> Option<Stamp> {
+    let [software_ns, hardware_ns] = [software, hardware].map(|time| {
+        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).filter(|&ns| ns > 0)
+    });
+    software_ns.or(hardware_ns).map(|_| Stamp { software_ns, hardware_ns })
+}
+
+/// The packet's number, if an error is the time at which a packet was handed to the device
+/// (SCM_TSTAMP_SND, linux/errqueue.h).
+fn sent_id(error: libc::sock_extended_err) -> Option<u32> {
+    const SCM_TSTAMP_SND: u32 = 0;
+    let is_sent = error.ee_errno == libc::ENOMSG as u32
+        && error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING
+        && error.ee_info == SCM_TSTAMP_SND;
+    is_sent.then_some(error.ee_data)
 }
 
 #[cfg(test)]
@@ -101,7 +134,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{RealtimeOffset, now_ns};
+    use rustix::time::{ClockId, clock_gettime};
+
+    use crate::clock::now_ns;
 
     /// Time in which the kernel must have begun to stamp what is received.
     const WITHIN_NS: u64 = 10_000_000_000;
@@ -149,6 +184,38 @@ mod tests {
                 };
             }
             assert!(now_ns() - began_ns < WITHIN_NS, "the kernel stamps nothing that is received");
+        }
+    }
+
+    /// How far CLOCK_REALTIME, by which the kernel stamps packets, is ahead of our clock.
+    #[derive(Clone, Copy, Debug)]
+    struct RealtimeOffset {
+        offset_ns: i64,
+        /// How wrong it may be: half the time between the two readings of our clock around the one of
+        /// CLOCK_REALTIME.
+        uncertainty_ns: u64,
+    }
+
+    impl RealtimeOffset {
+        /// The closest of some readings: one in which the thread lost its processor is far off.
+        fn read() -> Self {
+            let readings = (0..8).map(|_| Self::read_once());
+            readings.min_by_key(|reading| reading.uncertainty_ns).unwrap()
+        }
+
+        fn read_once() -> Self {
+            let before_ns = now_ns();
+            let realtime = clock_gettime(ClockId::Realtime);
+            let bracket_ns = now_ns() - before_ns;
+            let middle_ns = before_ns + bracket_ns / 2;
+            let realtime_ns = realtime.tv_sec * 1_000_000_000 + realtime.tv_nsec;
+            let offset_ns = realtime_ns - middle_ns as i64;
+            Self { offset_ns, uncertainty_ns: bracket_ns.div_ceil(2) }
+        }
+
+        /// A stamp of CLOCK_REALTIME on our clock.
+        fn to_monotonic_ns(self, realtime_ns: u64) -> u64 {
+            (realtime_ns as i64).saturating_sub(self.offset_ns).max(0) as u64
         }
     }
 

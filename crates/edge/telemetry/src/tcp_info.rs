@@ -1,19 +1,77 @@
 //! What TCP says of a connection: TCP_INFO.
 
-#[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
-mod sys;
-
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 
 use fabricmark_record::TcpSample;
 
-use sys::RawTcpInfo;
+use crate::sys;
+
+/// `struct tcp_info` of linux/tcp.h up to `tcpi_snd_wnd` (Linux 5.4). The kernel fills as much of it
+/// as it knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawTcpInfo {
+    _state_to_window_scales: [u8; 7],
+    /// tcpi_delivery_rate_app_limited is the lowest bit, tcpi_fastopen_client_fail the next two.
+    pub app_limited_fastopen: u8,
+    pub rto: u32,
+    pub ato: u32,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub fackets: u32,
+    pub last_data_sent: u32,
+    pub last_ack_sent: u32,
+    pub last_data_recv: u32,
+    pub last_ack_recv: u32,
+    pub pmtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
+    pub rcv_rtt: u32,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub notsent_bytes: u32,
+    pub min_rtt: u32,
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
+    pub delivery_rate: u64,
+    pub busy_time: u64,
+    pub rwnd_limited: u64,
+    pub sndbuf_limited: u64,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub snd_wnd: u32,
+}
+
+/// The structure, and how many of its bytes the kernel filled.
+fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<(RawTcpInfo, usize)> {
+    sys::get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, RawTcpInfo::default())
+}
 
 /// TCP_INFO of a connection now; fails where the socket is not TCP. Costs one system call.
 pub fn sample(fd: BorrowedFd<'_>) -> io::Result<TcpSample> {
-    let (raw, filled) = sys::tcp_info(fd)?;
+    let (raw, filled) = tcp_info(fd)?;
     Ok(read(&raw, filled))
 }
 
@@ -33,13 +91,44 @@ pub struct Received {
 /// What a connection has received; nothing before Linux 5.4, which does not say all of it. Fails where the socket is
 /// not TCP.
 pub fn received(fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
-    let (raw, filled) = sys::tcp_info(fd)?;
+    let (raw, filled) = tcp_info(fd)?;
     let last = offset_of!(RawTcpInfo, rcv_ooopack) + size_of_val(&raw.rcv_ooopack);
     Ok((filled >= last).then_some(Received {
         segments: raw.data_segs_in.into(),
         segment_bytes: raw.rcv_mss.into(),
         in_order_bytes: raw.bytes_received,
         out_of_order_segments: raw.rcv_ooopack.into(),
+    }))
+}
+
+/// What a connection has sent so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Bytes of a full segment.
+    pub segment_bytes: u64,
+    /// Segments with data.
+    pub segments: u64,
+    /// Segments that were sent again.
+    pub retransmitted_segments: u64,
+    /// Segments that are not acknowledged.
+    pub unacked_segments: u64,
+    /// Bytes that were written and not sent.
+    pub notsent_bytes: u64,
+    /// Smoothed RTT in microseconds.
+    pub srtt_us: u64,
+}
+
+/// What a connection has sent; nothing before Linux 4.6, which does not count segments with data.
+pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
+    let (raw, filled) = tcp_info(fd)?;
+    let last = offset_of!(RawTcpInfo, data_segs_out) + size_of_val(&raw.data_segs_out);
+    Ok((filled >= last).then_some(Sent {
+        segment_bytes: raw.snd_mss.into(),
+        segments: raw.data_segs_out.into(),
+        retransmitted_segments: raw.total_retrans.into(),
+        unacked_segments: raw.unacked.into(),
+        notsent_bytes: raw.notsent_bytes.into(),
+        srtt_us: raw.rtt.into(),
     }))
 }
 

@@ -1,6 +1,7 @@
 //! Whether a network device stamps packets itself: what `ethtool -T` and `hwstamp_ctl` tell.
 
-use super::sys::{self, DeviceStamps, flag};
+use super::flag;
+use super::sys::{self, DeviceStamps};
 
 /// Every packet sent is stamped that asks for it (HWTSTAMP_TX_ON, linux/net_tstamp.h).
 const TX_ON: u32 = 1;

@@ -1,0 +1,104 @@
+//! Socket options and control messages that no safe crate offers.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{ptr, slice};
+
+use libc::c_int;
+use rustix::net::RecvFlags;
+
+use crate::tcp_info::RawTcpInfo;
+
+/// A type of the kernel's.
+///
+/// # Safety
+/// Any bytes are a valid value.
+pub unsafe trait Plain: Copy {}
+// SAFETY: numbers, and structures of numbers without anything between them that matters.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for c_int {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for libc::timespec {}
+// SAFETY: as above.
+unsafe impl Plain for libc::sock_extended_err {}
+// SAFETY: as above.
+unsafe impl Plain for RawTcpInfo {}
+// SAFETY: as its elements.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// Reads an option into a value; gives the number of bytes that the kernel filled.
+pub fn get<T: Plain>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    mut value: T,
+) -> io::Result<(T, usize)> {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`, which outlives the call; the kernel writes at
+    // most `length` bytes, and any bytes are a valid T.
+    let result = unsafe {
+        let value = (&raw mut value).cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut length)
+    };
+    if result == 0 { Ok((value, length as usize)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets an option to a value.
+pub fn set<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Room for control messages: SCM_TIMESTAMPING takes 64 bytes, IPV6_RECVERR 64; aligned as
+/// `cmsghdr` is.
+const CONTROL_WORDS: usize = 32;
+
+/// recvmsg(2); calls `each` with the level, the type and the data of each control message.
+pub fn receive(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+    mut each: impl FnMut((c_int, c_int), &[u8]),
+) -> io::Result<usize> {
+    let mut control = [0u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: a plain structure of integers and pointers, for which zero is valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: `message` describes `buffer` and `control` with their lengths, and both outlive the
+    // call and are borrowed by nobody else.
+    let bytes = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags.bits() as _) };
+    let bytes = usize::try_from(bytes).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel has left in `message` the length of the control messages that it wrote into
+    // `control`, which is alive and aligned for `cmsghdr`; CMSG_FIRSTHDR and CMSG_NXTHDR give null or a
+    // whole one of them, of `cmsg_len` bytes with its header.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            let length = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let data = slice::from_raw_parts(libc::CMSG_DATA(header), length);
+            each(((*header).cmsg_level, (*header).cmsg_type), data);
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(bytes)
+}
+
+/// The value that data begin with; nothing where they are too short for it.
+pub fn plain<T: Plain>(data: &[u8]) -> Option<T> {
+    // SAFETY: there are enough bytes, which may stand at any alignment, and any are a valid T.
+    (data.len() >= size_of::<T>()).then(|| unsafe { ptr::read_unaligned(data.as_ptr().cast()) })
+}
