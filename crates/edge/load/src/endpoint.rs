@@ -4,12 +4,12 @@ mod connections;
 pub mod foreign;
 mod quic;
 
+use std::cell::Cell;
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::Duration;
 
 use fabricmark_plan::{
     INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, check_order,
@@ -18,7 +18,7 @@ use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
 use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
 use crate::carry::carry;
 use crate::control::{Control, Event};
@@ -29,18 +29,18 @@ use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
-use crate::sockets::{allow_files, bound, side, waiting};
+use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
 use crate::transport::Flow;
-use crate::transport::bytes::{ByteFlow, ByteStream};
+use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
 use crate::transport::seqpacket::Seqpacket;
-use crate::transport::stamped::{StampedTcp, StampedUdp};
+use crate::transport::stamped::{StampedUdp, ask_for};
 use crate::transport::tls::TlsStream;
 use crate::transport::udp::UdpFlow;
 use crate::transport::verbs::{FetchFlow, MessageFlow, WriteFlow};
 use crate::window::Windowed;
-use crate::{smc, sys, tcp};
+use crate::{smc, tcp};
 use fabricmark_telemetry::clock;
 use fabricmark_telemetry::kernel::Snapshot;
 use fabricmark_telemetry::stamp::check_hardware;
@@ -89,35 +89,48 @@ impl Endpoint {
     /// Carries the run out on the calling thread, which it binds to its processor. The starting
     /// end needs the address of the other.
     pub fn run(self, peer_at: Option<SocketAddr>, control: &Control) -> Result<EndReport, Failure> {
-        let duration: Duration = self.prepare.duration_ns.into();
-        thread::scope(|scope| {
-            // The clock of the run is a thread of its own, so that the hot loop reads only a flag.
-            scope.spawn(|| control.interrupter.keep_time(&control.stop));
-            let _left = control.interrupter.leaving();
-            let begin = || {
-                control.tell(Event::Begun);
-                control.interrupter.begin(duration);
-            };
-            self.carry_out(peer_at, control, &begin)
+        let Self { prepare, socket, .. } = self;
+        carry_out(&prepare, peer_at, control, |run| match (socket, prepare.point.pattern) {
+            (None, _) => run.flows(vec![NullFlow::default()]),
+            (Some(socket), Pattern::Crr) => run.by_connections(socket),
+            (Some(socket), _) => run.by_flows(socket),
         })
     }
+}
 
-    fn carry_out(
-        mut self,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let pinned = pin(self.prepare.cpu);
-        let before = Snapshot::now(&self.prepare.device);
-        let Prepare { point, .. } = &self.prepare;
-        let mut report = match (self.socket.take(), point.pattern) {
-            (None, _) => carry(&mut [NullFlow::default()], &self.prepare, control, begin)?,
-            (Some(socket), Pattern::Crr) => self.by_connections(socket, peer_at, control, begin)?,
-            (Some(socket), _) => self.by_flows(socket, peer_at, control, begin)?,
+/// One end of a run that is carried out.
+struct Run<'a> {
+    prepare: &'a Prepare,
+    peer_at: Option<SocketAddr>,
+    control: &'a Control,
+    /// Starts the clock of the run.
+    begin: &'a dyn Fn(),
+    /// Time that the opening of the first flow took, at the client.
+    opening_rtt_ns: Cell<u64>,
+}
+
+/// Carries a run out as `carry` does, and notes its circumstances. The clock of the run is a thread of its own, so
+/// that the hot loop reads only a flag.
+fn carry_out(
+    prepare: &Prepare,
+    peer_at: Option<SocketAddr>,
+    control: &Control,
+    carry: impl FnOnce(&Run<'_>) -> Result<EndReport, Failure>,
+) -> Result<EndReport, Failure> {
+    thread::scope(|scope| {
+        scope.spawn(|| control.interrupter.keep_time(&control.stop));
+        let _left = control.interrupter.leaving();
+        let begin = || {
+            control.tell(Event::Begun);
+            control.interrupter.begin(prepare.duration_ns.into());
         };
+        let run = Run { prepare, peer_at, control, begin: &begin, opening_rtt_ns: Cell::new(0) };
+        let pinned = pin(prepare.cpu);
+        let before = Snapshot::now(&prepare.device);
+        let mut report = carry(&run)?;
         control.check()?;
-        let counted = Snapshot::now(&self.prepare.device).since(&before);
+        let counted = Snapshot::now(&prepare.device).since(&before);
+        report.opening_rtt_ns = run.opening_rtt_ns.get();
         report.device_drops = counted.device_drops;
         report.reassembly_failures = counted.reassembly_failures;
         report.kernel = Some(counted.counters);
@@ -127,24 +140,18 @@ impl Endpoint {
             report.not_pinned = Some(reason);
         }
         Ok(report)
-    }
+    })
+}
 
+impl Run<'_> {
     /// A connection for each request.
-    fn by_connections(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
+    fn by_connections(&self, socket: Socket) -> Result<EndReport, Failure> {
         let transport = self.prepare.point.transport;
         match transport {
-            Transport::Tcp | Transport::Mptcp => {
-                self.crr::<TcpStream>(socket, peer_at, control, begin)
-            }
-            Transport::Unix => self.crr::<UnixStream>(socket, peer_at, control, begin),
-            Transport::Tls => self.crr::<TlsStream>(socket, peer_at, control, begin),
-            Transport::Quic => self.quic(socket, peer_at, control, begin),
+            Transport::Tcp | Transport::Mptcp => self.crr::<TcpStream>(socket),
+            Transport::Unix => self.crr::<UnixStream>(socket),
+            Transport::Tls => self.crr::<TlsStream>(socket),
+            Transport::Quic => self.crr_over_quic(socket),
             Transport::Udp
             | Transport::Seqpacket
             | Transport::Sctp
@@ -160,170 +167,128 @@ impl Endpoint {
     }
 
     /// Flows that are opened once.
-    fn by_flows(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
+    fn by_flows(&self, socket: Socket) -> Result<EndReport, Failure> {
         match self.prepare.point.transport {
-            Transport::Tcp => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                self.tcp(streams, rtt_ns, control, begin)
-            }
-            Transport::Mptcp | Transport::Sctp => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                self.bytes(streams, rtt_ns, control, begin, |tcp| Some(tcp))
-            }
-            Transport::Unix => {
-                let (streams, rtt_ns) = self.open::<UnixStream>(socket, peer_at, control)?;
-                self.bytes(streams, rtt_ns, control, begin, |_| None)
-            }
-            Transport::Seqpacket => {
-                let (packets, rtt_ns) = self.open::<Seqpacket>(socket, peer_at, control)?;
-                self.bytes(packets, rtt_ns, control, begin, |_| None)
-            }
-            Transport::Tls => {
-                let (streams, rtt_ns) = self.open::<TlsStream>(socket, peer_at, control)?;
-                self.bytes(streams, rtt_ns, control, begin, |tls| Some(tls.tcp()))
-            }
+            Transport::Tcp => self.tcp(self.open(socket)?),
+            Transport::Mptcp | Transport::Sctp => self.bytes(self.open::<TcpStream>(socket)?),
+            Transport::Unix => self.bytes(self.open::<UnixStream>(socket)?),
+            Transport::Seqpacket => self.bytes(self.open::<Seqpacket>(socket)?),
+            Transport::Tls => self.bytes(self.open::<TlsStream>(socket)?),
             Transport::Smc => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
+                let streams = self.open(socket)?;
                 smc::check(&streams)?;
-                self.bytes(streams, rtt_ns, control, begin, |_| None)
+                self.bytes(streams)
             }
             Transport::Rsocket => {
-                let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-                let open = |stream| RsocketFlow::open(stream, &self.prepare, control);
-                let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
-                self.flows(flows?, rtt_ns, control, begin, |_| None)
+                let streams = self.open(socket)?;
+                self.flows_of(streams, |s| RsocketFlow::open(s, self.prepare, self.control))
             }
-            Transport::Udp => self.udp(socket, peer_at, control, begin),
-            Transport::Quic => self.quic(socket, peer_at, control, begin),
-            Transport::Rc | Transport::Uc | Transport::Ud => {
-                self.verbs(socket, peer_at, control, begin)
-            }
-            Transport::Null => carry(&mut [NullFlow::default()], &self.prepare, control, begin),
+            Transport::Udp => self.udp(socket),
+            Transport::Quic => self.quic(socket),
+            Transport::Rc | Transport::Uc | Transport::Ud => self.verbs(self.open(socket)?),
+            Transport::Null => self.flows(vec![NullFlow::default()]),
         }
     }
 
     /// Opens or accepts every flow of a transport with connections.
-    fn open<C: Connection>(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-    ) -> Result<(Vec<C>, u64), Failure> {
-        match (self.prepare.role, peer_at) {
-            (Role::Client, Some(peer_at)) => open_all(socket, peer_at, &self.prepare, control),
-            _ => {
-                let listener = Listener::<C>::new(socket, &self.prepare)?;
-                Ok((accept_all(&listener, control)?, 0))
+    fn open<C: Connection>(&self, socket: Socket) -> Result<Vec<C>, Failure> {
+        match (self.prepare.role, self.peer_at) {
+            (Role::Client, Some(peer_at)) => {
+                let (streams, rtt_ns) = open_all(socket, peer_at, self.prepare, self.control)?;
+                self.opening_rtt_ns.set(rtt_ns);
+                Ok(streams)
             }
+            _ => accept_all(&Listener::new::<C>(socket, self.prepare)?, self.control),
         }
     }
 
-    fn tcp(
-        &self,
-        streams: Vec<TcpStream>,
-        opening_rtt_ns: u64,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let Prepare { point, .. } = &self.prepare;
+    fn tcp(&self, streams: Vec<TcpStream>) -> Result<EndReport, Failure> {
+        let point = &self.prepare.point;
         let (is_active, bytes) = (self.prepare.is_active(), point.payload.0 as usize);
         if let Some(is_set) = point.quickack {
-            let quick = |stream| QuickAck::new(stream, is_set).map_err(system("set TCP_QUICKACK"));
-            let streams: Result<Vec<_>, Failure> = streams.into_iter().map(quick).collect();
-            return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+            let quick = |stream: &_| QuickAck::of(stream, is_set);
+            return self.by_path(streams, "set TCP_QUICKACK", quick);
         }
         let is_receiver = point.pattern == Pattern::Stream && !is_active;
         if let Some(window) =
             point.window_bytes().filter(|_| is_receiver && point.path == Path::Copy)
         {
-            let streams = streams.into_iter().map(|stream| Windowed::new(stream, window)).collect();
-            return self.bytes(streams, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+            return self.by_path(streams, "set a window", |_| Ok(Windowed::new(window)));
         }
         if let Some(source) = point.timestamps.filter(|_| is_active) {
-            let stamped =
-                |stream| StampedTcp::new(stream, source).map_err(system("set SO_TIMESTAMPING"));
-            let streams: Result<Vec<_>, Failure> = streams.into_iter().map(stamped).collect();
-            return self.bytes(streams?, opening_rtt_ns, control, begin, |s| Some(s.stream()));
+            let stamped = |stream: &_| ask_for(stream, source);
+            return self.by_path(streams, "set SO_TIMESTAMPING", stamped);
         }
-        let way: fn(TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
+        let lay: fn(&TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
             (Path::ZeroCopy, true) => |stream, _| Pages::zerocopy(stream),
-            (Path::SendFile, true) => Pages::sendfile,
-            (Path::Splice, _) => Pages::splice,
-            (Path::Trunc, false) => |stream, _| Ok(Pages::trunc(stream)),
-            _ => return self.bytes(streams, opening_rtt_ns, control, begin, |tcp| Some(tcp)),
+            (Path::SendFile, true) => |_, bytes| Pages::sendfile(bytes),
+            (Path::Splice, _) => |_, bytes| Pages::splice(bytes),
+            (Path::Trunc, false) => |_, _| Ok(Pages::Trunc),
+            _ => return self.bytes(streams),
         };
-        let pages: io::Result<Vec<Pages>> =
-            streams.into_iter().map(|stream| way(stream, bytes)).collect();
-        let pages = pages.map_err(system(format!("lay the path {}", point.path)))?;
-        self.bytes(pages, opening_rtt_ns, control, begin, |pages| Some(pages.stream()))
+        self.by_path(streams, format!("lay the path {}", point.path), |stream| lay(stream, bytes))
     }
 
-    /// Carries the pattern out over connections; `tcp` gives the TCP socket below one.
-    fn bytes<S: ByteStream>(
+    /// Carries the pattern out over connections of TCP with a path of their own.
+    fn by_path<P: TcpPath>(
+        &self,
+        streams: Vec<TcpStream>,
+        doing: impl Display,
+        lay: impl Fn(&TcpStream) -> io::Result<P>,
+    ) -> Result<EndReport, Failure> {
+        let lay = |stream| Ok(PathStream { path: lay(&stream)?, stream });
+        let streams: io::Result<_> = streams.into_iter().map(lay).collect();
+        self.bytes(streams.map_err(system(doing))?)
+    }
+
+    fn bytes<S: ByteStream>(&self, streams: Vec<S>) -> Result<EndReport, Failure> {
+        let point = &self.prepare.point;
+        if !point.path.is_uring() {
+            return self.flows(streams.into_iter().map(ByteFlow::new).collect());
+        }
+        self.flows_of(streams, |s| UringBytes::new(s, point, send_bytes(self.prepare)))
+    }
+
+    /// Carries the pattern out over what `open` makes of connections.
+    fn flows_of<S, F: Flow>(
         &self,
         streams: Vec<S>,
-        opening_rtt_ns: u64,
-        control: &Control,
-        begin: &dyn Fn(),
-        tcp: fn(&S) -> Option<&TcpStream>,
+        open: impl FnMut(S) -> Result<F, Failure>,
     ) -> Result<EndReport, Failure> {
-        let Prepare { point, .. } = &self.prepare;
-        if !point.path.is_uring() {
-            let flows = streams.into_iter().map(ByteFlow::new).collect();
-            return self.flows(flows, opening_rtt_ns, control, begin, |f| tcp(f.stream()));
-        }
-        let lay = |stream| UringBytes::new(stream, point, send_bytes(&self.prepare));
-        let flows: Result<Vec<_>, Failure> = streams.into_iter().map(lay).collect();
-        self.flows(flows?, opening_rtt_ns, control, begin, |f| tcp(f.stream()))
+        self.flows(streams.into_iter().map(open).collect::<Result<_, Failure>>()?)
     }
 
-    fn flows<F: Flow>(
-        &self,
-        mut flows: Vec<F>,
-        opening_rtt_ns: u64,
-        control: &Control,
-        begin: &dyn Fn(),
-        tcp: impl Fn(&F) -> Option<&TcpStream>,
-    ) -> Result<EndReport, Failure> {
-        if self.prepare.point.pattern == Pattern::Stream && !self.prepare.is_active() {
-            let point = &self.prepare.point;
-            let sockets = tcp::sockets(&flows, point, &tcp);
+    fn flows<F: Flow>(&self, mut flows: Vec<F>) -> Result<EndReport, Failure> {
+        let point = &self.prepare.point;
+        if point.pattern == Pattern::Stream && !self.prepare.is_active() {
+            let sockets = tcp::sockets(&flows, point);
             sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
-        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
+        let mut report = self.carry(&mut flows)?;
         // Nobody is to wait for the acknowledgements of a run that is given up.
-        control.check()?;
-        report.opening_rtt_ns = opening_rtt_ns;
-        if let Some(first) = flows.first().and_then(F::fd) {
-            report.side = side(&SockRef::from(&first), self.prepare.cpu);
-        }
+        self.control.check()?;
         if self.prepare.is_active() {
-            let sockets = tcp::sockets(&flows, &self.prepare.point, tcp);
+            let sockets = tcp::sockets(&flows, point);
             if !sockets.is_empty() {
-                let payloads = self.prepare.point.payloads_per_request();
-                let writes = report.counts.calls * u64::from(payloads);
-                report.tcp = tcp::counters(sockets.into_iter(), writes, &self.prepare)?;
+                let writes = report.counts.calls * u64::from(point.payloads_per_request());
+                report.tcp = tcp::counters(sockets.into_iter(), writes, self.prepare)?;
             }
         }
         Ok(report)
     }
 
+    /// Carries the pattern out over open flows, the first of which stands for all in the report.
+    fn carry<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+        let mut report = carry(flows, self.prepare, self.control, self.begin)?;
+        if let Some(first) = flows.first().and_then(F::fd) {
+            report.side = side(&first, self.prepare.cpu);
+        }
+        Ok(report)
+    }
+
     /// Each connection leads to a queue pair, and stays beside it.
-    fn verbs(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let (streams, rtt_ns) = self.open::<TcpStream>(socket, peer_at, control)?;
-        let prepare = &self.prepare;
+    fn verbs(&self, streams: Vec<TcpStream>) -> Result<EndReport, Failure> {
+        let (prepare, control) = (self.prepare, self.control);
         let adapter = Adapter::open(prepare.address, &prepare.device)
             .map_err(|error| Failure::Missing(error.to_string()))?;
         let (longest, _) = prepare.point.verbs_slots();
@@ -335,114 +300,91 @@ impl Endpoint {
             );
             return Err(Failure::System(message));
         }
-        let streams = streams.into_iter();
         let mut report = match prepare.point.operation.unwrap_or(Operation::Send) {
             Operation::Send | Operation::WriteImmediate => {
                 let open = |stream| MessageFlow::open(&adapter, stream, prepare, control);
-                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
+                let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
                 let mut flows = flows?;
-                let mut report = carry(&mut flows, prepare, control, begin)?;
-                report.opening_rtt_ns = rtt_ns;
+                let mut report = self.carry(&mut flows)?;
                 for flow in flows.iter().filter(|_| !prepare.is_active()) {
                     add_sequence(&mut report, flow.sequence());
                 }
                 report
             }
             Operation::Write => {
-                let open = |stream| WriteFlow::open(&adapter, stream, prepare, control);
-                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
-                self.flows(flows?, rtt_ns, control, begin, |_| None)?
+                self.flows_of(streams, |s| WriteFlow::open(&adapter, s, prepare, control))?
             }
             fetch => {
-                let open = |stream| FetchFlow::open(&adapter, stream, prepare, fetch, control);
-                let flows: Result<Vec<_>, Failure> = streams.map(open).collect();
-                self.flows(flows?, rtt_ns, control, begin, |_| None)?
+                self.flows_of(streams, |s| FetchFlow::open(&adapter, s, prepare, fetch, control))?
             }
         };
         report.side.cpu = prepare.cpu;
         Ok(report)
     }
 
-    fn udp(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let Prepare { point, role, .. } = &self.prepare;
-        let (sockets, opening_rtt_ns) = match (role, peer_at) {
+    fn udp(&self, socket: Socket) -> Result<EndReport, Failure> {
+        let Prepare { point, role, .. } = self.prepare;
+        let sockets = match (role, self.peer_at) {
             (Role::Client, Some(peer_at)) => {
-                opening::open_all_udp(socket, peer_at, &self.prepare, control)?
+                let (sockets, rtt_ns) =
+                    opening::open_all_udp(socket, peer_at, self.prepare, self.control)?;
+                self.opening_rtt_ns.set(rtt_ns);
+                sockets
             }
-            _ => (opening::accept_all_udp(socket, &self.prepare, control)?, 0),
+            _ => opening::accept_all_udp(socket, self.prepare, self.control)?,
         };
         let flows =
             sockets.into_iter().map(|(socket, opened)| UdpFlow::new(socket, opened, *role, point));
-        let bytes = point.payload.0 as usize;
-        let laid = system(format!("lay the path {}", point.path));
-        let mut report = match point.path {
-            Path::Mmsg => {
-                let flows = flows.map(|udp| MmsgFlow::new(udp, bytes)).collect();
-                self.datagrams(flows, control, begin, MmsgFlow::udp)?
+        match (point.path, point.timestamps.filter(|_| self.prepare.is_active())) {
+            (Path::Mmsg, _) => {
+                let bytes = point.payload.0 as usize;
+                self.datagrams(flows.map(|udp| MmsgFlow::new(udp, bytes)).collect(), MmsgFlow::udp)
             }
-            Path::Gso => {
+            (Path::Gso, _) => {
                 let lay =
                     if self.prepare.is_active() { GsoFlow::sending } else { GsoFlow::receiving };
-                let flows: io::Result<Vec<_>> = flows.map(|udp| lay(udp, point)).collect();
-                self.datagrams(flows.map_err(laid)?, control, begin, GsoFlow::udp)?
+                let flows: io::Result<_> = flows.map(|udp| lay(udp, point)).collect();
+                let flows = flows.map_err(system(format!("lay the path {}", point.path)))?;
+                self.datagrams(flows, GsoFlow::udp)
             }
-            Path::Uring | Path::UringZeroCopy => {
-                let lay = |udp| UringDatagrams::new(udp, point, send_bytes(&self.prepare));
-                let flows: Result<Vec<_>, Failure> = flows.map(lay).collect();
-                self.datagrams(flows?, control, begin, UringDatagrams::udp)?
+            (Path::Uring | Path::UringZeroCopy, _) => {
+                let lay = |udp| UringDatagrams::new(udp, point, send_bytes(self.prepare));
+                let flows: Result<_, Failure> = flows.map(lay).collect();
+                self.datagrams(flows?, UringDatagrams::udp)
             }
-            _ => match point.timestamps.filter(|_| self.prepare.is_active()) {
-                Some(source) => {
-                    let flows: io::Result<Vec<_>> =
-                        flows.map(|udp| StampedUdp::new(udp, source)).collect();
-                    let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
-                    self.datagrams(flows, control, begin, StampedUdp::udp)?
-                }
-                None => self.datagrams(flows.collect(), control, begin, |udp| udp)?,
-            },
-        };
-        report.opening_rtt_ns = opening_rtt_ns;
-        Ok(report)
+            (_, Some(source)) => {
+                let flows: io::Result<_> = flows.map(|udp| StampedUdp::new(udp, source)).collect();
+                let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
+                self.datagrams(flows, StampedUdp::udp)
+            }
+            (_, None) => self.datagrams(flows.collect(), |udp| udp),
+        }
     }
 
     fn datagrams<F: Flow>(
         &self,
         mut flows: Vec<F>,
-        control: &Control,
-        begin: &dyn Fn(),
         udp: fn(&F) -> &UdpFlow,
     ) -> Result<EndReport, Failure> {
         let check_mtu = |flows: &[F]| match flows.first() {
             Some(first) => {
-                let socket = udp(first).socket().as_fd();
-                options::check_mtu(socket, &self.prepare.point, send_bytes(&self.prepare))
+                let bytes = send_bytes(self.prepare);
+                options::check_mtu(udp(first).socket(), &self.prepare.point, bytes)
             }
             None => Ok(()),
         };
         check_mtu(&flows)?;
-        let carried = carry(&mut flows, &self.prepare, control, begin);
+        let carried = self.carry(&mut flows);
         // A smaller MTU may have become known on the way.
         let mut report = carried.or_else(|failure| check_mtu(&flows).and(Err(failure)))?;
-        if let Some(first) = flows.first() {
-            report.side = side(&SockRef::from(udp(first).socket()), self.prepare.cpu);
-        }
         let is_receiver = !self.prepare.is_active();
         let jitters = flows.iter().filter_map(|flow| udp(flow).jitter_ns().filter(|_| is_receiver));
         let (sum_ns, count) = jitters.fold((0.0, 0_u32), |(sum, count), ns| (sum + ns, count + 1));
         report.jitter_ns = (count > 0).then(|| sum_ns / f64::from(count));
-        for flow in flows.iter().map(udp) {
-            if !self.prepare.is_active() {
-                add_sequence(&mut report, flow.sequence());
-            }
-            report.socket_drops +=
-                sys::socket_drops(flow.socket().as_fd()).map_err(system("read SO_MEMINFO"))?;
+        for flow in flows.iter().map(udp).filter(|_| is_receiver) {
+            add_sequence(&mut report, flow.sequence());
         }
+        add_socket_drops(&mut report, &flows)?;
         Ok(report)
     }
 }
@@ -455,6 +397,14 @@ fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
         sum.reordered += counts.reordered;
         sum.duplicates += counts.duplicates;
     }
+}
+
+/// Adds what the sockets of flows dropped.
+fn add_socket_drops(report: &mut EndReport, flows: &[impl Flow]) -> Result<(), Failure> {
+    for socket in flows.iter().filter_map(Flow::fd) {
+        report.socket_drops += socket_drops(&socket).map_err(system("read SO_MEMINFO"))?;
+    }
+    Ok(())
 }
 
 /// Buffers are allocated for whoever sends the order.

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -157,5 +157,20 @@ impl FlowSet {
             Some(fd) => Ok(epoll::delete(&self.epoll, fd)?),
             None => Ok(()),
         }
+    }
+}
+
+/// Waits until something happens to one of these, for at most [`Control::LOOK_EVERY`]; gives the number
+/// of those to which something did.
+pub(crate) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
+    poll_for(asked, Control::LOOK_EVERY)
+}
+
+/// As [`poll_briefly`], for at most so long; a signal ends it, too.
+pub(crate) fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize> {
+    let at_most = Timespec::try_from(at_most).map_err(io::Error::other)?;
+    match poll(asked, Some(&at_most)) {
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        polled => Ok(polled?),
     }
 }

@@ -44,8 +44,6 @@ pub mod pattern {
 mod interrupt;
 pub mod smc;
 mod sockets;
-#[expect(unsafe_code, reason = "socket options that no safe crate offers")]
-mod sys;
 mod tcp;
 pub mod transport;
 mod watch;

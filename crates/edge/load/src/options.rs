@@ -1,23 +1,23 @@
 //! Socket options that a point may ask for beside buffers and TCP's own, and what their refusal means.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use fabricmark_plan::{Point, Role, Transport};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::Bytes;
 use fabricmark_wire::Family;
+use rustix::net::sockopt::{ip_mtu, ipv6_mtu, set_tcp_quickack};
 use socket2::Socket;
 
 use crate::failure::system;
-use crate::sys;
-use crate::transport::bytes::ByteStream;
+use crate::transport::bytes::TcpPath;
+use fabricmark_telemetry::sys;
 
 /// Sets what must stand before a socket is bound.
 pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     let Prepare { point, role, .. } = prepare;
-    let option = |level, name, value| sys::set(socket.as_fd(), level, name, value);
     if let Some(Bytes(bytes)) = point.notsent_lowat {
         // A gibibyte at most.
         socket.set_tcp_notsent_lowat(bytes as u32).map_err(system("set TCP_NOTSENT_LOWAT"))?;
@@ -26,21 +26,8 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
         socket.set_tcp_cork(is_set).map_err(system("set TCP_CORK"))?;
     }
     if let Some(is_set) = point.dont_fragment {
-        let set = match (point.family, is_set) {
-            (Family::V4, true) => {
-                option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
-            }
-            (Family::V4, false) => {
-                option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)
-            }
-            (Family::V6, true) => {
-                option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
-            }
-            (Family::V6, false) => {
-                option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)
-            }
-        };
-        set.map_err(system("set whether packets may be fragmented"))?;
+        set_dont_fragment(socket, point.family == Family::V6, is_set)
+            .map_err(system("set whether packets may be fragmented"))?;
     }
     if let Some(mark) = point.mark {
         socket.set_mark(mark).map_err(|error| match error.kind() {
@@ -55,7 +42,7 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     }
     if let Some(label) = point.flow_label {
         // The label itself goes with the address of the other end.
-        option(libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)
+        sys::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)
             .map_err(system(format!("set flow label {label}")))?;
     }
     if let Some(device) = &point.device {
@@ -72,6 +59,23 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// Sets whether packets of a socket may be fragmented, here or on their way (IP_MTU_DISCOVER, ip(7)).
+pub fn set_dont_fragment(socket: &impl AsFd, is_v6: bool, is_set: bool) -> io::Result<()> {
+    let (level, option, [off, on]) = match is_v6 {
+        false => (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            [libc::IP_PMTUDISC_DONT, libc::IP_PMTUDISC_DO],
+        ),
+        true => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            [libc::IPV6_PMTUDISC_DONT, libc::IPV6_PMTUDISC_DO],
+        ),
+    };
+    sys::set(socket.as_fd(), level, option, if is_set { on } else { off })
 }
 
 /// Where the socket of an end is bound, given its address and port of old.
@@ -99,19 +103,16 @@ pub(crate) fn labelled(peer_at: SocketAddr, point: &Point) -> SocketAddr {
 }
 
 /// Refuses datagrams that would have to be fragmented where that is forbidden.
-pub(crate) fn check_mtu(
-    socket: BorrowedFd<'_>,
-    point: &Point,
-    bytes: usize,
-) -> Result<(), Failure> {
+pub(crate) fn check_mtu(socket: &impl AsFd, point: &Point, bytes: usize) -> Result<(), Failure> {
     if point.transport != Transport::Udp || point.dont_fragment != Some(true) {
         return Ok(());
     }
     let is_v6 = point.family == Family::V6;
-    let mtu = sys::path_mtu(socket, is_v6).map_err(system("read the path's MTU"))?;
+    let mtu = if is_v6 { ipv6_mtu(socket) } else { ip_mtu(socket) };
+    let mtu = mtu.map_err(|error| system("read the path's MTU")(error.into()))?;
     // RFC 791, RFC 8200, RFC 768.
     let room = mtu.saturating_sub(if is_v6 { 40 } else { 20 } + 8);
-    if bytes <= room {
+    if bytes <= room as usize {
         return Ok(());
     }
     Err(Failure::System(format!(
@@ -120,65 +121,26 @@ pub(crate) fn check_mtu(
     )))
 }
 
-/// A connection that says after each receive whether it acknowledges at once: the kernel takes
-/// TCP_QUICKACK as a hint for now and may leave it at the next packet (tcp(7)). One system call more a
-/// receive.
+/// Says after each receive whether the connection acknowledges at once: the kernel takes TCP_QUICKACK as a
+/// hint for now and may leave it at the next packet (tcp(7)). One system call more a receive.
 #[derive(Debug)]
-pub struct QuickAck {
-    stream: TcpStream,
+pub(crate) struct QuickAck {
     is_set: bool,
 }
 
 impl QuickAck {
-    /// A connection whose first acknowledgements obey, too.
-    pub fn new(stream: TcpStream, is_set: bool) -> io::Result<Self> {
-        let quick = Self { stream, is_set };
-        quick.set()?;
-        Ok(quick)
-    }
-
-    /// The connection.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
-    fn set(&self) -> io::Result<()> {
-        let value = libc::c_int::from(self.is_set);
-        sys::set(self.stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, value)
+    /// For a connection whose first acknowledgements obey, too.
+    pub(crate) fn of(stream: &TcpStream, is_set: bool) -> io::Result<Self> {
+        set_tcp_quickack(stream, is_set)?;
+        Ok(Self { is_set })
     }
 }
 
-impl io::Read for QuickAck {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.stream.read(buffer)?;
-        self.set()?;
+impl TcpPath for QuickAck {
+    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = stream.read(buffer)?;
+        set_tcp_quickack(stream, self.is_set)?;
         Ok(bytes)
-    }
-}
-
-impl io::Write for QuickAck {
-    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
-        self.stream.write(payload)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for QuickAck {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
-
-impl ByteStream for QuickAck {
-    fn waiting_bytes(&self) -> io::Result<u64> {
-        self.stream.waiting_bytes()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.stream.finish()
     }
 }
 
@@ -280,12 +242,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_mtu_of_the_path_is_read_from_the_socket() {
+    fn a_datagram_is_refused_that_is_longer_than_the_mtu_of_the_path() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect("127.0.0.1:9").unwrap();
         let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
-        let mtu: usize = mtu.trim().parse().unwrap();
         // No packet of IPv4 is longer (RFC 791).
-        assert_eq!(sys::path_mtu(socket.as_fd(), false).unwrap(), mtu.min(65_535));
+        let room = mtu.trim().parse::<usize>().unwrap().min(65_535) - 28;
+        let point = prepare("transport=udp,family=4,dont_fragment=true").point;
+        assert_eq!(check_mtu(&socket, &point, room), Ok(()));
+        let said = check_mtu(&socket, &point, room + 1).unwrap_err().to_string();
+        assert!(said.contains(&format!("at most {room}, ")), "{said}");
     }
 }

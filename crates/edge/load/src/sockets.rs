@@ -1,7 +1,7 @@
 //! Sockets as a point wants them.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use fabricmark_plan::{Network, Point, Role, Socket as Kind, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
-use fabricmark_units::{BitRate, Bytes};
+use fabricmark_units::BitRate;
 use fabricmark_wire::Family;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
@@ -18,8 +18,8 @@ use crate::control::Control;
 use crate::failure::system;
 use crate::options;
 use crate::smc;
-use crate::sys::{self, Direction};
 use crate::window;
+use fabricmark_telemetry::sys;
 
 /// Time for the other end to open a flow, or to answer over a reliable one.
 const PEER_WITHIN: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(crate) fn peer_within(prepare: &Prepare) -> Duration {
 
 /// Time that the kernel polls a device before a busy-polling call sleeps, in microseconds: its own
 /// suggestion (Documentation/networking/napi.rst).
-const BUSY_POLL_US: i32 = 50;
+const BUSY_POLL_US: u32 = 50;
 
 /// Files that a worker has open beside the flows of a run.
 const OTHER_FILES: u64 = 64;
@@ -176,12 +176,7 @@ fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
     } else {
         // The port is chosen when the other end is known, so that it is only the pair that must be
         // new (ip(7)).
-        sys::set::<libc::c_int>(
-            socket.as_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            1,
-        )?;
+        sys::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     }
     socket.bind(&at.into())
 }
@@ -219,7 +214,8 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
         socket.set_tcp_mss(mss).map_err(system(format!("set a segment size of {mss}")))?;
     }
     if let Some(BitRate(bps)) = point.pacing_rate {
-        sys::set_pacing_rate(socket.as_fd(), bps / 8)
+        // Kernels before 4.20 take 32 bits of it.
+        sys::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8)
             .map_err(system(format!("set a pacing rate of {bps} bit/s")))?;
     }
     if let Some(dscp) = point.dscp {
@@ -231,17 +227,20 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
         };
         set.map_err(system(format!("set DSCP {dscp}")))?;
     }
-    if let Some(bytes) = point.receive_buffer {
-        set_buffer(socket, Direction::Receive, bytes)?;
-    }
-    if let Some(bytes) = point.send_buffer {
-        set_buffer(socket, Direction::Send, bytes)?;
+    for (bytes, forced, limited) in [
+        (point.receive_buffer, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (point.send_buffer, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        let Some(bytes) = bytes.map(window::at_most) else { continue };
+        let set = |option| sys::set(socket.as_fd(), libc::SOL_SOCKET, option, bytes);
+        // Without the privilege the kernel's limit holds; what it granted is stored either way.
+        set(forced).or_else(|_| set(limited)).map_err(system("set a socket buffer"))?;
     }
     if let Some(window) = point.window_bytes() {
         window::set(socket, window)?;
     }
     if point.wait == Wait::BusyPoll {
-        sys::set_busy_poll(socket.as_fd(), BUSY_POLL_US).map_err(|error| {
+        socket.set_busy_poll(BUSY_POLL_US).map_err(|error| {
             Failure::Missing(format!(
                 "busy polling is refused ({error}): run as root, or run \
                  `sysctl net.core.busy_read={BUSY_POLL_US}`"
@@ -251,22 +250,9 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_buffer(socket: &Socket, direction: Direction, Bytes(bytes): Bytes) -> Result<(), Failure> {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    // Without the privilege the kernel's limit holds; what it granted is stored either way.
-    if sys::force_buffer(socket.as_fd(), direction, bytes).is_ok() {
-        return Ok(());
-    }
-    match direction {
-        Direction::Receive => socket.set_recv_buffer_size(bytes),
-        Direction::Send => socket.set_send_buffer_size(bytes),
-    }
-    .map_err(system("set a socket buffer"))
-}
-
 /// Makes an open flow wait as the point says: in the call, until something happens or the thread is
 /// interrupted, or not at all.
-pub(crate) fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
+pub fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
     // Where several requests are under way, one that finds no room gives way to the answers: else both
     // ends would wait for the other to read. It costs nothing where there is room.
     let room_within = point.outstanding.filter(|&requests| requests > 1);
@@ -286,12 +272,37 @@ fn congestion_controls(list: &str) -> String {
 }
 
 /// What the kernel granted.
-pub(crate) fn side(socket: &SockRef<'_>, cpu: Option<u32>) -> Side {
+pub(crate) fn side(socket: &impl AsFd, cpu: Option<u32>) -> Side {
+    // The kernel sets every bit where there is no limit.
+    let fd = socket.as_fd();
+    let pacing_rate = sys::get(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX).ok();
+    let socket = SockRef::from(socket);
     Side {
         cpu,
         receive_buffer_bytes: socket.recv_buffer_size().ok().map(|bytes| bytes as u64),
         send_buffer_bytes: socket.send_buffer_size().ok().map(|bytes| bytes as u64),
-        pacing_rate_bps: sys::pacing_rate(socket.as_fd()).ok().flatten().map(|bytes| 8 * bytes),
+        pacing_rate_bps: pacing_rate
+            .filter(|&(rate, _)| rate != u64::MAX)
+            .map(|(rate, _)| 8 * rate),
         clock: None,
     }
+}
+
+/// Counters of a socket's memory, SO_MEMINFO (linux/sock_diag.h); 0 where the kernel is older than one.
+fn memory(socket: BorrowedFd<'_>) -> io::Result<[u32; 9]> {
+    Ok(sys::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0; 9])?.0)
+}
+
+/// The memory in bytes that packets hold which nobody has received yet: SK_MEMINFO_RMEM_ALLOC,
+/// which is more than their payloads; of TCP those behind a hole, too. 0 if there are none.
+pub(crate) fn waiting_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+    Ok(memory(socket)?[SK_MEMINFO_RMEM_ALLOC].into())
+}
+
+/// Datagrams that a socket dropped for lack of buffer: SK_MEMINFO_DROPS, the counter that
+/// SO_RXQ_OVFL reports with a later datagram.
+pub fn socket_drops(socket: &impl AsFd) -> io::Result<u64> {
+    const SK_MEMINFO_DROPS: usize = 8;
+    Ok(memory(socket.as_fd())?[SK_MEMINFO_DROPS].into())
 }

@@ -9,26 +9,24 @@ use std::time::Duration;
 use fabricmark_plan::{Point, Transport};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::TcpCounters;
-use socket2::SockRef;
+use socket2::{Protocol, SockRef};
 
 use crate::failure::system;
-use crate::sys::{self, TcpInfo};
+use crate::sockets::waiting_bytes;
+use crate::transport::Flow;
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::subflow::{ReceiveQueue, Subflows};
-use fabricmark_telemetry::tcp_info::{self, Received};
+use fabricmark_telemetry::sys;
+use fabricmark_telemetry::tcp_info::{self, Received, Sent};
 
 /// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
 const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
 
 /// The sockets of flows that are TCP; none of a transport without it, whose sockets a `TcpStream` may hold as well
 /// (SCTP) and which refuse TCP's options.
-pub(crate) fn sockets<'a, F>(
-    flows: &'a [F],
-    point: &Point,
-    socket: impl Fn(&'a F) -> Option<&'a TcpStream>,
-) -> Vec<&'a TcpStream> {
+pub(crate) fn sockets<'a, F: Flow>(flows: &'a [F], point: &Point) -> Vec<&'a TcpStream> {
     let flows = if point.transport.has_tcp() { flows } else { &[] };
-    flows.iter().filter_map(socket).collect()
+    flows.iter().filter_map(F::tcp).collect()
 }
 
 /// Lets the receiver of a stream acknowledge as one to which nothing but the stream was ever sent. An end
@@ -40,8 +38,7 @@ pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Fa
     if point.quickack.is_some() || point.transport == Transport::Mptcp {
         return Ok(());
     }
-    sys::set::<libc::c_int>(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
-        .map_err(system("set TCP_QUICKACK"))
+    SockRef::from(stream).set_tcp_quickack(true).map_err(system("set TCP_QUICKACK"))
 }
 
 /// Bytes that have crossed the wire of a connection and were not read yet.
@@ -55,6 +52,10 @@ pub(crate) struct Unread {
     pub(crate) uncertain_bytes: u64,
 }
 
+/// MPTCP_INFO begins with the number of subflows beside the first (linux/mptcp.h).
+const SOL_MPTCP: libc::c_int = 284;
+const MPTCP_INFO: libc::c_int = 1;
+
 /// None where the socket is not TCP.
 ///
 /// The kernel does not say how many are behind a hole, but whether there are any, since nothing else holds memory once
@@ -62,10 +63,11 @@ pub(crate) struct Unread {
 /// super-packets count as one segment, the memory does, which is their length and up to an eighth (`tun_alloc_skb`).
 pub(crate) fn unread(fd: BorrowedFd<'_>, subflows: &mut Subflows) -> io::Result<Unread> {
     // Flows of RDMA are waited for by descriptors that are no sockets.
-    let (Ok(memory_bytes), Ok(protocol)) = (sys::waiting_bytes(fd), sys::protocol(fd)) else {
+    let (Ok(memory_bytes), Ok(protocol)) = (waiting_bytes(fd), SockRef::from(&fd).protocol())
+    else {
         return Ok(Unread::default());
     };
-    let is_mptcp = protocol == libc::IPPROTO_MPTCP;
+    let is_mptcp = protocol == Some(Protocol::MPTCP);
     if memory_bytes == 0 && !is_mptcp {
         return Ok(Unread::default());
     }
@@ -75,7 +77,8 @@ pub(crate) fn unread(fd: BorrowedFd<'_>, subflows: &mut Subflows) -> io::Result<
         return Ok(behind_hole(&received, memory_bytes, in_order_bytes));
     }
     // The counters above are those of the first subflow.
-    let is_only = sys::more_subflows(fd).is_ok_and(|more| more == 0);
+    let more: io::Result<(u8, _)> = sys::get(fd, SOL_MPTCP, MPTCP_INFO, 0);
+    let is_only = more.is_ok_and(|(subflows, _)| subflows == 0);
     if is_only && received.out_of_order_segments == 0 {
         return Ok(Unread { in_order_bytes, ..Unread::default() });
     }
@@ -127,26 +130,25 @@ pub(crate) fn counters<'a>(
     let payload_bytes = prepare.point.payload.0;
     let until = now_ns() + ACKNOWLEDGED_WITHIN_NS + prepare.patience().0;
     let mut congestion = None;
-    let mut flows: Vec<TcpInfo> = Vec::new();
+    let mut flows: Vec<Sent> = Vec::new();
     for stream in streams {
         if congestion.is_none() {
             congestion = SockRef::from(stream).tcp_congestion().ok();
         }
         match acknowledged(stream, until)? {
-            Some(info) => flows.push(info),
+            Some(sent) => flows.push(sent),
             None => return Ok(None),
         }
     }
-    let sum = |of: fn(&TcpInfo) -> u32| flows.iter().map(|info| u64::from(of(info))).sum::<u64>();
-    let data_segments = sum(|info| info.data_segs_out);
-    let retransmitted = sum(|info| info.total_retrans);
+    let sum = |of: fn(&Sent) -> u64| flows.iter().map(of).sum::<u64>();
+    let data_segments = sum(|sent| sent.segments);
+    let retransmitted = sum(|sent| sent.retransmitted_segments);
     let count = flows.len().max(1) as u64;
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
     // A flow that is silent keeps the small segments that it began with.
-    let weighted = flows.iter().map(|info| u64::from(info.snd_mss) * u64::from(info.data_segs_out));
-    let mss = weighted.sum::<u64>() / data_segments.max(1);
-    let unsent_bytes = sum(|info| info.notsent_bytes);
+    let mss = sum(|sent| sent.segment_bytes * sent.segments) / data_segments.max(1);
+    let unsent_bytes = sum(|sent| sent.notsent_bytes);
     let writes = writes.saturating_sub(unsent_bytes / payload_bytes.max(1));
     let alone = writes * payload_bytes.div_ceil(mss.max(1));
     let congestion = congestion.unwrap_or_default();
@@ -156,22 +158,21 @@ pub(crate) fn counters<'a>(
         data_segments,
         retransmitted,
         unsent_bytes,
-        srtt_ns: sum(|info| info.rtt_us) * 1000 / count,
+        srtt_ns: sum(|sent| sent.srtt_us) * 1000 / count,
         writes_per_segment: writes as f64 / first_sent as f64,
         merging: alone as f64 / first_sent as f64,
     }))
 }
 
 /// TCP_INFO once nothing is under way any more, or as it stands when the time is over.
-fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<TcpInfo>, Failure> {
+fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<Sent>, Failure> {
+    let is_under_way = |sent: &Sent| sent.unacked_segments > 0 || sent.notsent_bytes > 0;
     loop {
-        let info = sys::tcp_info(stream.as_fd()).map_err(system("read TCP_INFO"))?;
-        match info {
-            Some(info) if (info.unacked > 0 || info.notsent_bytes > 0) && now_ns() < until => {
-                thread::sleep(Duration::from_millis(1));
-            }
-            info => return Ok(info),
+        let sent = tcp_info::sent(stream.as_fd()).map_err(system("read TCP_INFO"))?;
+        if !sent.as_ref().is_some_and(is_under_way) || now_ns() >= until {
+            return Ok(sent);
         }
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -180,6 +181,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::transport::bytes::ByteFlow;
 
     fn received(segments: u64, in_order_bytes: u64) -> Received {
         Received { segments, segment_bytes: 1448, in_order_bytes, out_of_order_segments: 9 }
@@ -234,7 +236,8 @@ mod tests {
     #[test]
     fn only_sockets_of_a_transport_with_tcp_get_its_options() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let flows = [TcpStream::connect(listener.local_addr().unwrap()).unwrap()];
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let flows = [ByteFlow::new(stream)];
         for (transport, is_tcp) in [
             ("tcp", true),
             ("mptcp", true),
@@ -248,7 +251,7 @@ mod tests {
                 "pattern=stream,family=4,link=loopback,payload=1,congestion=cubic,transport={transport}"
             );
             let point = fabricmark_testkit::point(&levels);
-            assert_eq!(sockets(&flows, &point, Some).len(), usize::from(is_tcp), "{transport}");
+            assert_eq!(sockets(&flows, &point).len(), usize::from(is_tcp), "{transport}");
         }
     }
 }

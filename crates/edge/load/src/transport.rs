@@ -4,7 +4,7 @@ pub mod bytes;
 pub mod null;
 pub mod quic;
 pub mod rsocket;
-mod security;
+pub(crate) mod security;
 pub mod seqpacket;
 pub mod stamped;
 pub mod tls;
@@ -12,6 +12,7 @@ pub mod udp;
 pub mod verbs;
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,10 @@ pub trait Flow {
     /// Takes what has arrived; nothing at the end of a reliable flow.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
-    /// The most bytes that may have arrived and not been received yet; 0 if none have.
-    fn waiting_bytes(&mut self) -> io::Result<u64>;
+    /// The most bytes that may have arrived and not been received yet; 0 if none have, or nobody knows.
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        Ok(0)
+    }
 
     /// Sends a whole message, and its number where the transport does not keep the order.
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()>;
@@ -73,10 +76,14 @@ pub trait Flow {
     fn answered(&mut self) {}
 
     /// Whether the transport tells the receiver that nothing more follows.
-    fn has_end(&self) -> bool;
+    fn has_end(&self) -> bool {
+        true
+    }
 
     /// Tells the other end that nothing more follows, where the transport can; waits for nobody.
-    fn finish(&mut self) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Whether a flow that is finished is to be served until the other end has everything: a transport in this
     /// process sends again what is lost only while somebody does.
@@ -86,7 +93,14 @@ pub trait Flow {
 
     /// The flow's socket, which tells by itself when it can be read or written, unless there is
     /// [`Self::ready_fd`].
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The socket of TCP below the flow, where that has one.
+    fn tcp(&self) -> Option<&TcpStream> {
+        None
+    }
 
     /// A descriptor that is readable when something has happened to the flow, whether it is to send or
     /// to receive; nothing where the socket itself is to be waited for.
@@ -142,6 +156,10 @@ macro_rules! passes_on {
 
         fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
             self.flow.fd()
+        }
+
+        fn tcp(&self) -> Option<&std::net::TcpStream> {
+            self.flow.tcp()
         }
 
         fn ready_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

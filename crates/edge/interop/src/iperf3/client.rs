@@ -165,8 +165,8 @@ impl<'scope> Run<'scope> {
         }
         let thread = scope.spawn(move || {
             let report = match is_tcp {
-                true => foreign::run(prepare, tcp, rtt_ns, control, |flow| Some(&*flow.socket)),
-                false => foreign::run(prepare, udp, rtt_ns, control, |_| None),
+                true => foreign::run(&prepare, tcp, rtt_ns, control),
+                false => foreign::run(&prepare, udp, rtt_ns, control),
             };
             (report, Cpu::of_this_thread())
         });

@@ -32,10 +32,6 @@ macro_rules! stream_only {
             false
         }
 
-        fn finish(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-
         fn fd(&self) -> Option<BorrowedFd<'_>> {
             Some(self.socket.as_fd())
         }
@@ -51,6 +47,10 @@ pub(super) struct TcpFlow {
 
 impl Flow for TcpFlow {
     stream_only!();
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(&self.socket)
+    }
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
         let bytes = (&*self.socket).write(payload)?;

@@ -83,7 +83,7 @@ fn tcp_stream(socket: Socket, cookie: &Cookie, prepare: &Prepare) -> Result<TcpS
         let set = stream.set_nodelay(is_set);
         set.map_err(|error| Failure::System(format!("cannot set TCP_NODELAY: {error}")))?;
     }
-    foreign::opened(&SockRef::from(&stream), prepare)?;
+    foreign::set_wait(&SockRef::from(&stream), &prepare.point)?;
     Ok(stream)
 }
 
@@ -110,6 +110,6 @@ fn udp_stream(socket: Socket, prepare: &Prepare, control: &Control) -> Result<Ud
             )));
         }
     }
-    foreign::opened(&SockRef::from(&socket), prepare)?;
+    foreign::set_wait(&SockRef::from(&socket), &prepare.point)?;
     Ok(socket)
 }

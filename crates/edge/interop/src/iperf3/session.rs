@@ -167,7 +167,7 @@ fn set_options(stream: &Opened, asked: &Parameters) -> Result<(), Refusal> {
     }
     if asked.kind == Kind::Udp {
         if asked.is_unfragmented {
-            foreign::forbid_fragments(&*socket, is_v6).map_err(failed)?;
+            foreign::set_dont_fragment(&*socket, is_v6, true).map_err(failed)?;
         }
         return Ok(());
     }

@@ -1,180 +1,108 @@
 //! A run over QUIC: its own way of opening, the same patterns.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fabricmark_plan::{Pace, Pattern, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Opening, Prepare};
 use fabricmark_record::QuicCounters;
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
-use super::Endpoint;
-use crate::carry::carry;
-use crate::control::Control;
+use super::{Run, add_socket_drops};
 use crate::failure::{peer, system};
-use crate::opening;
-use crate::sockets::{bound, bound_beside, side};
-use crate::sys;
+use crate::opening::{self, NOT_OPEN};
+use crate::sockets::{bound, bound_beside};
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::quic::{self, QuicListener, QuicStream};
 
-impl Endpoint {
-    pub(super) fn quic(
-        &self,
-        socket: Socket,
-        peer_at: Option<SocketAddr>,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let Prepare { point, role, .. } = &self.prepare;
-        let is_connect_exchange = point.pattern == Pattern::Crr;
-        if let (Role::Client, Some(peer_at)) = (role, peer_at) {
-            if is_connect_exchange {
-                let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;
-                return self.ask_by_quic(first, rtt_ns, peer_at, control, begin);
-            }
-            let (flows, rtt_ns) = self.open_all_quic(socket, peer_at, control)?;
-            return self.carry_quic(flows, rtt_ns, control, begin);
+impl Run<'_> {
+    /// A connection for each request, each from a socket of its own, as over TCP.
+    pub(super) fn crr_over_quic(&self, socket: Socket) -> Result<EndReport, Failure> {
+        let (prepare, control) = (self.prepare, self.control);
+        if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
+            let first = self.open_quic(socket, peer_at, 0)?;
+            let connect = |socket| quic::connect(socket, peer_at, prepare, control);
+            return self.ask_by_connections(vec![first], connect);
         }
-        if is_connect_exchange {
-            let listener = QuicListener::new(socket, quic::answering(point)?, &self.prepare)?;
-            let opening = opening::opening(&self.prepare, 0);
-            let mut first = listener.admit(opening, &mut [], control)?;
-            accept(&mut first, opening)?;
-            return self.answer_by_quic(&listener, first, control);
-        }
-        self.carry_quic(self.accept_all_quic(socket, control)?, 0, control, begin)
+        let listener = QuicListener::new(socket, quic::answering(&prepare.point)?, prepare)?;
+        let opening = opening::opening(prepare, 0);
+        let mut first = listener.admit(opening, &mut [], control)?;
+        accept(&mut first, opening)?;
+        first.finish().and_then(|()| first.linger()).map_err(peer(NOT_OPEN))?;
+        self.answer_by_connections(vec![first], || listener.accept(control))
     }
 
-    /// Opens a flow; gives the time that its opening took.
-    fn open_quic(
-        &self,
-        socket: Socket,
-        peer_at: SocketAddr,
-        flow: u32,
-        control: &Control,
-    ) -> Result<(QuicStream, u64), Failure> {
-        let mut stream = quic::connect(socket, peer_at, &self.prepare, control)?;
-        let rtt_ns = opening::open(&mut stream, &self.prepare, flow, control)?;
-        Ok((stream, rtt_ns))
-    }
-
-    /// Opens every flow, each a connection from a socket of its own; gives the time that the first
-    /// opening took.
-    fn open_all_quic(
-        &self,
-        socket: Socket,
-        peer_at: SocketAddr,
-        control: &Control,
-    ) -> Result<(Vec<QuicStream>, u64), Failure> {
-        let (first, rtt_ns) = self.open_quic(socket, peer_at, 0, control)?;
-        let mut flows = vec![first];
-        for flow in 1..self.prepare.point.flows {
-            control.check()?;
-            flows.push(self.open_quic(bound(&self.prepare, 0)?, peer_at, flow, control)?.0);
-        }
-        Ok((flows, rtt_ns))
-    }
-
-    /// Waits for every flow to open, and connects a socket to each other end: the kernel then knows
-    /// whose datagrams are whose.
-    fn accept_all_quic(
-        &self,
-        socket: Socket,
-        control: &Control,
-    ) -> Result<Vec<QuicStream>, Failure> {
-        let Prepare { point, .. } = &self.prepare;
-        let port = socket.local_addr().ok().and_then(|at| at.as_socket()).map_or(0, |at| at.port());
-        let settings = quic::answering(point)?;
-        let mut flows = Vec::with_capacity(point.flows as usize);
-        let mut waiting = socket;
-        for flow in 0..point.flows {
-            let listener = QuicListener::new(waiting, Arc::clone(&settings), &self.prepare)?;
-            let opening = opening::opening(&self.prepare, flow);
-            let mut stream = listener.admit(opening, &mut flows, control)?;
-            listener.connect(&stream).map_err(system("connect to the other end"))?;
-            // The next flow opens as soon as this one is accepted.
-            let next =
-                (flow + 1 < point.flows).then(|| bound_beside(&self.prepare, port)).transpose()?;
-            accept(&mut stream, opening)?;
-            flows.push(stream);
-            match next {
-                Some(next) => waiting = next,
-                None => break,
-            }
-        }
-        Ok(flows)
-    }
-
-    fn carry_quic(
-        &self,
-        mut flows: Vec<QuicStream>,
-        opening_rtt_ns: u64,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
+    /// Flows that are opened once.
+    pub(super) fn quic(&self, socket: Socket) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
+        let mut flows = match (self.prepare.role, self.peer_at) {
+            (Role::Client, Some(peer_at)) => self.open_all_quic(socket, peer_at)?,
+            _ => self.accept_all_quic(socket)?,
+        };
         // Whoever asks in an open loop waits for departures, too.
         let is_paced = point.pace != Pace::Closed && point.pattern != Pattern::Stream;
         let does_wait = point.wait == Wait::Block && !(is_paced && self.prepare.is_active());
         flows.iter_mut().for_each(|flow| flow.set_wait(does_wait));
         let mut flows: Vec<_> = flows.into_iter().map(ByteFlow::new).collect();
-        let mut report = carry(&mut flows, &self.prepare, control, begin)?;
-        report.opening_rtt_ns = opening_rtt_ns;
-        let streams = || flows.iter().map(ByteFlow::stream);
-        if let Some(first) = streams().next() {
-            report.side = side(&SockRef::from(first), self.prepare.cpu);
-        }
+        let mut report = self.carry(&mut flows)?;
         if self.prepare.is_active() {
-            report.quic = QuicCounters::of(streams().map(QuicStream::counters));
+            report.quic = QuicCounters::of(flows.iter().map(|flow| flow.stream().counters()));
         }
-        for stream in streams() {
-            report.socket_drops +=
-                sys::socket_drops(stream.as_fd()).map_err(system("read SO_MEMINFO"))?;
-        }
+        add_socket_drops(&mut report, &flows)?;
         Ok(report)
     }
 
-    /// Each exchange has a socket of its own, too, as over TCP.
-    fn ask_by_quic(
+    fn open_quic(
         &self,
-        first: QuicStream,
-        opening_rtt_ns: u64,
+        socket: Socket,
         peer_at: SocketAddr,
-        control: &Control,
-        begin: &dyn Fn(),
-    ) -> Result<EndReport, Failure> {
-        let mut report = EndReport {
-            opening_rtt_ns,
-            side: side(&SockRef::from(&first), self.prepare.cpu),
-            ..EndReport::default()
-        };
-        // The other end has one connection at a time.
-        drop(first);
-        let connect = || {
-            let socket = bound(&self.prepare, 0).map_err(io::Error::other)?;
-            quic::connect(socket, peer_at, &self.prepare, control).map_err(io::Error::other)
-        };
-        begin();
-        self.ask_by_connections(connect, control, &mut report)?;
-        Ok(report)
+        flow: u32,
+    ) -> Result<QuicStream, Failure> {
+        let mut stream = quic::connect(socket, peer_at, self.prepare, self.control)?;
+        let rtt_ns = opening::open(&mut stream, self.prepare, flow, self.control)?;
+        if flow == 0 {
+            self.opening_rtt_ns.set(rtt_ns);
+        }
+        Ok(stream)
     }
 
-    fn answer_by_quic(
+    /// Opens every flow, each a connection from a socket of its own.
+    fn open_all_quic(
         &self,
-        listener: &QuicListener<'_>,
-        mut first: QuicStream,
-        control: &Control,
-    ) -> Result<EndReport, Failure> {
-        let side = side(&SockRef::from(&first), self.prepare.cpu);
-        first.finish().and_then(|()| first.linger()).map_err(peer("the flow did not open"))?;
-        drop(first);
-        let accept = || listener.accept(control);
-        let mut report = EndReport { side, ..EndReport::default() };
-        self.answer_by_connections(accept, control, &mut report)?;
-        Ok(report)
+        socket: Socket,
+        peer_at: SocketAddr,
+    ) -> Result<Vec<QuicStream>, Failure> {
+        let mut flows = vec![self.open_quic(socket, peer_at, 0)?];
+        for flow in 1..self.prepare.point.flows {
+            self.control.check()?;
+            flows.push(self.open_quic(bound(self.prepare, 0)?, peer_at, flow)?);
+        }
+        Ok(flows)
+    }
+
+    /// Waits for every flow to open, and connects a socket to each other end: the kernel then knows
+    /// whose datagrams are whose.
+    fn accept_all_quic(&self, socket: Socket) -> Result<Vec<QuicStream>, Failure> {
+        let Prepare { point, .. } = self.prepare;
+        let port = socket.local_addr().ok().and_then(|at| at.as_socket()).map_or(0, |at| at.port());
+        let settings = quic::answering(point)?;
+        let mut flows = Vec::with_capacity(point.flows as usize);
+        let mut waiting = Some(socket);
+        for flow in 0..point.flows {
+            let Some(socket) = waiting.take() else { break };
+            let listener = QuicListener::new(socket, Arc::clone(&settings), self.prepare)?;
+            let opening = opening::opening(self.prepare, flow);
+            let mut stream = listener.admit(opening, &mut flows, self.control)?;
+            listener.connect(&stream).map_err(system("connect to the other end"))?;
+            // The next flow opens as soon as this one is accepted.
+            if flow + 1 < point.flows {
+                waiting = Some(bound_beside(self.prepare, port)?);
+            }
+            accept(&mut stream, opening)?;
+            flows.push(stream);
+        }
+        Ok(flows)
     }
 }
 
@@ -186,6 +114,7 @@ fn accept(stream: &mut QuicStream, opening: Opening) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::io::Read;
     use std::net::Ipv4Addr;
     use std::sync::mpsc;
@@ -194,8 +123,10 @@ mod tests {
     use fabricmark_proto::OPENING_BYTES;
     use rustix::net::RecvFlags;
 
+    use super::super::Endpoint;
     use super::*;
     use crate::carry::finish;
+    use crate::control::Control;
     use crate::opening::in_time;
     use crate::options::tests::prepare;
     use crate::sockets::peer_within;
@@ -205,6 +136,11 @@ mod tests {
     fn end(role: Role) -> Endpoint {
         let prepare = prepare("transport=quic,family=4,flows=4");
         Endpoint::prepare(Prepare { role, token: [7; 16], ..prepare }).unwrap()
+    }
+
+    fn run<'a>(end: &'a Endpoint, control: &'a Control) -> Run<'a> {
+        let opening_rtt_ns = Cell::new(0);
+        Run { prepare: &end.prepare, peer_at: None, control, begin: &|| {}, opening_rtt_ns }
     }
 
     /// Reads to the end; gives the bytes.
@@ -271,14 +207,14 @@ mod tests {
         let (written, read) = thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 let socket = answering.socket.take().unwrap();
-                let mut streams = answering.accept_all_quic(socket, &control).unwrap();
+                let mut streams = run(&answering, &control).accept_all_quic(socket).unwrap();
                 let mut read: Vec<usize> = streams.iter_mut().rev().map(drain).collect();
                 read.reverse();
                 read
             });
             let mut starting = end(Role::Client);
             let socket = starting.socket.take().unwrap();
-            let (mut streams, _) = starting.open_all_quic(socket, at, &control).unwrap();
+            let mut streams = run(&starting, &control).open_all_quic(socket, at).unwrap();
             // More than the first congestion window, so that whoever reads needs this end to go on.
             let fill = |stream: &mut QuicStream| {
                 stream.set_wait(false);

@@ -10,11 +10,10 @@ use fabricmark_proto::{Failure, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
-use super::streams::{
-    Connection, Hearing, Listener, OPENED_AT_ONCE, opening, poll_briefly, set_stream,
-};
+use super::streams::{Connection, Hearing, Listener, OPENED_AT_ONCE, opening, set_stream};
 use crate::control::Control;
 use crate::failure::system;
+use crate::flow_set::poll_briefly;
 use crate::sockets::{peer_within, set_wait};
 use crate::transport::is_timeout;
 use fabricmark_telemetry::clock::now_ns;
@@ -63,7 +62,7 @@ impl<C: Connection> Candidate<C> {
 
 /// Waits for every flow of a run to open.
 pub(crate) fn accept_all<C: Connection>(
-    listener: &Listener<'_, C>,
+    listener: &Listener<'_>,
     control: &Control,
 ) -> Result<Vec<C>, Failure> {
     let prepare = listener.prepare;
@@ -112,15 +111,14 @@ pub(crate) fn accept_all<C: Connection>(
 }
 
 /// Waits a short time for a connection, or for one of these to say more; whether somebody connects.
-fn is_ready<'fd, C: Connection>(
-    listener: &'fd Listener<'_, C>,
+fn is_ready<'fd>(
+    listener: &'fd Listener<'_>,
     candidates: impl Iterator<Item = BorrowedFd<'fd>>,
 ) -> io::Result<bool> {
     let asked = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-    let mut asked: Vec<PollFd<'_>> =
-        std::iter::once(PollFd::new(&listener.listener, PollFlags::IN))
-            .chain(candidates.map(asked))
-            .collect();
+    let mut asked: Vec<PollFd<'_>> = std::iter::once(PollFd::new(&listener.socket, PollFlags::IN))
+        .chain(candidates.map(asked))
+        .collect();
     poll_briefly(&mut asked)?;
     Ok(!asked[0].revents().is_empty())
 }

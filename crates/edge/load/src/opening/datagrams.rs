@@ -9,9 +9,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{SockRef, Socket};
 
-use super::streams::{NOT_OPEN, opening, poll_briefly};
+use super::streams::{NOT_OPEN, opening};
 use crate::control::Control;
 use crate::failure::{peer, system};
+use crate::flow_set::poll_briefly;
 use crate::options::labelled;
 use crate::sockets::{bound, bound_beside, peer_within, set_wait};
 use crate::transport::is_timeout;

@@ -1,23 +1,26 @@
 //! The opening of flows over connections.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricmark_plan::{Network, Point, Transport};
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketFlags, acceptfrom_with};
+use rustls::ServerConfig;
 use socket2::{SockRef, Socket};
 
 use crate::control::Control;
 use crate::failure::{peer, system};
+use crate::flow_set::poll_briefly;
 use crate::options::labelled;
 use crate::sockets::{bound, peer_within, set_wait, unix_address};
 use crate::transport::bytes::ByteStream;
-use crate::transport::is_timeout;
+use crate::transport::{is_timeout, security};
 use fabricmark_telemetry::clock::now_ns;
 
 /// The opening of one flow of a run.
@@ -48,20 +51,15 @@ pub(crate) fn in_time<T>(
 
 /// Connections of one transport.
 pub(crate) trait Connection: ByteStream + Sized {
-    /// What accepts them.
-    type Listener: AsFd;
-
     /// Whether both ends agree on keys first.
     const HAS_KEYS: bool = false;
 
-    /// From a socket that listens.
-    fn listen(socket: Socket, prepare: &Prepare) -> Result<Self::Listener, Failure>;
-
-    /// From a socket that is connected.
-    fn connected(socket: Socket, prepare: &Prepare) -> Result<Self, Failure>;
-
-    /// Accepts one; also gives the address that it comes from, where the transport has any.
-    fn accept(listener: &Self::Listener) -> io::Result<(Self, Option<IpAddr>)>;
+    /// From a socket that is connected; `server` is what a server with keys has for all its connections.
+    fn of(
+        socket: OwnedFd,
+        server: Option<&Arc<ServerConfig>>,
+        prepare: &Prepare,
+    ) -> io::Result<Self>;
 
     /// Agrees on keys with the other end; a time-out where that is not done yet, and the next call goes
     /// on.
@@ -71,56 +69,40 @@ pub(crate) trait Connection: ByteStream + Sized {
 }
 
 impl Connection for TcpStream {
-    type Listener = TcpListener;
-
-    fn listen(socket: Socket, _: &Prepare) -> Result<TcpListener, Failure> {
+    fn of(socket: OwnedFd, _: Option<&Arc<ServerConfig>>, _: &Prepare) -> io::Result<Self> {
         Ok(socket.into())
-    }
-
-    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
-        Ok(socket.into())
-    }
-
-    fn accept(listener: &TcpListener) -> io::Result<(Self, Option<IpAddr>)> {
-        let (stream, from) = accept_one(listener)?;
-        Ok((stream.into(), from))
     }
 }
 
 impl Connection for UnixStream {
-    type Listener = UnixListener;
-
-    fn listen(socket: Socket, _: &Prepare) -> Result<UnixListener, Failure> {
+    fn of(socket: OwnedFd, _: Option<&Arc<ServerConfig>>, _: &Prepare) -> io::Result<Self> {
         Ok(socket.into())
-    }
-
-    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
-        Ok(socket.into())
-    }
-
-    fn accept(listener: &UnixListener) -> io::Result<(Self, Option<IpAddr>)> {
-        Ok((accept_one(listener)?.0.into(), None))
     }
 }
 
 /// Accepts a connection; also gives the address that it comes from, where it has any. std's accept begins
 /// anew when a signal ends it, with a new time-out: where signals are as frequent as that is long, it
 /// would wait for ever.
-pub(crate) fn accept_one(listener: impl AsFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
+fn accept_one(listener: &Socket) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let (stream, from) = acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
     Ok((stream, from.map(|from| from.ip())))
 }
 
 /// A listening socket whose calls wait for at most [`Control::LOOK_EVERY`].
-pub(crate) struct Listener<'a, C: Connection> {
-    pub(super) listener: C::Listener,
+pub(crate) struct Listener<'a> {
+    pub(super) socket: Socket,
     pub(super) prepare: &'a Prepare,
+    /// The certificate of the run, where connections have keys.
+    keys: Option<Arc<ServerConfig>>,
 }
 
-impl<'a, C: Connection> Listener<'a, C> {
+impl<'a> Listener<'a> {
     /// From a socket that listens.
-    pub(crate) fn new(socket: Socket, prepare: &'a Prepare) -> Result<Self, Failure> {
+    pub(crate) fn new<C: Connection>(
+        socket: Socket,
+        prepare: &'a Prepare,
+    ) -> Result<Self, Failure> {
         // MPTCP's accept knows no time-out (Linux 6.12), and what poll saw may be gone.
         match prepare.point.transport {
             Transport::Mptcp => {
@@ -130,36 +112,27 @@ impl<'a, C: Connection> Listener<'a, C> {
                 .set_read_timeout(Some(Control::LOOK_EVERY))
                 .map_err(system("set SO_RCVTIMEO"))?,
         }
-        Ok(Self { listener: C::listen(socket, prepare)?, prepare })
+        let keys = C::HAS_KEYS.then(security::answering).transpose()?;
+        Ok(Self { socket, prepare, keys })
     }
 
     /// Accepts a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
     /// connects. A stranger's is closed at once.
-    pub(crate) fn accept(&self) -> io::Result<C> {
+    pub(crate) fn accept<C: Connection>(&self) -> io::Result<C> {
         if self.prepare.point.transport == Transport::Mptcp {
-            let mut asked = [PollFd::new(&self.listener, PollFlags::IN)];
+            let mut asked = [PollFd::new(&self.socket, PollFlags::IN)];
             if poll_briefly(&mut asked)? == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
-        match C::accept(&self.listener) {
-            Ok((connection, from)) if from.is_none_or(|from| self.prepare.admits(from)) => {
-                Ok(connection)
+        match accept_one(&self.socket) {
+            Ok((socket, from)) if from.is_none_or(|from| self.prepare.admits(from)) => {
+                C::of(socket, self.keys.as_ref(), self.prepare)
             }
             Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) if is_of_connection(&error) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => Err(error),
         }
-    }
-}
-
-/// Waits until something happens to one of these, for at most [`Control::LOOK_EVERY`]; gives the number
-/// of those to which something did.
-pub(super) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
-    let nanos = Control::LOOK_EVERY.as_nanos() as i64;
-    match poll(asked, Some(&Timespec { tv_sec: 0, tv_nsec: nanos })) {
-        Err(rustix::io::Errno::INTR) => Ok(0),
-        polled => Ok(polled?),
     }
 }
 
@@ -215,8 +188,9 @@ fn connect_all<C: Connection>(
         control.check()?;
         connected.map_err(unconnected(peer_at, within))?;
     }
-    let connections = sockets.into_iter().map(|socket| C::connected(socket, prepare));
-    let mut connections = connections.collect::<Result<Vec<C>, Failure>>()?;
+    let connections = sockets.into_iter().map(|socket| C::of(socket.into(), None, prepare));
+    let connections: io::Result<Vec<C>> = connections.collect();
+    let mut connections = connections.map_err(system("begin TLS"))?;
     if C::HAS_KEYS {
         let within = peer_within(prepare);
         for connection in &mut connections {
@@ -401,6 +375,7 @@ impl Hearing {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -410,13 +385,13 @@ mod tests {
     #[test]
     fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {
         let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        SockRef::from(&listener).set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
+        let listener = Socket::from(TcpListener::bind("127.0.0.1:0").unwrap());
+        listener.set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| interrupter.keep_time(&stop));
             let _left = interrupter.leaving();
             let _blocking = interrupter.block(Some(Duration::from_millis(1))).unwrap();
-            let error = TcpStream::accept(&listener).unwrap_err();
+            let error = accept_one(&listener).unwrap_err();
             assert!(is_timeout(&error), "{error}");
         });
     }

@@ -1,32 +1,25 @@
 //! TCP without a copy by the program: MSG_ZEROCOPY, sendfile(2), splice(2), and MSG_TRUNC, which
-//! leaves the bytes in the kernel altogether. Each is a connection that writes or reads in its way.
+//! leaves the bytes in the kernel altogether.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::retry_on_intr;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
-use super::sys;
-use crate::control::Control;
-use crate::sys as options;
-use crate::transport::bytes::ByteStream;
+use crate::flow_set::poll_briefly;
+use crate::transport::bytes::TcpPath;
 use crate::transport::is_timeout;
+use fabricmark_telemetry::sys::{plain, receive, set};
 
-/// A connection that moves bytes by one of the kernel's shorter ways.
+/// One of the kernel's shorter ways.
 #[derive(Debug)]
-pub struct Pages {
-    stream: TcpStream,
-    way: Way,
-}
-
-#[derive(Debug)]
-enum Way {
+pub(crate) enum Pages {
     ZeroCopy(ZeroCopy),
     SendFile(File),
     Splice(Splice),
@@ -37,17 +30,16 @@ enum Way {
 /// fit into net.core.optmem_max (128 KiB by default).
 const UNDER_WAY_MAX: u64 = 64;
 
-/// Looks for the last completions, [`Control::LOOK_EVERY`] apart: 5 s in all.
+/// Looks for the last completions, [`Control::LOOK_EVERY`](crate::control::Control::LOOK_EVERY) apart: 5 s in all.
 const COMPLETION_LOOKS: u32 = 1000;
 
 #[derive(Debug, Default)]
-struct ZeroCopy {
+pub(crate) struct ZeroCopy {
     under_way: u64,
-    completed: sys::Completed,
 }
 
 #[derive(Debug)]
-struct Splice {
+pub(crate) struct Splice {
     file: File,
     read_end: OwnedFd,
     write_end: OwnedFd,
@@ -58,36 +50,25 @@ struct Splice {
 
 impl Pages {
     /// Sends from the program's pages.
-    pub fn zerocopy(stream: TcpStream) -> io::Result<Self> {
-        options::set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
-        Ok(Self { stream, way: Way::ZeroCopy(ZeroCopy::default()) })
+    pub(crate) fn zerocopy(stream: &TcpStream) -> io::Result<Self> {
+        set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
+        Ok(Self::ZeroCopy(ZeroCopy::default()))
     }
 
     /// Sends from a file in memory that holds `payload_bytes` bytes.
-    pub fn sendfile(stream: TcpStream, payload_bytes: usize) -> io::Result<Self> {
-        Ok(Self { stream, way: Way::SendFile(payload_file(payload_bytes)?) })
+    pub(crate) fn sendfile(payload_bytes: usize) -> io::Result<Self> {
+        Ok(Self::SendFile(payload_file(payload_bytes)?))
     }
 
     /// Sends and receives through a pipe.
-    pub fn splice(stream: TcpStream, payload_bytes: usize) -> io::Result<Self> {
+    pub(crate) fn splice(payload_bytes: usize) -> io::Result<Self> {
         let file = payload_file(payload_bytes)?;
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
         // As much as one payload, or what the kernel allows without privilege (1 MiB).
         let wanted = payload_bytes.clamp(64 << 10, 1 << 20);
         let _ = rustix::pipe::fcntl_setpipe_size(&write_end, wanted);
         let nowhere = File::options().write(true).open("/dev/null")?;
-        let splice = Splice { file, read_end, write_end, held: 0, nowhere };
-        Ok(Self { stream, way: Way::Splice(splice) })
-    }
-
-    /// Receives without taking the bytes out of the kernel.
-    pub fn trunc(stream: TcpStream) -> Self {
-        Self { stream, way: Way::Trunc }
-    }
-
-    /// The connection.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        Ok(Self::Splice(Splice { file, read_end, write_end, held: 0, nowhere }))
     }
 }
 
@@ -104,26 +85,48 @@ impl ZeroCopy {
             wait_for_completion(stream)?;
             self.reap(stream)?;
         }
-        let bytes = sys::send_zerocopy(stream.as_fd(), payload)?;
+        // The kernel holds references to the pages that it reads after the call, so that freed memory is not read.
+        let flags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32) | SendFlags::NOSIGNAL;
+        let bytes = send(stream, payload, flags)?;
         self.under_way += 1;
         Ok(bytes)
     }
 
     fn reap(&mut self, stream: &TcpStream) -> io::Result<()> {
-        while let Some(completed) = sys::zerocopy_completed(stream.as_fd())? {
-            self.under_way = self.under_way.saturating_sub(completed.calls);
-            self.completed.calls += completed.calls;
-            self.completed.copied += completed.copied;
+        while let Some(calls) = completed(stream)? {
+            self.under_way = self.under_way.saturating_sub(calls);
         }
         Ok(())
+    }
+}
+
+/// Reads one notification of finished sends from a socket's error queue: their number, or nothing if there is
+/// none.
+fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
+    /// linux/errqueue.h
+    const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+    let mut calls = 0;
+    let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+    let read = receive(stream.as_fd(), &mut [], flags, |kind, data| {
+        if let (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) = kind
+            && let Some(error) = plain::<libc::sock_extended_err>(data)
+            && error.ee_origin == SO_EE_ORIGIN_ZEROCOPY
+        {
+            // The numbers of the first and the last call, inclusive, modulo 2^32.
+            calls += u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
+        }
+    });
+    match read {
+        Ok(_) => Ok(Some(calls)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// A completion shows as an error condition of the socket.
 fn wait_for_completion(stream: &TcpStream) -> io::Result<()> {
     let mut asked = [PollFd::new(stream, PollFlags::empty())];
-    let within = Timespec { tv_sec: 0, tv_nsec: Control::LOOK_EVERY.as_nanos() as i64 };
-    match poll(&mut asked, Some(&within))? {
+    match poll_briefly(&mut asked)? {
         0 => Err(io::ErrorKind::WouldBlock.into()),
         _ => Ok(()),
     }
@@ -132,9 +135,8 @@ fn wait_for_completion(stream: &TcpStream) -> io::Result<()> {
 impl Splice {
     fn send(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<usize> {
         if self.held == 0 {
-            let mut from = 0;
-            let pipe = (&self.write_end, SpliceFlags::MOVE);
-            self.held = splice(&self.file, Some(&mut from), pipe.0, None, bytes, pipe.1)?;
+            let (pipe, flags) = (&self.write_end, SpliceFlags::MOVE);
+            self.held = splice(&self.file, Some(&mut 0), pipe, None, bytes, flags)?;
         }
         let sent = splice(&self.read_end, None, stream, None, self.held, SpliceFlags::MOVE)?;
         self.held -= sent;
@@ -156,60 +158,38 @@ impl Splice {
     }
 }
 
-impl Write for Pages {
-    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
-        match &mut self.way {
-            Way::ZeroCopy(zerocopy) => zerocopy.send(&self.stream, payload),
-            Way::SendFile(file) => {
-                let mut from = 0;
-                Ok(sendfile(&self.stream, &*file, Some(&mut from), payload.len())?)
-            }
-            Way::Splice(splice) => splice.send(&self.stream, payload.len()),
-            Way::Trunc => self.stream.write(payload),
+impl TcpPath for Pages {
+    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::ZeroCopy(zerocopy) => zerocopy.send(stream, payload),
+            Self::SendFile(file) => Ok(sendfile(stream, &*file, Some(&mut 0), payload.len())?),
+            Self::Splice(splice) => splice.send(stream, payload.len()),
+            Self::Trunc => stream.write(payload),
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for Pages {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.way {
-            Way::Splice(splice) => splice.receive(&self.stream, buffer.len()),
+    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Splice(splice) => splice.receive(stream, buffer.len()),
             // For TCP the buffer is not touched (tcp(7)).
-            Way::Trunc => Ok(recv(&self.stream, buffer, RecvFlags::TRUNC)?.1),
-            _ => self.stream.read(buffer),
+            Self::Trunc => Ok(recv(stream, buffer, RecvFlags::TRUNC)?.1),
+            _ => stream.read(buffer),
         }
     }
-}
 
-impl AsFd for Pages {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
-
-impl ByteStream for Pages {
-    fn waiting_bytes(&self) -> io::Result<u64> {
-        self.stream.waiting_bytes()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        if let Way::ZeroCopy(zerocopy) = &mut self.way {
-            // The counts are whole with the last completion; a peer that is gone sends none.
-            for _ in 0..COMPLETION_LOOKS {
-                zerocopy.reap(&self.stream)?;
-                if zerocopy.under_way == 0 {
-                    break;
-                }
-                match wait_for_completion(&self.stream) {
-                    Err(error) if !is_timeout(&error) => return Err(error),
-                    _ => {}
-                }
+    fn complete(&mut self, stream: &TcpStream) -> io::Result<()> {
+        let Self::ZeroCopy(zerocopy) = self else { return Ok(()) };
+        // A peer that is gone sends no last completion.
+        for _ in 0..COMPLETION_LOOKS {
+            zerocopy.reap(stream)?;
+            if zerocopy.under_way == 0 {
+                break;
+            }
+            match wait_for_completion(stream) {
+                Err(error) if !is_timeout(&error) => return Err(error),
+                _ => {}
             }
         }
-        self.stream.finish()
+        Ok(())
     }
 }

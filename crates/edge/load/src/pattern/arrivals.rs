@@ -279,7 +279,6 @@ fn unread_of_all(flows: &[impl Flow], subflows: &mut Subflows) -> io::Result<Unr
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
     use std::slice::from_mut;
 
     use super::*;
@@ -316,18 +315,6 @@ mod tests {
 
         fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
             Ok(Message::End)
-        }
-
-        fn has_end(&self) -> bool {
-            true
-        }
-
-        fn finish(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            None
         }
     }
 

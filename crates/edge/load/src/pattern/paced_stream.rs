@@ -4,10 +4,11 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_record::{Counts, Pacing};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::stream::add;
 use crate::control::Control;
+use crate::flow_set::poll_briefly;
 use crate::pacer::Pacer;
 use crate::transport::{Flow, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
@@ -71,16 +72,11 @@ fn send_whole(
 
 fn wait_for_room(flow: &impl Flow) -> io::Result<()> {
     let Some(fd) = flow.fd() else { return Ok(()) };
-    let timeout = Timespec { tv_sec: 0, tv_nsec: Control::LOOK_EVERY.as_nanos() as i64 };
-    match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    poll_briefly(&mut [PollFd::new(&fd, PollFlags::OUT)]).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
     use std::slice::from_mut;
 
     use fabricmark_plan::Pace;
@@ -110,28 +106,12 @@ mod tests {
             Ok(Moved::default())
         }
 
-        fn waiting_bytes(&mut self) -> io::Result<u64> {
-            Ok(0)
-        }
-
         fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
             Ok(())
         }
 
         fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
             Ok(Message::End)
-        }
-
-        fn has_end(&self) -> bool {
-            true
-        }
-
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            None
-        }
-
-        fn finish(&mut self) -> io::Result<()> {
-            Ok(())
         }
     }
 

@@ -18,6 +18,11 @@ pub trait ByteStream: Read + Write + AsFd {
     /// Ends this direction of the connection; waits for nobody.
     fn finish(&mut self) -> io::Result<()>;
 
+    /// As [`Flow::tcp`].
+    fn tcp(&self) -> Option<&TcpStream> {
+        None
+    }
+
     /// As [`Flow::is_lingering`].
     fn is_lingering(&mut self) -> bool {
         false
@@ -57,6 +62,10 @@ impl ByteStream for TcpStream {
     fn finish(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
 }
 
 impl ByteStream for UnixStream {
@@ -66,6 +75,77 @@ impl ByteStream for UnixStream {
 
     fn finish(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
+    }
+}
+
+/// How a connection of TCP reads and writes: by plain calls, unless it says otherwise.
+pub trait TcpPath {
+    /// As [`Read::read`].
+    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        stream.read(buffer)
+    }
+
+    /// As [`Write::write`].
+    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        stream.write(payload)
+    }
+
+    /// Completes what was written, before the connection ends.
+    fn complete(&mut self, _: &TcpStream) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// As [`Flow::take_kernel_times`].
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        None
+    }
+}
+
+/// A connection of TCP with a path of its own.
+#[derive(Debug)]
+pub struct PathStream<P> {
+    pub(crate) stream: TcpStream,
+    pub(crate) path: P,
+}
+
+impl<P: TcpPath> Read for PathStream<P> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.path.read(&self.stream, buffer)
+    }
+}
+
+impl<P: TcpPath> Write for PathStream<P> {
+    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
+        self.path.write(&self.stream, payload)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<P> AsFd for PathStream<P> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl<P: TcpPath> ByteStream for PathStream<P> {
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        self.stream.waiting_bytes()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.path.complete(&self.stream)?;
+        self.stream.finish()
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(&self.stream)
+    }
+
+    fn take_kernel_times(&mut self) -> Option<KernelTimes> {
+        self.path.take_kernel_times()
     }
 }
 
@@ -132,10 +212,6 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
         Ok(Message::Next)
     }
 
-    fn has_end(&self) -> bool {
-        true
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         match self.stream.finish() {
             // The other end may have closed first.
@@ -150,6 +226,10 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.stream.as_fd())
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        self.stream.tcp()
     }
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use super::{Flow, Message, Moved};
 
@@ -22,10 +21,6 @@ impl Flow for NullFlow {
         Ok(Moved::default())
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
-        Ok(0)
-    }
-
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
         black_box(message);
         self.asked += 1;
@@ -39,17 +34,5 @@ impl Flow for NullFlow {
         }
         self.asked -= 1;
         Ok(Message::Next)
-    }
-
-    fn has_end(&self) -> bool {
-        true
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use fabricmark_plan::{Role, Wait};
 use fabricmark_proto::{Failure, Prepare};
@@ -246,11 +246,6 @@ impl Flow for RsocketFlow {
         }
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
-        // An rsocket does not say; its receive buffer holds no more (rsocket(7), RS_BUF_SIZE).
-        Ok(0)
-    }
-
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
         while self.written < message.len() {
             self.written += self.write(&message[self.written..])?;
@@ -271,15 +266,7 @@ impl Flow for RsocketFlow {
         Ok(Message::Next)
     }
 
-    fn has_end(&self) -> bool {
-        true
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         self.beside.write_all(&self.sent.to_be_bytes())
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }

@@ -1,15 +1,17 @@
 //! Sequenced packets within one machine: Unix sockets that keep the boundaries of messages (unix(7), SOCK_SEQPACKET).
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use fabricmark_proto::{Failure, Prepare};
+use fabricmark_proto::Prepare;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use socket2::{SockRef, Socket};
+use rustls::ServerConfig;
+use socket2::SockRef;
 
 use super::bytes::ByteStream;
-use crate::opening::{Connection, accept_one};
+use crate::opening::Connection;
 
 /// A connected socket: each write is a message, and each read takes one.
 #[derive(Debug)]
@@ -55,17 +57,7 @@ impl ByteStream for Seqpacket {
 }
 
 impl Connection for Seqpacket {
-    type Listener = Socket;
-
-    fn listen(socket: Socket, _: &Prepare) -> Result<Socket, Failure> {
-        Ok(socket)
-    }
-
-    fn connected(socket: Socket, _: &Prepare) -> Result<Self, Failure> {
-        Ok(Self(socket.into()))
-    }
-
-    fn accept(listener: &Socket) -> io::Result<(Self, Option<IpAddr>)> {
-        Ok((Self(accept_one(listener)?.0), None))
+    fn of(socket: OwnedFd, _: Option<&Arc<ServerConfig>>, _: &Prepare) -> io::Result<Self> {
+        Ok(Self(socket))
     }
 }

@@ -1,7 +1,7 @@
 //! UDP and TCP whose round trips are parted by the stamps of their packets. Each costs the client
 //! one system call more, which reads the stamp of the request when the response is there.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -9,13 +9,14 @@ use fabricmark_plan::Timestamps;
 use fabricmark_record::KernelTimes;
 use rustix::net::RecvFlags;
 
-use super::bytes::ByteStream;
+use super::bytes::TcpPath;
 use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
 use fabricmark_telemetry::stamp::{self, Trips, recv_with_stamp};
 
-fn ask_for(fd: BorrowedFd<'_>, source: Timestamps) -> io::Result<Trips> {
-    stamp::enable(fd, source == Timestamps::Hardware)?;
+/// Lets packets of a socket be stamped from now on.
+pub(crate) fn ask_for(socket: &impl AsFd, source: Timestamps) -> io::Result<Trips> {
+    stamp::enable(socket.as_fd(), source == Timestamps::Hardware)?;
     Ok(Trips::by(source))
 }
 
@@ -31,7 +32,7 @@ pub struct StampedUdp {
 impl StampedUdp {
     /// A flow whose packets are stamped from now on.
     pub fn new(udp: UdpFlow, source: Timestamps) -> io::Result<Self> {
-        let trips = ask_for(udp.socket().as_fd(), source)?;
+        let trips = ask_for(udp.socket(), source)?;
         Ok(Self { udp, asked: 0, trips })
     }
 
@@ -78,10 +79,6 @@ impl Flow for StampedUdp {
         self.udp.has_end()
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.udp.finish()
-    }
-
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.udp.fd()
     }
@@ -92,62 +89,21 @@ impl Flow for StampedUdp {
 }
 
 /// TCP at the client of exchanges: a trip is from the last write before reads to the last of these.
-#[derive(Debug)]
-pub struct StampedTcp {
-    stream: TcpStream,
-    trips: Trips,
-}
-
-impl StampedTcp {
-    /// A connection whose segments are stamped from now on.
-    pub fn new(stream: TcpStream, source: Timestamps) -> io::Result<Self> {
-        let trips = ask_for(stream.as_fd(), source)?;
-        Ok(Self { stream, trips })
-    }
-
-    /// The connection without its stamps.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-}
-
-impl Read for StampedTcp {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (bytes, stamp) = recv_with_stamp(self.stream.as_fd(), buffer, RecvFlags::empty())?;
+impl TcpPath for Trips {
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let (bytes, stamp) = recv_with_stamp(stream.as_fd(), buffer, RecvFlags::empty())?;
         if bytes > 0 {
-            self.trips.arrives(self.stream.as_fd(), stamp)?;
+            self.arrives(stream.as_fd(), stamp)?;
         }
         Ok(bytes)
     }
-}
 
-impl Write for StampedTcp {
-    fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
-        self.trips.departs();
-        self.stream.write(payload)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for StampedTcp {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
-
-impl ByteStream for StampedTcp {
-    fn waiting_bytes(&self) -> io::Result<u64> {
-        self.stream.waiting_bytes()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.stream.finish()
+    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        self.departs();
+        stream.write(payload)
     }
 
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
-        Some(self.trips.finish())
+        Some(self.finish())
     }
 }

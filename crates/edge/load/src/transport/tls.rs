@@ -2,23 +2,22 @@
 //! section 5.1).
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricmark_plan::Point;
-use fabricmark_proto::{Failure, Prepare};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use fabricmark_proto::Prepare;
+use rustix::event::{PollFd, PollFlags};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
-use socket2::Socket;
 
 use super::bytes::ByteStream;
 use super::{is_timeout, security};
 use crate::control::Control;
-use crate::failure::system;
-use crate::opening::{Connection, accept_one};
+use crate::flow_set::poll_briefly;
+use crate::opening::Connection;
 use crate::sockets::peer_within;
 use fabricmark_telemetry::clock::now_ns;
 
@@ -38,16 +37,6 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    fn new(tcp: TcpStream, tls: rustls::Connection, within: Duration) -> Self {
-        let tcp = BufReader::with_capacity(READ_BYTES, tcp);
-        Self { tcp, tls, unread: 0, is_behind: false, within }
-    }
-
-    /// The TCP connection below.
-    pub fn tcp(&self) -> &TcpStream {
-        self.tcp.get_ref()
-    }
-
     /// Hands the records that are ready to TCP.
     fn send_records(&mut self) -> io::Result<()> {
         self.is_behind = true;
@@ -93,48 +82,29 @@ impl TlsStream {
     }
 }
 
-/// A listening socket with the certificate of the run.
-pub(crate) struct TlsListener {
-    tcp: TcpListener,
-    settings: Arc<ServerConfig>,
-    within: Duration,
-}
-
-impl AsFd for TlsListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tcp.as_fd()
-    }
-}
-
 impl Connection for TlsStream {
-    type Listener = TlsListener;
-
     const HAS_KEYS: bool = true;
 
-    fn listen(socket: Socket, prepare: &Prepare) -> Result<TlsListener, Failure> {
-        let within = peer_within(prepare);
-        Ok(TlsListener { tcp: socket.into(), settings: security::answering()?, within })
-    }
-
-    fn connected(socket: Socket, prepare: &Prepare) -> Result<Self, Failure> {
-        let name = ServerName::try_from(security::NAME).map_err(io::Error::other);
-        let tls = name.and_then(|name| {
-            let settings = security::starting().map_err(io::Error::other)?;
-            ClientConnection::new(settings, name).map_err(io::Error::other)
-        });
-        let tls = tls.map_err(system("begin TLS"))?;
-        Ok(Self::new(socket.into(), tls.into(), peer_within(prepare)))
-    }
-
-    fn accept(listener: &TlsListener) -> io::Result<(Self, Option<IpAddr>)> {
-        let (tcp, from) = accept_one(&listener.tcp)?;
-        let tls =
-            ServerConnection::new(Arc::clone(&listener.settings)).map_err(io::Error::other)?;
-        Ok((Self::new(tcp.into(), tls.into(), listener.within), from))
+    fn of(
+        socket: OwnedFd,
+        server: Option<&Arc<ServerConfig>>,
+        prepare: &Prepare,
+    ) -> io::Result<Self> {
+        let tls = match server {
+            Some(settings) => ServerConnection::new(Arc::clone(settings)).map(Into::into),
+            None => {
+                let name = ServerName::try_from(security::NAME).map_err(io::Error::other)?;
+                let settings = security::starting().map_err(io::Error::other)?;
+                ClientConnection::new(settings, name).map(Into::into)
+            }
+        };
+        let tcp = BufReader::with_capacity(READ_BYTES, socket.into());
+        let tls = tls.map_err(io::Error::other)?;
+        Ok(Self { tcp, tls, unread: 0, is_behind: false, within: peer_within(prepare) })
     }
 
     fn shake_hands(&mut self, point: &Point) -> io::Result<()> {
-        self.tcp().set_nodelay(point.nodelay.unwrap_or_default())?;
+        self.tcp.get_ref().set_nodelay(point.nodelay.unwrap_or_default())?;
         self.agree_on_keys().map_err(|error| match is_timeout(&error) {
             true => error,
             false => io::Error::other(format!("the TLS handshake failed: {error}")),
@@ -190,7 +160,7 @@ impl Write for TlsStream {
 
 impl AsFd for TlsStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tcp().as_fd()
+        self.tcp.get_ref().as_fd()
     }
 }
 
@@ -198,25 +168,23 @@ impl ByteStream for TlsStream {
     /// Ciphertext and plaintext; the part of a record that rustls holds until the rest arrives, less
     /// than 16 KiB, is unknown here.
     fn waiting_bytes(&self) -> io::Result<u64> {
-        Ok(self.tcp().waiting_bytes()? + (self.tcp.buffer().len() + self.unread) as u64)
+        Ok(self.tcp.get_ref().waiting_bytes()? + (self.tcp.buffer().len() + self.unread) as u64)
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(self.tcp.get_ref())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
         let until = now_ns() + self.within.as_nanos() as u64;
         // Nobody interrupts the thread any more.
-        self.tcp().set_write_timeout(Some(Control::LOOK_EVERY))?;
+        self.tcp.get_ref().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {
             match self.send_records() {
-                Ok(()) => return self.tcp().shutdown(Shutdown::Write),
+                Ok(()) => return self.tcp.get_ref().shutdown(Shutdown::Write),
                 Err(error) if is_timeout(&error) && now_ns() < until => {
-                    let mut asked = [PollFd::new(self.tcp(), PollFlags::OUT)];
-                    let nanos = Control::LOOK_EVERY.as_nanos() as i64;
-                    let within = Timespec { tv_sec: 0, tv_nsec: nanos };
-                    match poll(&mut asked, Some(&within)) {
-                        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                    poll_briefly(&mut [PollFd::new(self.tcp.get_ref(), PollFlags::OUT)])?;
                 }
                 // The other end closed first: TCP alone would say so here.
                 Err(error) if is_closed(&error) => return Err(io::ErrorKind::NotConnected.into()),

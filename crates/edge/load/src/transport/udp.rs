@@ -11,7 +11,7 @@ use fabricmark_proto::{
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
-use crate::sys;
+use crate::sockets::waiting_bytes;
 use fabricmark_telemetry::clock::now_ns;
 
 /// Bits of a sequence number beside which there is room for the time of sending.
@@ -182,7 +182,7 @@ impl Flow for UdpFlow {
 
     /// An estimate, since the kernel reports the memory of the receive queue and not its payload.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
-        let memory_bytes = sys::waiting_bytes(self.socket.as_fd())?;
+        let memory_bytes = waiting_bytes(self.socket.as_fd())?;
         Ok(waiting_payload_bytes(memory_bytes, self.payload_bytes as u64))
     }
 
@@ -206,10 +206,6 @@ impl Flow for UdpFlow {
         false
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
@@ -228,7 +224,7 @@ mod tests {
             let from = UdpSocket::bind("127.0.0.1:0").unwrap();
             from.connect(to.local_addr().unwrap()).unwrap();
             (0..count).for_each(|_| assert!(from.send(&vec![0; payload_bytes]).is_ok()));
-            let memory_bytes = sys::waiting_bytes(to.as_fd()).unwrap();
+            let memory_bytes = waiting_bytes(to.as_fd()).unwrap();
             let waiting_bytes = waiting_payload_bytes(memory_bytes, payload_bytes as u64);
             let least_bytes = (count * payload_bytes) as u64;
             assert!((least_bytes..=most_bytes).contains(&waiting_bytes), "{waiting_bytes}");

@@ -1,6 +1,7 @@
 //! Connections over io_uring.
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -41,11 +42,6 @@ impl<S: ByteStream> UringBytes<S> {
         };
         let channel = Channel::new(stream.as_fd(), point, send_bytes, receive_bytes)?;
         Ok(Self { channel, flow: ByteFlow::new(stream), opened: None, read: 0 })
-    }
-
-    /// The connection.
-    pub fn stream(&self) -> &S {
-        self.flow.stream()
     }
 }
 
@@ -107,10 +103,6 @@ impl<S: ByteStream> Flow for UringBytes<S> {
         Ok(Message::Next)
     }
 
-    fn has_end(&self) -> bool {
-        true
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         self.channel.end()?;
         self.flow.finish()
@@ -118,6 +110,10 @@ impl<S: ByteStream> Flow for UringBytes<S> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.flow.fd()
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        self.flow.tcp()
     }
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -14,7 +14,9 @@ use quinn_proto::{
     EndpointConfig, Incoming, ServerConfig, Transmit,
 };
 use quinn_udp::{RecvMeta, UdpSocketState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::flow_set::poll_for;
 
 /// Buffers that one call fills, each with one datagram or with those that UDP_GRO put together.
 const BATCH: usize = 8;
@@ -194,13 +196,6 @@ impl Port {
     pub(super) fn wait(&self, at_most: Duration) -> io::Result<()> {
         let room = if self.unsent.is_some() { PollFlags::OUT } else { PollFlags::empty() };
         let mut asked = [PollFd::new(&self.socket, PollFlags::IN | room)];
-        let at_most = Timespec {
-            tv_sec: at_most.as_secs() as i64,
-            tv_nsec: i64::from(at_most.subsec_nanos()),
-        };
-        match poll(&mut asked, Some(&at_most)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        poll_for(&mut asked, at_most).map(drop)
     }
 }

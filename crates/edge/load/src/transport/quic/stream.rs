@@ -23,8 +23,7 @@ use super::super::udp::waiting_payload_bytes;
 use super::port::Port;
 use super::settings::send_window;
 use crate::control::Control;
-use crate::sockets::peer_within;
-use crate::sys;
+use crate::sockets::{peer_within, waiting_bytes};
 
 /// UDP payload that MTU discovery of quinn-proto grows to: `MtuDiscoveryConfig::upper_bound` by default.
 const DATAGRAM_BYTES: u64 = 1_452;
@@ -305,7 +304,7 @@ impl ByteStream for QuicStream {
     /// What the stream gave and nobody has read, and the memory of datagrams in the socket.
     fn waiting_bytes(&self) -> io::Result<u64> {
         let arrived: usize = self.arrived.iter().map(Bytes::len).sum();
-        let memory_bytes = sys::waiting_bytes(self.as_fd())?;
+        let memory_bytes = waiting_bytes(self.as_fd())?;
         Ok(arrived as u64 + waiting_payload_bytes(memory_bytes, DATAGRAM_BYTES))
     }
 

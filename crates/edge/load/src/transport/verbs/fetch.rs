@@ -118,10 +118,6 @@ impl Flow for FetchFlow {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
-        Ok(0)
-    }
-
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
         // What was brought and not looked at is not written over.
         if self.asked >= self.got + self.depth {
@@ -161,20 +157,12 @@ impl Flow for FetchFlow {
         Ok(Message::Next)
     }
 
-    fn has_end(&self) -> bool {
-        true
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         if !self.is_active {
             return Ok(());
         }
         self.notes.end(&mut self.queue)?;
         self.queue.drain()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {

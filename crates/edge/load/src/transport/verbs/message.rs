@@ -248,10 +248,6 @@ impl Flow for MessageFlow {
         self.queue.drain()
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.queue.fd())
     }

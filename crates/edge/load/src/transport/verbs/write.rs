@@ -214,10 +214,6 @@ impl Flow for WriteFlow {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn has_end(&self) -> bool {
-        true
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         // Whoever has ended may be gone.
         if self.has_ended {
@@ -228,10 +224,6 @@ impl Flow for WriteFlow {
         }
         self.notes.end(&mut self.queue)?;
         self.queue.drain()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
