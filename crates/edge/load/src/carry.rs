@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fabricmark_plan::{Delivery, Pace, Path, Pattern, Point, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
-use fabricmark_record::{Counts, Fairness, Instrument, Pacing};
+use fabricmark_record::{Counts, Fairness, Instrument};
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
@@ -72,7 +72,6 @@ fn carry_plain<F: Flow>(
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
-    let mut report = EndReport::default();
     let interrupting =
         blocks(&prepare.point).then(|| control.interrupter.block(look_every(prepare)));
     let interrupting = interrupting.transpose().map_err(system("handle SIGURG"))?;
@@ -81,46 +80,16 @@ fn carry_plain<F: Flow>(
     }
     // The schedule begins with the run.
     let paced = if prepare.is_active() { pacer(prepare, control)? } else { None };
-    match (prepare.point.pattern, prepare.is_active(), paced) {
-        (Pattern::Stream, true, Some(pacer)) => {
-            let sent = send_paced(flows, prepare, pacer, control);
-            let (counts, fairness, pacing) = sent.map_err(peer("cannot send the stream"))?;
-            (report.counts, report.fairness, report.pacing) = (counts, fairness, Some(pacing));
+    let (carried, failed) = match (prepare.point.pattern, prepare.is_active()) {
+        (Pattern::Stream, true) => (send(flows, prepare, paced, control), "cannot send the stream"),
+        (Pattern::Stream, false) => (receive(flows, prepare, control), "cannot receive the stream"),
+        (Pattern::PingPing, _) => {
+            (lead_or_follow(flows, prepare, control), "the other end stopped sending")
         }
-        (Pattern::Stream, true, None) => {
-            let sent = send(flows, prepare, control);
-            (report.counts, report.fairness) = sent.map_err(peer("cannot send the stream"))?;
-        }
-        (Pattern::Stream, false, _) => {
-            let received = receive(flows, prepare, control);
-            report.counts = received.map_err(peer("cannot receive the stream"))?;
-        }
-        (Pattern::PingPing, true, _) => {
-            let led = lead(flows, prepare, control);
-            note_asked(&mut report, led.map_err(peer("the other end stopped sending"))?);
-        }
-        (Pattern::PingPing, false, _) => {
-            let followed = follow(flows, prepare, control);
-            report.counts = followed.map_err(peer("the other end stopped sending"))?;
-        }
-        (_, true, Some(pacer)) => {
-            let asked = ask_paced(flows, prepare, pacer, control);
-            let (asked, fairness, pacing) =
-                asked.map_err(peer("the other end stopped answering"))?;
-            note_asked(&mut report, asked);
-            (report.fairness, report.pacing) = (fairness, Some(pacing));
-        }
-        (_, true, None) => {
-            let (asked, fairness) =
-                ask(flows, prepare, control).map_err(peer("the other end stopped answering"))?;
-            note_asked(&mut report, asked);
-            report.fairness = fairness;
-        }
-        (_, false, _) => {
-            let answered = answer(flows, prepare, control);
-            report.counts = answered.map_err(peer("cannot answer"))?;
-        }
-    }
+        (_, true) => (ask(flows, prepare, paced, control), "the other end stopped answering"),
+        (_, false) => (answer(flows, prepare, control), "cannot answer"),
+    };
+    let mut report = carried.map_err(peer(failed))?;
     drop(interrupting);
     report.kernel_times =
         flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
@@ -162,22 +131,48 @@ fn look_every(prepare: &Prepare) -> Option<Duration> {
     waits_for_answers.then(|| asking(prepare).look_every())
 }
 
-/// What the client found, in its report.
-pub(crate) fn note_asked(report: &mut EndReport, asked: Asked) {
-    report.counts = asked.counts;
-    report.rtt_ns = Some(asked.rtt_ns);
-    report.lost_round_trips = asked.lost;
+/// The report of what an end counted.
+fn counted(counts: Counts) -> EndReport {
+    EndReport { counts, ..EndReport::default() }
 }
 
-type Sent = (Counts, Option<Fairness>);
+/// The report of what the client found.
+pub(crate) fn found(Asked { counts, rtt_ns, lost, .. }: Asked) -> EndReport {
+    EndReport { rtt_ns: Some(rtt_ns), lost_round_trips: lost, ..counted(counts) }
+}
 
-fn send<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Sent> {
+/// How evenly flows shared; nothing is shared by a single one.
+fn fairness(of_each: &[u64]) -> Option<Fairness> {
+    (of_each.len() > 1).then(|| Fairness::of(of_each))
+}
+
+/// A flow that is waited for in its calls.
+fn alone<'a, F>(flows: &'a mut [F], prepare: &Prepare) -> Option<&'a mut F> {
+    match (prepare.point.wait, flows) {
+        (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) => Some(flow),
+        _ => None,
+    }
+}
+
+fn send<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    paced: Option<Pacer<'_>>,
+    control: &Control,
+) -> io::Result<EndReport> {
     let (mut payload, _) = messages(prepare);
-    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
-        return Ok((stream::send(flow, &mut payload, control)?, None));
+    if let Some(pacer) = paced {
+        let polls = prepare.point.wait == Wait::Epoll;
+        let (counts, of_each, pacing) =
+            paced_stream::send(flows, &mut payload, pacer, polls, control)?;
+        let fairness = fairness(&of_each);
+        return Ok(EndReport { fairness, pacing: Some(pacing), ..counted(counts) });
+    }
+    if let Some(flow) = alone(flows, prepare) {
+        return stream::send(flow, &mut payload, control).map(counted);
     }
     let (counts, of_each) = stream::send_many(flows, &mut payload, control)?;
-    Ok((counts, Some(Fairness::of(&of_each))))
+    Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..counted(counts) })
 }
 
 /// The pacer of a run, which has begun; nothing in a closed loop.
@@ -197,26 +192,11 @@ pub(crate) fn pacer<'a>(
         .map_err(system("set the timer slack"))
 }
 
-type SentPaced = (Counts, Option<Fairness>, Pacing);
-
-fn send_paced<F: Flow>(
+fn receive<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
-    pacer: Pacer<'_>,
     control: &Control,
-) -> io::Result<SentPaced> {
-    let (mut payload, _) = messages(prepare);
-    let polls = prepare.point.wait == Wait::Epoll;
-    let (counts, of_each, pacing) = paced_stream::send(flows, &mut payload, pacer, polls, control)?;
-    Ok((counts, fairness(&of_each), pacing))
-}
-
-/// How evenly flows shared; nothing is shared by a single one.
-fn fairness(of_each: &[u64]) -> Option<Fairness> {
-    (of_each.len() > 1).then(|| Fairness::of(of_each))
-}
-
-fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
+) -> io::Result<EndReport> {
     let point = &prepare.point;
     let bytes = match (point.transport.traits().delivery, point.path) {
         (Delivery::Bytes, _) => STREAM_BUFFER_BYTES,
@@ -232,10 +212,10 @@ fn receive<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io
         (None, Pace::Closed) => Window::of(prepare.duration_ns, prepare.omit_ns, prepare.hold()),
         (None, _) => Window::of_a_schedule(prepare.omit_ns),
     };
-    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
-        return stream::receive(flow, &mut buffer, window, control);
+    match alone(flows, prepare) {
+        Some(flow) => stream::receive(flow, &mut buffer, window, control).map(counted),
+        None => stream::receive_many(flows, &mut buffer, window, control).map(counted),
     }
-    stream::receive_many(flows, &mut buffer, window, control)
 }
 
 /// Buffers of a request, or of a payload of one, and of its response.
@@ -250,49 +230,39 @@ pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
 fn ask<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
+    paced: Option<Pacer<'_>>,
     control: &Control,
-) -> io::Result<(Asked, Option<Fairness>)> {
-    let point = &prepare.point;
+) -> io::Result<EndReport> {
     let (mut request, mut response) = messages(prepare);
     let asking = asking(prepare);
-    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (point.wait, &mut *flows) {
-        let blocks = point.wait != Wait::Spin;
-        let asked = rr::ask(flow, &mut request, &mut response, asking, blocks, control)?;
-        return Ok((asked, None));
+    if let Some(pacer) = paced {
+        let (asked, of_each, pacing) =
+            paced_rr::ask(flows, &mut request, &mut response, asking, pacer, control)?;
+        let fairness = fairness(&of_each);
+        return Ok(EndReport { fairness, pacing: Some(pacing), ..found(asked) });
+    }
+    if let Some(flow) = alone(flows, prepare) {
+        let blocks = prepare.point.wait != Wait::Spin;
+        return rr::ask(flow, &mut request, &mut response, asking, blocks, control).map(found);
     }
     let (asked, of_each) = rr::ask_many(flows, &mut request, &mut response, asking, control)?;
-    Ok((asked, Some(Fairness::of(&of_each))))
+    Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..found(asked) })
 }
 
-/// One flow carries a ping-ping (`fabricmark_plan::resolve`).
-fn only<F>(flows: &mut [F]) -> io::Result<&mut F> {
-    flows.first_mut().ok_or_else(|| io::ErrorKind::InvalidInput.into())
-}
-
-fn lead<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Asked> {
-    let (mut payload, mut buffer) = messages(prepare);
-    let blocks = prepare.point.wait != Wait::Spin;
-    ping_ping::lead(only(flows)?, &mut payload, &mut buffer, asking(prepare), blocks, control)
-}
-
-fn follow<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
-    let (mut payload, mut buffer) = messages(prepare);
-    ping_ping::follow(only(flows)?, &mut payload, &mut buffer, control)
-}
-
-type AskedPaced = (Asked, Option<Fairness>, Pacing);
-
-fn ask_paced<F: Flow>(
+fn lead_or_follow<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
-    pacer: Pacer<'_>,
     control: &Control,
-) -> io::Result<AskedPaced> {
-    let (mut request, mut response) = messages(prepare);
+) -> io::Result<EndReport> {
+    let (mut payload, mut buffer) = messages(prepare);
+    // One flow carries a ping-ping (`fabricmark_plan::resolve`).
+    let flow = flows.first_mut().ok_or(io::ErrorKind::InvalidInput)?;
+    if !prepare.is_active() {
+        return ping_ping::follow(flow, &mut payload, &mut buffer, control).map(counted);
+    }
+    let blocks = prepare.point.wait != Wait::Spin;
     let asking = asking(prepare);
-    let (asked, of_each, pacing) =
-        paced_rr::ask(flows, &mut request, &mut response, asking, pacer, control)?;
-    Ok((asked, fairness(&of_each), pacing))
+    ping_ping::lead(flow, &mut payload, &mut buffer, asking, blocks, control).map(found)
 }
 
 fn asking(prepare: &Prepare) -> Asking {
@@ -310,13 +280,14 @@ fn asking(prepare: &Prepare) -> Asking {
     }
 }
 
-fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<Counts> {
+fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<EndReport> {
     let (mut payload, mut response) = messages(prepare);
     let payloads = prepare.point.payloads_per_request();
-    if let (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) = (prepare.point.wait, &mut *flows) {
-        return answer::answer(flow, payloads, &mut payload, &mut response, control);
-    }
-    answer::answer_many(flows, payloads, &mut payload, &mut response, control)
+    let counts = match alone(flows, prepare) {
+        Some(flow) => answer::answer(flow, payloads, &mut payload, &mut response, control),
+        None => answer::answer_many(flows, payloads, &mut payload, &mut response, control),
+    };
+    counts.map(counted)
 }
 
 /// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.

@@ -7,5 +7,6 @@ mod streams;
 pub(crate) use self::admission::{CANDIDATES_MAX, accept_all};
 pub(crate) use self::datagrams::{accept_all as accept_all_udp, open_all as open_all_udp};
 pub(crate) use self::streams::{
-    Connection, Hearing, Listener, NOT_OPEN, connect, in_time, open, open_all, opening, unconnected,
+    Beside, Connection, Hearing, Listener, NOT_OPEN, connect, in_time, no_cm, open, open_all,
+    opening, unconnected,
 };

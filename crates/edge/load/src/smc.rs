@@ -13,7 +13,7 @@ use socket2::Protocol;
 
 use crate::failure::system;
 use fabricmark_telemetry::netlink::{
-    self, ANSWER_BYTES, BY_FAMILY, DONE, ERROR, Messages, REQUEST, attribute, message, read_u64,
+    self, ANSWER_BYTES, BY_FAMILY, DONE, ERROR, Messages, REQUEST, attribute, message, read,
 };
 
 /// `AF_SMC` (linux/socket.h).
@@ -78,7 +78,7 @@ fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
             match kind {
                 DONE => return Ok(found),
                 ERROR => return Err(io::ErrorKind::Unsupported.into()),
-                _ if read_u64(body, INODE_AT) == Some(inode) => found = body.get(MODE_AT).copied(),
+                _ if read(body, INODE_AT) == Some(inode) => found = body.get(MODE_AT).copied(),
                 _ => {}
             }
         }
@@ -99,8 +99,7 @@ pub fn add_eid(name: &str) -> io::Result<()> {
         let mut answer = vec![0; ANSWER_BYTES];
         let bytes = socket.read(&mut answer)?;
         let (kind, body) = Messages(&answer[..bytes]).next().ok_or(io::ErrorKind::InvalidData)?;
-        let code =
-            body.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+        let code: i32 = read(body, 0).unwrap_or_default();
         match kind == ERROR && code != 0 {
             true => Err(io::Error::from_raw_os_error(code.abs())),
             false => Ok(body.to_vec()),
@@ -108,8 +107,7 @@ pub fn add_eid(name: &str) -> io::Result<()> {
     };
     let family = ask(CONTROL, REQUEST, GET_FAMILY, FAMILY_NAME, b"SMC_GEN_NETLINK\0")?;
     let id = attribute(family.get(4..).unwrap_or_default(), FAMILY_ID);
-    let id = id.and_then(|value| Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?)));
-    let id = id.ok_or(io::ErrorKind::NotFound)?;
+    let id: u16 = id.and_then(|value| read(value, 0)).ok_or(io::ErrorKind::NotFound)?;
     match ask(id, ACKNOWLEDGED, ADD_UEID, EID_ENTRY, format!("{name:<32}\0").as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result.map(|_| ()),
@@ -139,8 +137,9 @@ mod tests {
             body[INODE_AT..].copy_from_slice(&inode.to_ne_bytes());
             bytes.extend_from_slice(&message(BY_FAMILY, 0, &body));
         }
-        let modes: Vec<_> =
-            Messages(&bytes).map(|(_, body)| (read_u64(body, INODE_AT), body[MODE_AT])).collect();
+        let modes: Vec<_> = Messages(&bytes)
+            .map(|(_, body)| (read::<u64>(body, INODE_AT), body[MODE_AT]))
+            .collect();
         assert_eq!(modes, [(Some(7), 1), (Some(9), 0)]);
     }
 }

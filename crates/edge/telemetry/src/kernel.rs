@@ -4,8 +4,6 @@ use std::fs;
 
 use fabricmark_record::{KernelCounters, UdpCounters};
 
-use crate::proc_net::{device_column, parse_snmp, parse_snmp6};
-
 /// What the kernel counted until one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
@@ -82,6 +80,29 @@ fn parse_softnet(text: &str, column: usize) -> Option<u64> {
     sum
 }
 
+/// A column, from 0, of `  veth1: bytes packets errs drop ...`.
+fn device_column(text: &str, device: &str, column: usize) -> Option<u64> {
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// A line of names, then a line of values, both headed by the protocol.
+fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(protocol));
+    let column = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// A name and a value on each line.
+fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
+    let mut words = text
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next()? == name).then_some(words))?;
+    words.next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
@@ -150,6 +171,23 @@ IpExt: 5
         let old = SNMP.replace("RcvbufErrors", "Another");
         assert_eq!(parse("", &old, "", "").udp_v4.receive_buffer_errors, None);
         assert_eq!(parse_softnet("00000001 00000002\n00000001\n", 1), None);
+    }
+
+    #[test]
+    fn counters_of_a_device_are_read_by_their_column() {
+        let text = "Inter-|   Receive\n face |bytes packets errs drop\n    lo: 1 2 3 4\n veth1: 10 20 30 40 50\n";
+        assert_eq!(device_column(text, "veth1", 3), Some(40));
+        assert_eq!(device_column(text, "veth1", 0), Some(10));
+        assert_eq!(device_column(text, "lo", 4), None);
+        assert_eq!(device_column(text, "veth", 3), None);
+    }
+
+    #[test]
+    fn failures_are_read_by_the_name_of_their_column() {
+        let v4 = "Ip: Forwarding ReasmFails\nIp: 1 7\nTcp: RtoMin\nTcp: 2\n";
+        assert_eq!(parse_snmp(v4, "Ip:", "ReasmFails"), Some(7));
+        let v6 = "Ip6InReceives   5\nIp6ReasmFails   9\n";
+        assert_eq!(parse_snmp6(v6, "Ip6ReasmFails"), Some(9));
     }
 
     #[test]

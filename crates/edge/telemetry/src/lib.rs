@@ -13,7 +13,6 @@ pub mod clock;
 pub mod gauge;
 pub mod kernel;
 pub mod netlink;
-mod proc_net;
 pub mod sampler;
 pub mod stamp;
 pub mod subflow;

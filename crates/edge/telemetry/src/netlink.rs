@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::sys::{Plain, plain};
+
 /// Type of a request for sockets, `SOCK_DIAG_BY_FAMILY`.
 pub const BY_FAMILY: u16 = 20;
 
@@ -54,14 +56,9 @@ pub fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// A number of 64 bits in host byte order at an offset.
-pub fn read_u64(body: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// A number of 32 bits in host byte order at an offset.
-pub fn read_u32(body: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?))
+/// A number in host byte order at an offset.
+pub fn read<T: Plain>(body: &[u8], at: usize) -> Option<T> {
+    body.get(at..).and_then(plain)
 }
 
 /// Messages of netlink, each with its type and what follows its header (netlink(7)).
@@ -72,7 +69,7 @@ impl<'a> Iterator for Messages<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let head = self.0.get(..HEADER_BYTES)?;
-        let length = u32::from_ne_bytes(head[..4].try_into().ok()?) as usize;
+        let length = read::<u32>(head, 0)? as usize;
         let kind = u16::from_ne_bytes([head[4], head[5]]);
         let body = self.0.get(HEADER_BYTES..length)?;
         self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();

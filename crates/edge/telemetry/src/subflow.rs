@@ -9,7 +9,7 @@ use rustix::net::{getpeername, getsockname};
 use socket2::Socket;
 
 use crate::netlink::{
-    self, ANSWER_BYTES, BY_FAMILY, ERROR, Messages, REQUEST, attribute, message, read_u32,
+    self, ANSWER_BYTES, BY_FAMILY, ERROR, Messages, REQUEST, attribute, message, read,
 };
 
 /// What waits in a subflow's receive queue.
@@ -88,9 +88,9 @@ fn request(from: SocketAddr, to: SocketAddr) -> [u8; REQUEST_BYTES] {
 }
 
 fn waiting(body: &[u8]) -> Option<ReceiveQueue> {
-    let in_order_bytes = read_u32(body, RQUEUE_AT)?.into();
+    let in_order_bytes = read::<u32>(body, RQUEUE_AT)?.into();
     let memory = attribute(body.get(ANSWER_HEAD_BYTES..)?, MEMORY)?;
-    Some(ReceiveQueue { memory_bytes: read_u32(memory, 0)?.into(), in_order_bytes })
+    Some(ReceiveQueue { memory_bytes: read::<u32>(memory, 0)?.into(), in_order_bytes })
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub unsafe trait Plain: Copy {}
 // SAFETY: numbers, and structures of numbers without anything between them that matters.
 unsafe impl Plain for u8 {}
 // SAFETY: as above.
+unsafe impl Plain for u16 {}
+// SAFETY: as above.
 unsafe impl Plain for c_int {}
 // SAFETY: as above.
 unsafe impl Plain for u32 {}

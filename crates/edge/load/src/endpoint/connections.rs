@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure};
-use fabricmark_record::Series;
+use fabricmark_record::{Series, Side};
 use fabricmark_units::{Bytes, Nanos};
 use socket2::{SockRef, Socket};
 
 use super::Run;
 use crate::amount::Amount;
-use crate::carry::{messages, note_asked, pacer};
+use crate::carry::{found, messages, pacer};
 use crate::failure::{peer, system};
 use crate::interrupt::Blocking;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all};
@@ -50,10 +50,8 @@ impl Run<'_> {
         })
     }
 
-    /// A report whose circumstances are those of the first connection.
-    fn report_on(&self, first: Option<&impl AsFd>) -> EndReport {
-        let side = first.map(|first| side(first, self.prepare.cpu)).unwrap_or_default();
-        EndReport { side, ..EndReport::default() }
+    fn side_of(&self, first: Option<&impl AsFd>) -> Side {
+        first.map(|first| side(first, self.prepare.cpu)).unwrap_or_default()
     }
 
     /// Asks over connections as they are made, at the point's pace; the first one is over.
@@ -63,7 +61,7 @@ impl Run<'_> {
         connect: impl Fn(Socket) -> Result<S, Failure>,
     ) -> Result<EndReport, Failure> {
         let control = self.control;
-        let mut report = self.report_on(first.first());
+        let side = self.side_of(first.first());
         // The other end may have one connection at a time.
         drop(first);
         (self.begin)();
@@ -91,14 +89,13 @@ impl Run<'_> {
         });
         control.check()?;
         let mut asked = asked.map_err(peer("an exchange failed"))?;
-        if let Some(pacing) = pacer.map(Pacer::finish) {
+        let pacing = pacer.map(Pacer::finish);
+        if let Some(pacing) = &pacing {
             // Exchanges follow one another, so the first one's round trips belong to the time.
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
-            asked = asked.over_schedule(&pacing, omit, least_rtt);
-            report.pacing = Some(pacing);
+            asked = asked.over_schedule(pacing, omit, least_rtt);
         }
-        note_asked(&mut report, asked);
-        Ok(EndReport { series, ..report })
+        Ok(EndReport { side, pacing, series, ..found(asked) })
     }
 
     /// Answers over connections as they come; the first one is over.
@@ -107,7 +104,7 @@ impl Run<'_> {
         first: Vec<S>,
         accept: impl Fn() -> io::Result<S>,
     ) -> Result<EndReport, Failure> {
-        let report = self.report_on(first.first());
+        let side = self.side_of(first.first());
         drop(first);
         let (mut request, response) = messages(self.prepare);
         let _interrupted = self.interrupted()?;
@@ -115,7 +112,7 @@ impl Run<'_> {
         let (counts, series) =
             self.counted(|gauge| crr::answer(accept, &mut request, &response, patience, gauge));
         let counts = counts.map_err(peer("cannot answer"))?;
-        Ok(EndReport { counts, series, ..report })
+        Ok(EndReport { counts, side, series, ..EndReport::default() })
     }
 
     /// Lets calls end now and then, so that the other end's silence is seen.

@@ -349,27 +349,90 @@ pub(crate) fn open(
     end_open(stream, begun, prepare, control)
 }
 
+/// Fills a buffer, of which so many bytes have been heard; a time-out where the others are not there yet.
+fn fill(stream: &mut impl Read, bytes: &mut [u8], heard: &mut usize) -> io::Result<()> {
+    while *heard < bytes.len() {
+        match stream.read(&mut bytes[*heard..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => *heard += read,
+        }
+    }
+    Ok(())
+}
+
 /// The first bytes of a connection, as they arrive.
-#[derive(Default)]
 pub(crate) struct Hearing {
-    bytes: Vec<u8>,
+    bytes: [u8; OPENING_BYTES],
+    heard: usize,
+}
+
+impl Default for Hearing {
+    fn default() -> Self {
+        Self { bytes: [0; OPENING_BYTES], heard: 0 }
+    }
 }
 
 impl Hearing {
     /// Reads on until the bytes are those of an opening, and parses them; a time-out where they are not
     /// there yet.
     pub(crate) fn hear(&mut self, stream: &mut impl Read) -> io::Result<Option<Opening>> {
-        let mut bytes = [0; OPENING_BYTES];
-        while self.bytes.len() < OPENING_BYTES {
-            match stream.read(&mut bytes[self.bytes.len()..])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => {
-                    let from = self.bytes.len();
-                    self.bytes.extend_from_slice(&bytes[from..from + read]);
-                }
-            }
-        }
+        fill(stream, &mut self.bytes, &mut self.heard)?;
         Ok(Opening::parse(&self.bytes))
+    }
+}
+
+/// A connection of TCP beside a flow that has no other words for its opening.
+#[derive(Debug)]
+pub(crate) struct Beside(TcpStream);
+
+impl Beside {
+    /// Of an open connection, whose calls wait for a short time from here on.
+    pub(crate) fn of(stream: TcpStream) -> Result<Self, Failure> {
+        stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(Control::LOOK_EVERY)))
+            .map_err(system("set SO_RCVTIMEO"))?;
+        Ok(Self(stream))
+    }
+
+    /// Tells the other end something.
+    pub(crate) fn tell(&self, bytes: &[u8]) -> Result<(), Failure> {
+        (&self.0).write_all(bytes).map_err(peer(NOT_OPEN))
+    }
+
+    /// Hears so many bytes of the other end.
+    pub(crate) fn hear<const N: usize>(
+        &self,
+        prepare: &Prepare,
+        control: &Control,
+    ) -> Result<[u8; N], Failure> {
+        let (mut bytes, mut heard) = ([0; N], 0);
+        let within = peer_within(prepare);
+        in_time(NOT_OPEN, within, control, || fill(&mut &self.0, &mut bytes, &mut heard))?;
+        Ok(bytes)
+    }
+
+    /// The address of the other end, at a port that it has told.
+    pub(crate) fn peer_at(&self, port: [u8; 2]) -> Result<SocketAddr, Failure> {
+        let mut at = self.0.peer_addr().map_err(system("read the other end's address"))?;
+        at.set_port(u16::from_be_bytes(port));
+        Ok(at)
+    }
+
+    /// The connection.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+/// Why librdmacm made nothing of a kind.
+pub(crate) fn no_cm(what: &str, prepare: &Prepare) -> impl Fn(io::Error) -> Failure {
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::Missing(error.to_string()),
+        _ => Failure::System(format!(
+            "no {what} at {}: {error}; is the module rdma_ucm loaded?",
+            prepare.address
+        )),
     }
 }
 

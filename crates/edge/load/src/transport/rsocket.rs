@@ -14,8 +14,8 @@ use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved, STALLED_AFTER};
 use crate::control::Control;
-use crate::failure::{peer, system};
-use crate::opening::{NOT_OPEN, in_time};
+use crate::failure::peer;
+use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use fabricmark_telemetry::clock::now_ns;
 
@@ -27,7 +27,7 @@ const LOOK_AFTER: u32 = 1024;
 pub(crate) struct RsocketFlow {
     /// Nothing once it was given up.
     socket: Option<Rsocket>,
-    beside: TcpStream,
+    beside: Beside,
     wait: Wait,
     /// Bytes of the payload, or of the message, under way.
     written: usize,
@@ -51,25 +51,16 @@ impl RsocketFlow {
     ) -> Result<Self, Failure> {
         check_address(prepare.address, &prepare.device)
             .map_err(|error| Failure::Missing(error.to_string()))?;
-        let waiting = beside
-            .set_nonblocking(false)
-            .and_then(|()| beside.set_read_timeout(Some(Control::LOOK_EVERY)));
-        waiting.map_err(system("set SO_RCVTIMEO"))?;
+        let beside = Beside::of(beside)?;
         let own = SocketAddr::new(prepare.address, 0);
-        let made = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::Missing(error.to_string()),
-            _ => Failure::System(format!(
-                "no rsocket at {}: {error}; is the module rdma_ucm loaded?",
-                prepare.address
-            )),
-        };
+        let made = no_cm("rsocket", prepare);
         let within = peer_within(prepare);
         let socket = match prepare.role {
             Role::Server => {
                 let (listener, port) = Rsocket::listen(own).map_err(made)?;
-                (&beside).write_all(&port.to_be_bytes()).map_err(peer(NOT_OPEN))?;
+                beside.tell(&port.to_be_bytes())?;
                 let socket = in_time(NOT_OPEN, within, control, || {
-                    if listener.wait(Waiting::Arrival, beside.as_fd())? {
+                    if listener.wait(Waiting::Arrival, beside.stream().as_fd())? {
                         return listener.accept();
                     }
                     Err(io::ErrorKind::WouldBlock.into())
@@ -82,7 +73,7 @@ impl RsocketFlow {
                             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                             Ok(bytes) => heard += bytes,
                             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                                socket.wait(Waiting::Arrival, beside.as_fd())?;
+                                socket.wait(Waiting::Arrival, beside.stream().as_fd())?;
                                 return Err(error);
                             }
                             Err(error) => return Err(error),
@@ -96,21 +87,10 @@ impl RsocketFlow {
                 socket
             }
             Role::Client => {
-                let (mut port, mut heard) = ([0; 2], 0);
-                in_time(NOT_OPEN, within, control, || {
-                    while heard < port.len() {
-                        match (&beside).read(&mut port[heard..])? {
-                            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                            bytes => heard += bytes,
-                        }
-                    }
-                    Ok(())
-                })?;
-                let mut to = beside.peer_addr().map_err(system("read the other end's address"))?;
-                to.set_port(u16::from_be_bytes(port));
+                let to = beside.peer_at(beside.hear(prepare, control)?)?;
                 let socket = Rsocket::connect(own, to).map_err(made)?;
                 in_time(NOT_OPEN, within, control, || {
-                    if socket.wait(Waiting::Room, beside.as_fd())? {
+                    if socket.wait(Waiting::Room, beside.stream().as_fd())? {
                         return socket.error();
                     }
                     Err(io::ErrorKind::WouldBlock.into())
@@ -192,7 +172,7 @@ impl RsocketFlow {
                 }
                 false
             }
-            _ => self.socket()?.wait(waiting, self.beside.as_fd())?,
+            _ => self.socket()?.wait(waiting, self.beside.stream().as_fd())?,
         };
         self.look_beside()?;
         if should_move {
@@ -212,10 +192,11 @@ impl RsocketFlow {
             return Ok(());
         }
         let mut bytes = [0; 8];
-        let peeked = recv(&self.beside, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        let peeked =
+            recv(self.beside.stream(), &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         match peeked.map(|(bytes, _)| bytes) {
             Ok(8) => {
-                (&self.beside).read_exact(&mut bytes)?;
+                self.beside.stream().read_exact(&mut bytes)?;
                 self.in_all = Some(u64::from_be_bytes(bytes));
                 Ok(())
             }
@@ -267,6 +248,6 @@ impl Flow for RsocketFlow {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.beside.write_all(&self.sent.to_be_bytes())
+        self.beside.stream().write_all(&self.sent.to_be_bytes())
     }
 }

@@ -1,5 +1,4 @@
-//! QUIC (RFC 9000), by quinn-proto: a connection with one stream in both directions, driven by the load
-//! thread itself in its calls. What is written leaves at once, as far as the window allows.
+//! The stream of a QUIC connection.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

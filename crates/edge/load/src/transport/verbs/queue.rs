@@ -2,7 +2,7 @@
 //! a flow waits for these.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
 use crate::control::Control;
-use crate::failure::{peer, system};
-use crate::opening::{NOT_OPEN, in_time};
+use crate::failure::system;
+use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use crate::transport::STALLED_AFTER;
 
@@ -82,7 +82,7 @@ pub(super) struct Needs {
 pub(crate) struct Queue {
     endpoint: Endpoint,
     /// The connection by which both ends found each other; it tells when the other end is gone.
-    beside: TcpStream,
+    beside: Beside,
     depth: u32,
     cq_mod: u32,
     /// Requests of which it is not known that they have been done.
@@ -131,7 +131,7 @@ impl Queue {
         };
         Ok(Self {
             endpoint,
-            beside,
+            beside: Beside::of(beside)?,
             depth: needs.depth,
             cq_mod,
             under_way: 0,
@@ -159,25 +159,20 @@ impl Queue {
         prepare: &Prepare,
         control: &Control,
     ) -> Result<Option<Destination>, Failure> {
-        let beside = &self.beside;
-        let waiting = beside
-            .set_nonblocking(false)
-            .and_then(|()| beside.set_read_timeout(Some(Control::LOOK_EVERY)));
-        waiting.map_err(system("set SO_RCVTIMEO"))?;
         let own = self.endpoint.identity(Some(memory)).emit();
         let memory_bytes = memory.len() as u64;
         let to = match prepare.role {
             Role::Client => {
-                self.tell(&own)?;
+                self.beside.tell(&own)?;
                 let to = self.connect(memory_bytes, prepare, control)?;
-                self.tell(&[READY])?;
+                self.beside.tell(&[READY])?;
                 to
             }
             Role::Server => {
                 let to = self.connect(memory_bytes, prepare, control)?;
-                self.tell(&own)?;
+                self.beside.tell(&own)?;
                 self.accept(prepare, control)?;
-                if self.hear::<1>(prepare, control)? != [READY] {
+                if self.beside.hear::<1>(prepare, control)? != [READY] {
                     return Err(strange());
                 }
                 to
@@ -194,7 +189,7 @@ impl Queue {
         prepare: &Prepare,
         control: &Control,
     ) -> Result<Option<Destination>, Failure> {
-        let bytes = self.hear::<IDENTITY_BYTES>(prepare, control)?;
+        let bytes = self.beside.hear::<IDENTITY_BYTES>(prepare, control)?;
         let other = Identity::parse(&bytes).ok_or_else(strange)?;
         if other.memory_bytes < memory_bytes {
             return Err(strange());
@@ -221,9 +216,9 @@ impl Queue {
         if prepare.point.cm != Some(Cm::Rdma) {
             return Ok(());
         }
-        let (manager, port) =
-            Manager::listen(SocketAddr::new(prepare.address, 0)).map_err(no_manager(prepare))?;
-        self.tell(&port.to_be_bytes())?;
+        let (manager, port) = Manager::listen(SocketAddr::new(prepare.address, 0))
+            .map_err(no_cm("communication manager", prepare))?;
+        self.beside.tell(&port.to_be_bytes())?;
         self.manage(manager, prepare, control)
     }
 
@@ -232,11 +227,9 @@ impl Queue {
         if prepare.role == Role::Server {
             return Ok(());
         }
-        let port = u16::from_be_bytes(self.hear(prepare, control)?);
-        let mut to = self.beside.peer_addr().map_err(system("read the other end's address"))?;
-        to.set_port(port);
+        let to = self.beside.peer_at(self.beside.hear(prepare, control)?)?;
         let from = SocketAddr::new(prepare.address, 0);
-        let manager = Manager::dial(from, to).map_err(no_manager(prepare))?;
+        let manager = Manager::dial(from, to).map_err(no_cm("communication manager", prepare))?;
         self.manage(manager, prepare, control)
     }
 
@@ -251,28 +244,6 @@ impl Queue {
         })?;
         self.manager = Some(manager);
         Ok(())
-    }
-
-    fn tell(&self, bytes: &[u8]) -> Result<(), Failure> {
-        (&self.beside).write_all(bytes).map_err(peer(NOT_OPEN))
-    }
-
-    fn hear<const N: usize>(
-        &self,
-        prepare: &Prepare,
-        control: &Control,
-    ) -> Result<[u8; N], Failure> {
-        let (mut bytes, mut heard) = ([0; N], 0);
-        in_time(NOT_OPEN, peer_within(prepare), control, || {
-            while heard < N {
-                match (&self.beside).read(&mut bytes[heard..])? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    more => heard += more,
-                }
-            }
-            Ok(())
-        })?;
-        Ok(bytes)
     }
 
     /// A place in the other end's memory.
@@ -420,7 +391,7 @@ impl Queue {
                 let channel = self.endpoint.completions.fd();
                 let mut asked = [
                     PollFd::new(&channel, PollFlags::IN),
-                    PollFd::new(&self.beside, PollFlags::IN | PollFlags::RDHUP),
+                    PollFd::new(self.beside.stream(), PollFlags::IN | PollFlags::RDHUP),
                 ];
                 let count = if self.has_end { 2 } else { 1 };
                 let within = Timespec::try_from(NOTICED_WITHIN).map_err(io::Error::other)?;
@@ -462,7 +433,7 @@ impl Queue {
             return Ok(());
         }
         let mut byte = [0];
-        match recv(&self.beside, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        match recv(self.beside.stream(), &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
             _ if self.take()? > 0 => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")),
@@ -510,16 +481,6 @@ impl Queue {
     /// Tells that a completion was asked for has come.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.endpoint.completions.fd()
-    }
-}
-
-fn no_manager(prepare: &Prepare) -> impl Fn(io::Error) -> Failure {
-    move |error| match error.kind() {
-        io::ErrorKind::NotFound => Failure::Missing(error.to_string()),
-        _ => Failure::System(format!(
-            "no communication manager at {}: {error}; is the module rdma_ucm loaded?",
-            prepare.address
-        )),
     }
 }
 
