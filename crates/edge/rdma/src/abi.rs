@@ -305,48 +305,26 @@ pub struct ReceiveRequest {
 pub struct WorkCompletion {
     pub wr_id: u64,
     pub status: c_uint,
-    pub opcode: c_uint,
-    pub vendor_err: u32,
+    _opcode_and_vendor_error: [u32; 2],
     pub byte_len: u32,
     /// In network byte order.
     pub immediate: u32,
-    pub qp_num: u32,
-    pub src_qp: u32,
-    pub wc_flags: c_uint,
-    pub pkey_index: u16,
-    pub slid: u16,
-    pub sl: u8,
-    pub dlid_path_bits: u8,
+    _rest: [u32; 5],
 }
 
 /// `struct ibv_port_attr`, of which the first part is filled by every version.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortAttr {
-    pub state: c_uint,
-    pub max_mtu: c_uint,
+    _state_and_max_mtu: [c_uint; 2],
     pub active_mtu: c_uint,
-    pub gid_tbl_len: c_int,
-    pub port_cap_flags: u32,
+    _gids_and_capabilities: [u32; 2],
     pub max_msg_sz: u32,
-    pub bad_pkey_cntr: u32,
-    pub qkey_viol_cntr: u32,
-    pub pkey_tbl_len: u16,
+    _violations: [u32; 2],
+    _pkeys: u16,
     pub lid: u16,
-    pub sm_lid: u16,
-    pub lmc: u8,
-    pub max_vl_num: u8,
-    pub sm_sl: u8,
-    pub subnet_timeout: u8,
-    pub init_type_reply: u8,
-    pub active_width: u8,
-    pub active_speed: u8,
-    pub phys_state: u8,
-    pub link_layer: u8,
-    pub flags: u8,
-    pub port_cap_flags2: u16,
     // Later versions are longer.
-    _later: [u32; 16],
+    _rest: [u32; 20],
 }
 
 #[cfg(test)]
@@ -371,5 +349,6 @@ mod tests {
         assert_eq!((offset_of!(QpAttr, rate_limit), size_of::<QpAttr>()), (136, 144));
         assert_eq!((offset_of!(SendRequest, wr), size_of::<SendRequest>()), (40, 128));
         assert_eq!((size_of::<ReceiveRequest>(), size_of::<WorkCompletion>()), (32, 48));
+        assert_eq!((offset_of!(PortAttr, max_msg_sz), offset_of!(PortAttr, lid)), (20, 34));
     }
 }

@@ -5,13 +5,15 @@ mod sys;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 use socket2::SockAddr;
+
+pub use sys::Rsocket;
 
 /// The error of what librdmacm is needed for.
 pub(crate) fn missing(reason: &str) -> io::Error {
@@ -31,14 +33,6 @@ pub enum Waiting {
     Room,
 }
 
-/// A stream of bytes over RDMA, or what accepts these.
-#[derive(Debug)]
-pub struct Rsocket {
-    inner: sys::Inner,
-    /// Becomes readable every [`LOOK_EVERY_MS`].
-    timer: OwnedFd,
-}
-
 /// Whoever waits comes back as often.
 const LOOK_EVERY_MS: u32 = 100;
 
@@ -54,46 +48,26 @@ fn timer() -> io::Result<OwnedFd> {
 impl Rsocket {
     /// One that listens at a free port of an address.
     pub fn listen(at: SocketAddr) -> io::Result<(Self, u16)> {
-        let inner = sys::Inner::new(at.is_ipv6())?;
-        inner.bind(&SockAddr::from(at))?;
-        inner.listen()?;
-        let port = inner.name()?.as_socket().map(|at| at.port());
+        let socket = Self::new(at.is_ipv6())?;
+        socket.bind(&SockAddr::from(at))?;
+        socket.begin_listen()?;
+        let port = socket.name()?.as_socket().map(|at| at.port());
         let port = port.ok_or_else(|| io::Error::other("an rsocket has no port"))?;
-        Ok((Self { inner, timer: timer()? }, port))
+        Ok((socket, port))
     }
 
     /// One that connects with what listens there, from an address of this machine: [`Self::wait`] for room tells when
     /// that is over, and [`Self::error`] how.
     pub fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
-        let inner = sys::Inner::new(to.is_ipv6())?;
-        inner.bind(&SockAddr::from(from))?;
-        inner.connect(&SockAddr::from(to))?;
-        Ok(Self { inner, timer: timer()? })
-    }
-
-    /// What went wrong with what was begun, if anything did.
-    pub fn error(&self) -> io::Result<()> {
-        self.inner.error()
-    }
-
-    /// The next connection; waits for it unless [`Self::wait`] has told of one.
-    pub fn accept(&self) -> io::Result<Self> {
-        Ok(Self { inner: self.inner.accept()?, timer: timer()? })
-    }
-
-    /// Sends what there is room for now.
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.send(bytes)
-    }
-
-    /// Receives what has arrived; 0 where the other end is gone.
-    pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.inner.receive(bytes)
+        let socket = Self::new(to.is_ipv6())?;
+        socket.bind(&SockAddr::from(from))?;
+        socket.begin_connect(&SockAddr::from(to))?;
+        Ok(socket)
     }
 
     /// Waits for something, or for something to read at a descriptor, at most 0.1 s; whether the first came.
     pub fn wait(&self, waiting: Waiting, beside: BorrowedFd<'_>) -> io::Result<bool> {
-        let can_go_on = self.inner.wait(waiting, beside, self.timer.as_fd())?;
+        let can_go_on = self.can_go_on(waiting, beside)?;
         if !can_go_on {
             // How often it has come meanwhile does not matter, nor that it has not.
             let _ = rustix::io::read(&self.timer, &mut [0_u8; size_of::<u64>()]);

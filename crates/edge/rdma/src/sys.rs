@@ -9,13 +9,13 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::abi::{
     self, AhAttr, PortAttr, QpAttr, QpInitAttr, ReceiveRequest, SendRequest, Sge, WorkCompletion,
 };
 
-/// Declares a library's functions with their C types, and loads them by name.
+/// Declares a library's functions with their C types, and loads them by name when they are first wanted.
 macro_rules! functions {
     ($library:literal: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         struct Library {
@@ -36,6 +36,18 @@ macro_rules! functions {
                     })
                 }
             }
+        }
+
+        /// The library; why it cannot be loaded.
+        fn library() -> Result<&'static Library, &'static str> {
+            static LIBRARY: std::sync::OnceLock<Result<Library, String>> = std::sync::OnceLock::new();
+            let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
+            loaded.as_ref().map_err(String::as_str)
+        }
+
+        /// The library, of which an object was made.
+        fn loaded() -> &'static Library {
+            library().expect("an object of the library is there")
         }
     };
 }
@@ -69,20 +81,7 @@ functions! {
 
 /// Loads the library, once; why it cannot be.
 pub(crate) fn load() -> Result<(), String> {
-    library().map(|_| ())
-}
-
-fn library() -> Result<&'static Library, String> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-    LIBRARY
-        .get_or_init(|| Library::load().map_err(|error| error.to_string()))
-        .as_ref()
-        .map_err(Clone::clone)
-}
-
-/// The library, of which an object was made.
-fn loaded() -> &'static Library {
-    library().expect("an object of the library is there")
+    library().map(|_| ()).map_err(str::to_owned)
 }
 
 /// What a call made, or why it made nothing.

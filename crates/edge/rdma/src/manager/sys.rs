@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use socket2::SockAddr;
 
@@ -68,17 +68,6 @@ functions! {
     rdma_event_str(c_int) -> *const c_char;
 }
 
-fn library() -> io::Result<&'static Library> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-    let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
-    loaded.as_ref().map_err(|reason| missing(reason))
-}
-
-/// The library, of which an object was made.
-fn loaded() -> &'static Library {
-    library().expect("an object of the library is there")
-}
-
 /// Calls give -1 where they fail.
 fn done(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -118,7 +107,7 @@ pub(super) enum Told {
 
 /// A channel and a name on it.
 pub(super) fn new() -> io::Result<(Arc<Channel>, Id)> {
-    let library = library()?;
+    let library = library().map_err(missing)?;
     // SAFETY: the call takes nothing.
     let raw = unsafe { (library.rdma_create_event_channel)() };
     let channel = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;

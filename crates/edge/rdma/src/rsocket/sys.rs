@@ -2,12 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::OnceLock;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use socket2::SockAddr;
 
-use super::{Waiting, missing};
+use super::{Waiting, missing, timer};
 use crate::sys::functions;
 
 functions! {
@@ -26,57 +25,56 @@ functions! {
     rclose(c_int) -> c_int;
 }
 
-fn library() -> io::Result<&'static Library> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-    let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
-    loaded.as_ref().map_err(|reason| missing(reason))
-}
-
 /// Calls give -1 where they fail.
 fn done<T: PartialOrd + Default>(result: T) -> io::Result<T> {
     if result < T::default() { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// An rsocket that is open.
+/// A stream of bytes over RDMA, or what accepts these.
 #[derive(Debug)]
-pub(super) struct Inner(c_int);
+pub struct Rsocket {
+    socket: c_int,
+    /// Becomes readable now and then, so that whoever waits comes back.
+    pub(super) timer: OwnedFd,
+}
 
-impl Inner {
+impl Rsocket {
     pub(super) fn new(is_v6: bool) -> io::Result<Self> {
+        let (library, timer) = (library().map_err(missing)?, timer()?);
         let domain = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
         // SAFETY: the arguments are numbers.
-        done(unsafe { (library()?.rsocket)(domain, libc::SOCK_STREAM, 0) }).map(Self)
+        let socket = done(unsafe { (library.rsocket)(domain, libc::SOCK_STREAM, 0) })?;
+        Ok(Self { socket, timer })
     }
 
     pub(super) fn bind(&self, at: &SockAddr) -> io::Result<()> {
         // SAFETY: the address is of its length and outlives the call.
-        done(unsafe { (library()?.rbind)(self.0, at.as_ptr().cast(), at.len()) }).map(|_| ())
+        done(unsafe { (loaded().rbind)(self.socket, at.as_ptr().cast(), at.len()) }).map(|_| ())
     }
 
-    pub(super) fn listen(&self) -> io::Result<()> {
+    pub(super) fn begin_listen(&self) -> io::Result<()> {
         // SAFETY: the arguments are numbers.
-        done(unsafe { (library()?.rlisten)(self.0, 1) }).map(|_| ())
+        done(unsafe { (loaded().rlisten)(self.socket, 1) }).map(|_| ())
     }
 
     /// Begins to connect; [`Self::wait`] for room tells of the end of that.
-    pub(super) fn connect(&self, to: &SockAddr) -> io::Result<()> {
-        let library = library()?;
+    pub(super) fn begin_connect(&self, to: &SockAddr) -> io::Result<()> {
         // SAFETY: the arguments are numbers.
-        done(unsafe { (library.rfcntl)(self.0, libc::F_SETFL, libc::O_NONBLOCK) })?;
+        done(unsafe { (loaded().rfcntl)(self.socket, libc::F_SETFL, libc::O_NONBLOCK) })?;
         // SAFETY: the address is of its length and outlives the call.
-        match done(unsafe { (library.rconnect)(self.0, to.as_ptr().cast(), to.len()) }) {
+        match done(unsafe { (loaded().rconnect)(self.socket, to.as_ptr().cast(), to.len()) }) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// The error of what was begun, once.
-    pub(super) fn error(&self) -> io::Result<()> {
+    /// What went wrong with what was begun, if anything did.
+    pub fn error(&self) -> io::Result<()> {
         let (mut error, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
         // SAFETY: there is room for a number of that length.
         done(unsafe {
-            (library()?.rgetsockopt)(
-                self.0,
+            (loaded().rgetsockopt)(
+                self.socket,
                 libc::SOL_SOCKET,
                 libc::SO_ERROR,
                 (&raw mut error).cast(),
@@ -86,71 +84,72 @@ impl Inner {
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
-    pub(super) fn accept(&self) -> io::Result<Self> {
+    /// The next connection; waits for it unless [`Self::wait`] has told of one.
+    pub fn accept(&self) -> io::Result<Self> {
+        let timer = timer()?;
         let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: without room for an address none is written.
-        done(unsafe { (library()?.raccept)(self.0, nobody, no_length) }).map(Self)
+        let socket = done(unsafe { (loaded().raccept)(self.socket, nobody, no_length) })?;
+        Ok(Self { socket, timer })
     }
 
     /// The address that it is bound to.
     pub(super) fn name(&self) -> io::Result<SockAddr> {
-        let library = library()?;
         // SAFETY: the call writes an address of at most the length that it is given, and its length.
         let ((), name) = unsafe {
             SockAddr::try_init(|storage, length| {
-                done((library.rgetsockname)(self.0, storage.cast(), length)).map(|_| ())
+                done((loaded().rgetsockname)(self.socket, storage.cast(), length)).map(|_| ())
             })?
         };
         Ok(name)
     }
 
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends what there is room for now.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: the bytes are of that length; they are copied before the call returns.
         let sent = unsafe {
-            (library()?.rsend)(self.0, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+            (loaded().rsend)(self.socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
         };
         done(sent).map(|sent| sent as usize)
     }
 
-    pub(super) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+    /// Receives what has arrived; 0 where the other end is gone.
+    pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         // SAFETY: there is room for so many bytes.
         let received = unsafe {
-            (library()?.rrecv)(self.0, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+            (loaded().rrecv)(
+                self.socket,
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+            )
         };
         done(received).map(|received| received as usize)
     }
 
-    /// Waits until it can go on, or one of two descriptors can be read; whether it can.
-    pub(super) fn wait(
-        &self,
-        waiting: Waiting,
-        beside: BorrowedFd<'_>,
-        timer: BorrowedFd<'_>,
-    ) -> io::Result<bool> {
+    /// Waits until it can go on, or its timer or another descriptor can be read; whether it can.
+    pub(super) fn can_go_on(&self, waiting: Waiting, beside: BorrowedFd<'_>) -> io::Result<bool> {
         let events = match waiting {
             Waiting::Arrival => libc::POLLIN,
             Waiting::Room => libc::POLLOUT,
         };
         let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
         let mut asked = [
-            of(self.0, events),
+            of(self.socket, events),
             of(beside.as_raw_fd(), libc::POLLIN),
-            of(timer.as_raw_fd(), libc::POLLIN),
+            of(self.timer.as_raw_fd(), libc::POLLIN),
         ];
         // Without a limit of its own: rpoll that reaches one counts its caller for ever, and another call then never
         // comes back (librdmacm 44, rs_poll_enter).
         // SAFETY: the entries are so many; a descriptor that is no rsocket is polled as one of the kernel.
-        let told =
-            unsafe { (library()?.rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, -1) };
+        let told = unsafe { (loaded().rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, -1) };
         done(told).map(|_| asked[0].revents != 0)
     }
 }
 
-impl Drop for Inner {
+impl Drop for Rsocket {
     fn drop(&mut self) {
-        if let Ok(library) = library() {
-            // SAFETY: it is open, and used no more.
-            unsafe { (library.rclose)(self.0) };
-        }
+        // SAFETY: it is open, and used no more.
+        unsafe { (loaded().rclose)(self.socket) };
     }
 }
