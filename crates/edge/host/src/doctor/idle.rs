@@ -34,18 +34,18 @@ struct IdleState {
     is_disabled: bool,
 }
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     let cpu = system.cpus.first().copied().unwrap_or(0);
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     let states: Vec<IdleState> = (0..tree.names(&folder).len())
         .filter_map(|number| {
-            let file = |name| tree.file(&format!("{folder}/state{number}/{name}"));
+            let state = format!("{folder}/state{number}");
+            let [name, latency, disable] = tree.files_in(&state, ["name", "latency", "disable"]);
             Some(IdleState {
                 number,
-                name: file("name").text().unwrap_or("?").to_owned(),
-                latency_us: file("latency").count()?,
-                is_disabled: file("disable").count() == Some(1),
+                name: name.text().unwrap_or("?").to_owned(),
+                latency_us: latency.count()?,
+                is_disabled: disable.count() == Some(1),
             })
         })
         .collect();
@@ -77,33 +77,31 @@ fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, Strin
     };
     let Some(deepest) = states.iter().filter(is_let).max_by_key(|state| state.latency_us) else {
         return IDLE_STATES
-            .not_observable("Idle states: the kernel has no cpuidle here")
             .found(Evidence::new(folder, "no state that may be entered"))
-            .found(limit_evidence);
+            .found(limit_evidence)
+            .not_observable("Idle states: the kernel has no cpuidle here");
     };
-    let IdleState { name, latency_us, .. } = deepest;
-    let evidence = Evidence::new(
-        format!("{folder}/state{}", deepest.number),
-        format!("{name}, latency {latency_us} µs"),
-    );
-    let finding = if *latency_us > WAKE_UP_US_MAX {
+    let IdleState { number, name, latency_us, .. } = deepest;
+    let value = format!("{name}, latency {latency_us} µs");
+    let evidence = Evidence::new(format!("{folder}/state{number}"), value);
+    let found = IDLE_STATES.found_all([evidence, limit_evidence]);
+    if *latency_us > WAKE_UP_US_MAX {
         let deep = states.iter().filter(is_let).filter(|state| state.latency_us > WAKE_UP_US_MAX);
         let files: Vec<String> = deep
             .map(|s| format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", s.number))
             .collect();
-        IDLE_STATES
+        found
             .warning(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
             .fixed_by(format!("echo 1 | tee {}", files.join(" ")))
     } else {
-        IDLE_STATES.fine(format!("Processors wake up within {latency_us} µs"))
-    };
-    finding.found(evidence).found(limit_evidence)
+        found.fine(format!("Processors wake up within {latency_us} µs"))
+    }
 }
 
 /// Judges where the two load threads would run: on the first two processors of this process.
 fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     if siblings.is_empty() {
-        return SIBLINGS.not_observable("Cores: the kernel names no siblings").found(active);
+        return SIBLINGS.found(active).not_observable("Cores: the kernel names no siblings");
     }
     let load = &cpus[..cpus.len().min(2)];
     let cores: Vec<(Vec<u32>, &File)> = siblings
@@ -116,8 +114,8 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
             cores.iter().find(|(core, _)| core.contains(first) && core.contains(second))
     {
         let finding = SIBLINGS
-            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"))
-            .found(*file);
+            .found(*file)
+            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"));
         let core = parse_cpu_list(file.text().unwrap_or_default());
         return match cpus.iter().find(|cpu| !core.contains(cpu)) {
             Some(other) => {
@@ -128,12 +126,13 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     }
     if active.number() == Some(1) || cores.iter().any(|(core, _)| core.len() > 1) {
         return SIBLINGS
-            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
             .found(active)
-            .found_all(cores.iter().take(2).map(|(_, file)| Evidence::from(*file)))
+            .found_all(cores.iter().take(2).map(|(_, file)| *file))
+            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
             .fixed_by("echo off > /sys/devices/system/cpu/smt/control");
     }
-    SIBLINGS.fine("No core is shared by two hardware threads").found(active).found(&siblings[0])
+    let found = SIBLINGS.found_all([active, &siblings[0]]);
+    found.fine("No core is shared by two hardware threads")
 }
 
 #[cfg(test)]

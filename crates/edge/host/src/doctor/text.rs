@@ -104,10 +104,10 @@ mod tests {
     fn findings() -> Vec<Finding> {
         let file = || Evidence::new("/proc/a", "1\u{1b}[31m 2");
         vec![
-            CHECK.warning("Something").found(file()).found(file()).fixed_by("sysctl -w a=2"),
-            CHECK.note("Something else").found(file()),
-            CHECK.not_observable("Nothing to see").found(file()),
-            CHECK.fine("Well").found(file()),
+            CHECK.found_all([file(), file()]).warning("Something").fixed_by("sysctl -w a=2"),
+            CHECK.found(file()).note("Something else"),
+            CHECK.found(file()).not_observable("Nothing to see"),
+            CHECK.found(file()).fine("Well"),
         ]
     }
 
@@ -146,7 +146,7 @@ the next boot.
 
     #[test]
     fn a_sound_machine_is_said_to_be_one() {
-        let text = text(&[CHECK.fine("Well")], false, 80);
+        let text = text(&[CHECK.found_all([Evidence::new("/a", "1")]).fine("Well")], false, 80);
         let expected = "fine: 1 more (--all shows them)\n\n\
                         No problems and no warnings.\n";
         assert_eq!(text, expected);

@@ -114,6 +114,11 @@ impl Tree {
         File { path: path.to_owned(), text }
     }
 
+    /// Files of a folder.
+    pub fn files_in<const N: usize>(&self, folder: &str, names: [&str; N]) -> [File; N] {
+        names.map(|name| self.file(&format!("{folder}/{name}")))
+    }
+
     /// Whether there is a file or folder.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
