@@ -97,10 +97,9 @@ impl Fabric {
             topology.links[link].words[end].merge(change);
         }
         // Refused before anything is changed.
-        topology.check_link(link).map_err(|error| {
-            let link = topology.links[link].name.clone();
-            LabError::Words { link, error }
-        })?;
+        let name = &topology.links[link].name;
+        let refused = |error| LabError::Input(format!("link `{name}`: {error}"));
+        topology.check_link(link).map_err(refused)?;
         let [old, new] = [&self.topology, &topology].map(|topology| &topology.links[link]);
         let is_emulated = new.backend == Backend::Emulator;
         if !is_emulated {

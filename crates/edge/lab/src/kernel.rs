@@ -91,7 +91,11 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
     for (end, namespace) in ends.into_iter().enumerate() {
         let (Some(before), Some(after)) = (wanted(old, end)?, wanted(new, end)?) else { continue };
         if !after.can_follow(&before) {
-            return Err(LabError::OtherFraming { link: old.name.clone() });
+            return Err(LabError::Input(format!(
+                "link `{}`: the framing of an htb that is up stays: say it in the file, `lab down`, \
+                 `lab up`",
+                old.name
+            )));
         }
         if after != before {
             let [before, after] = [before, after].map(|all| all.commands(&old.name, false));

@@ -41,7 +41,7 @@ pub use kernel::wire_of;
 pub use namespace::Namespace;
 pub use network::{Attachment, Lab, Way};
 pub use path::{LinkEnd, Traffic};
-pub use privilege::{Privilege, acquire};
+pub use privilege::acquire;
 pub use qdisc::{Backend, Refusal};
 pub use tool::LabError;
 pub use topology::{Junction, Node, Source, Topology, TopologyError, Way as TopologyWay, Wire};

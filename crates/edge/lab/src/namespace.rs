@@ -25,7 +25,7 @@ impl Namespace {
     /// A new namespace. The calling thread stays where it is.
     pub fn new() -> Result<Self, LabError> {
         let make = || {
-            sys::unshare_network()?;
+            sys::unshare(libc::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
         };
         // The namespace belongs to the thread that made it until the descriptor holds it.
@@ -55,11 +55,8 @@ impl Namespace {
     /// Sets what holds for the whole namespace, such as `net.ipv4.tcp_rmem`.
     pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
-        self.within(|| fs::write(path, value)).map_err(|source| LabError::Sysctl {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            source,
-        })
+        self.within(|| fs::write(path, value))
+            .map_err(|error| LabError::Input(format!("cannot set {key} to `{value}`: {error}")))
     }
 
     /// Lets what is left of datagrams with a lost fragment go after a second, and gives it room. The kernel keeps it for

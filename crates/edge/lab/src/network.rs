@@ -49,7 +49,10 @@ fn check_emulated(link: Link) -> Result<(), LabError> {
         Link::Ib(_) => "InfiniBand without IP",
         Link::RoceV1 { .. } | Link::RoceV2 { .. } => "RDMA over Ethernet",
     };
-    Err(LabError::NotEmulated { link, technology })
+    Err(LabError::Input(format!(
+        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR \
+         or veth, or name a host that has one and --link {link}"
+    )))
 }
 
 /// Two namespaces with a pair of devices for each link.
@@ -67,7 +70,10 @@ impl Lab {
     /// emulators is drawn from `seed`; their threads stay on the processor `cpu`, where one is named.
     pub fn build(links: &[Wiring], seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         if links.len() > LINKS_MAX {
-            return Err(LabError::TooManyLinks { asked: links.len() });
+            let asked = links.len();
+            return Err(LabError::Input(format!(
+                "a lab has at most {LINKS_MAX} links, the plan names {asked}"
+            )));
         }
         for wiring in links.iter().filter(|wiring| wiring.words.is_none()) {
             check_emulated(wiring.link)?;

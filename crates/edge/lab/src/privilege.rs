@@ -6,28 +6,19 @@ use std::io;
 use crate::sys;
 use crate::tool::LabError;
 
-/// How the right to make networks was come by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Privilege {
-    /// The user has CAP_NET_ADMIN and CAP_SYS_ADMIN.
-    Held,
-    /// The process is root in a user namespace of its own.
-    UserNamespace,
-}
-
-/// Gets the right to make networks. Must be called while the process has one thread.
-pub fn acquire() -> Result<Privilege, LabError> {
+/// Gets the right to make networks, for a user without CAP_NET_ADMIN and CAP_SYS_ADMIN in a user
+/// namespace of the process. Must be called while the process has one thread.
+pub fn acquire() -> Result<(), LabError> {
     if holds_capabilities() {
-        return Ok(Privilege::Held);
+        return Ok(());
     }
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    sys::unshare_user().map_err(|error| refused("make a user namespace", &error))?;
+    sys::unshare(libc::CLONE_NEWUSER).map_err(|error| refused("make a user namespace", &error))?;
     // A single-uid map needs no helper program; setgroups must be denied first (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")
         .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {uid} 1")))
         .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {gid} 1")))
-        .map_err(|error| refused("map the user into its namespace", &error))?;
-    Ok(Privilege::UserNamespace)
+        .map_err(|error| refused("map the user into its namespace", &error))
 }
 
 fn holds_capabilities() -> bool {
@@ -42,49 +33,53 @@ fn holds_capabilities() -> bool {
     effective & CAP_NET_ADMIN != 0 && effective & CAP_SYS_ADMIN != 0
 }
 
+/// Settings that forbid namespaces, each with its value, in words, and the remedy.
+const FORBIDDING: [(&str, &str, &str, &str); 4] = [
+    (
+        "user/max_user_namespaces",
+        "0",
+        "user namespaces are switched off (user.max_user_namespaces is 0)",
+        "sysctl user.max_user_namespaces=10000",
+    ),
+    (
+        "user/max_net_namespaces",
+        "0",
+        "network namespaces are switched off (user.max_net_namespaces is 0)",
+        "sysctl user.max_net_namespaces=10000",
+    ),
+    (
+        "kernel/unprivileged_userns_clone",
+        "0",
+        "ordinary users may not make user namespaces (kernel.unprivileged_userns_clone is 0)",
+        "sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+];
+
 /// The cause and the remedies, as far as the system tells.
 pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
-    let setting = |name: &str| {
-        fs::read_to_string(format!("/proc/sys/{name}")).map(|text| text.trim().to_owned()).ok()
+    let is_set = |&&(name, value, ..): &&(&str, &str, _, _)| {
+        fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == value)
     };
-    let is = |name, value: &str| setting(name).as_deref() == Some(value);
-    let (why, how) = if is("user/max_user_namespaces", "0") {
-        (
-            "user namespaces are switched off (user.max_user_namespaces is 0)",
-            "sysctl user.max_user_namespaces=10000",
-        )
-    } else if is("user/max_net_namespaces", "0") {
-        (
-            "network namespaces are switched off (user.max_net_namespaces is 0)",
-            "sysctl user.max_net_namespaces=10000",
-        )
-    } else if is("kernel/unprivileged_userns_clone", "0") {
-        (
-            "ordinary users may not make user namespaces (kernel.unprivileged_userns_clone is 0)",
-            "sysctl kernel.unprivileged_userns_clone=1",
-        )
-    } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        (
-            "AppArmor restricts user namespaces \
-          (kernel.apparmor_restrict_unprivileged_userns is 1)",
-            "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        )
-    } else if error.raw_os_error() == Some(libc::ENOSPC) {
-        (
+    let (why, how) = match FORBIDDING.iter().find(is_set) {
+        Some(&(.., why, how)) => (why, how),
+        None if error.raw_os_error() == Some(libc::ENOSPC) => (
             "the limit of namespaces is reached",
-            "raise user.max_user_namespaces and \
-          user.max_net_namespaces with sysctl",
-        )
-    } else {
-        (
+            "raise user.max_user_namespaces and user.max_net_namespaces with sysctl",
+        ),
+        None => (
             "the kernel or a container's seccomp profile forbids it",
             "in a container, add --privileged or --cap-add=SYS_ADMIN,NET_ADMIN",
-        )
+        ),
     };
-    LabError::Refused {
-        cause: format!("the lab cannot {doing}: {error}: {why}"),
-        remedy: format!("either run as root, or as root allow it once: {how}"),
-    }
+    LabError::Lacks(format!(
+        "the lab cannot {doing}: {error}: {why}\neither run as root, or as root allow it once: {how}"
+    ))
 }
 
 /// Why `/dev/net/tun` was not opened, and the remedy.
@@ -97,6 +92,5 @@ pub(crate) fn no_tun(error: &io::Error) -> LabError {
         Some(libc::EPERM) => "in a container, add --device /dev/net/tun",
         _ => "as root: modprobe tun; in a container, add --device /dev/net/tun",
     };
-    let cause = format!("the lab cannot open /dev/net/tun: {error}");
-    LabError::Refused { cause, remedy: remedy.to_owned() }
+    LabError::Lacks(format!("the lab cannot open /dev/net/tun: {error}\n{remedy}"))
 }

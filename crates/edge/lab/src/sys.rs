@@ -6,17 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives the calling thread a network namespace of its own.
-pub(crate) fn unshare_network() -> io::Result<()> {
-    unshare(libc::CLONE_NEWNET)
-}
-
-/// Gives this process a user namespace of its own. It must have one thread only (user_namespaces(7)).
-pub(crate) fn unshare_user() -> io::Result<()> {
-    unshare(libc::CLONE_NEWUSER)
-}
-
-fn unshare(flags: libc::c_int) -> io::Result<()> {
+/// Gives the calling thread namespaces of its own. For one of users the process must have one thread
+/// only (user_namespaces(7)).
+pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: the call takes no pointers; it changes which namespaces the calling thread is in, on
     // which no memory of this program depends.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,14 +1,11 @@
 //! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
-mod chain;
-mod error;
 mod file;
 mod junction;
 mod networks;
 mod source;
 mod way;
 
-pub use error::TopologyError;
 pub use junction::Junction;
 pub use source::Source;
 pub(crate) use source::fill_trace;
@@ -23,6 +20,11 @@ use fabricmark_wire::Family;
 use crate::qdisc::Backend;
 use file::File;
 use networks::Networks;
+
+/// Why a text describes no lab: which part of it, and what would do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TopologyError(String);
 
 /// A lab that is wanted, checked: each link is between two that exist.
 ///
@@ -79,7 +81,8 @@ impl Topology {
         text: &str,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, TopologyError> {
-        toml::from_str::<File>(text)?.check(read)
+        let file: File = toml::from_str(text).map_err(|error| TopologyError(error.to_string()))?;
+        file.check(read).map_err(TopologyError)
     }
 
     /// The address of one end of a link: 10.71.NETWORK.HOST and fd71:NETWORK::HOST. The number of a network

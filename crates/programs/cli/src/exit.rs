@@ -133,16 +133,8 @@ impl From<StoreError> for Failure {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
-            LabError::Refused { .. } | LabError::Missing(_) | LabError::NoQdisc { .. } => {
-                Code::Missing
-            }
-            LabError::TooManyLinks { .. }
-            | LabError::NotEmulated { .. }
-            | LabError::Invalid(_)
-            | LabError::Words { .. }
-            | LabError::OtherFraming { .. }
-            | LabError::Backend { .. }
-            | LabError::Sysctl { .. } => Code::Input,
+            LabError::Lacks(_) | LabError::NoQdisc { .. } => Code::Missing,
+            LabError::Input(_) | LabError::Invalid(_) | LabError::Backend { .. } => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
         };
@@ -165,15 +157,9 @@ impl From<HeldError> for Failure {
     fn from(error: HeldError) -> Self {
         let code = match error {
             HeldError::Lab(error) => return error.into(),
-            HeldError::NoPlace | HeldError::Folder { .. } | HeldError::Missing(_) => Code::Missing,
+            HeldError::Missing(_) => Code::Missing,
             HeldError::Lost(_) => Code::RunFailed,
-            HeldError::Name(_)
-            | HeldError::IsUp(_)
-            | HeldError::NoSuchLab { .. }
-            | HeldError::NoLab
-            | HeldError::Several(_)
-            | HeldError::Long { .. }
-            | HeldError::Refused(_) => Code::Input,
+            HeldError::Refused(_) => Code::Input,
         };
         Self::new(code, error.to_string())
     }

@@ -36,22 +36,21 @@ pub fn ask_to_hold(
     start: impl FnOnce(UnixStream) -> io::Result<()>,
 ) -> Result<(), HeldError> {
     // Two commands at once would both find that there is none of that name.
-    let folder = File::open(place.folder()).map_err(HeldError::Lost)?;
-    flock(&folder, FlockOperation::LockExclusive).map_err(|error| HeldError::Lost(error.into()))?;
-    let Named { name, id } = Named::new(name)?;
-    if is_up(place, &name)? {
-        return Err(HeldError::IsUp(name));
+    let folder = File::open(place.folder())?;
+    flock(&folder, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+    let lab = Named::new(name)?;
+    if is_up(place, name)? {
+        return Err(HeldError::Refused(format!(
+            "a lab `{name}` is up: `fabricmark lab down --lab {name}` ends it, --name gives the new one \
+             another name"
+        )));
     }
-    let order = Order { name, id, folder: place.folder().to_owned(), topology, seed };
+    let order = Order { lab, folder: place.folder().to_owned(), topology, seed };
     message::check_length(&order)?;
-    let (ours, theirs) = UnixStream::pair().map_err(HeldError::Lost)?;
-    start(theirs).map_err(HeldError::Lost)?;
-    message::write(&ours, &order).map_err(HeldError::Lost)?;
-    match message::read(&ours).map_err(HeldError::Lost)? {
-        Reply::Failed(why) => Err(HeldError::Refused(why)),
-        Reply::Missing(what) => Err(HeldError::Missing(what)),
-        Reply::Done | Reply::Report(_) => Ok(()),
-    }
+    let (ours, theirs) = UnixStream::pair()?;
+    start(theirs)?;
+    message::write(&ours, &order)?;
+    message::read::<Reply>(&ours)?.result().map(|_| ())
 }
 
 /// Whether a lab of this name answers. A holder that was killed takes connections until the kernel has ended
@@ -91,18 +90,20 @@ impl Lab {
             let names: Vec<_> = labs.iter().map(|lab| lab.named.name.as_str()).collect();
             names.join(", ")
         };
-        match name {
-            None if labs.len() > 1 => Err(HeldError::Several(names())),
-            None => labs.pop().ok_or(HeldError::NoLab),
-            Some(name) => {
-                let others = match names() {
-                    all if all.is_empty() => String::new(),
-                    all => format!("; there are {all}"),
-                };
-                let lab = labs.into_iter().find(|lab| lab.named.name == name);
-                lab.ok_or_else(|| HeldError::NoSuchLab { name: name.to_owned(), others })
+        let message = match (name, names()) {
+            (None, all) if labs.len() > 1 => {
+                format!("several labs are up ({all}): say which with --lab NAME")
             }
-        }
+            (None, _) => "no lab is up: `fabricmark lab up FILE` makes one".to_owned(),
+            (Some(name), all) if all.is_empty() => format!("no lab `{name}` is up"),
+            (Some(name), all) => format!("no lab `{name}` is up; there are {all}"),
+        };
+        let found = match name {
+            None if labs.len() > 1 => None,
+            None => labs.pop(),
+            Some(name) => labs.into_iter().find(|lab| lab.named.name == name),
+        };
+        found.ok_or(HeldError::Refused(message))
     }
 
     /// Its name.
@@ -144,14 +145,12 @@ impl Lab {
     /// that must stand in the environment of what runs there, and its value.
     pub fn enter(&self, node: &str) -> Result<(&'static str, String), HeldError> {
         self.ask(&Request::Enter { node: node.to_owned() })?;
-        let [user, network] =
-            message::receive_descriptors(&self.stream).map_err(HeldError::Lost)?;
+        let [user, network] = message::receive_descriptors(&self.stream)?;
         let go = |namespace: BorrowedFd<'_>, kind| {
-            move_into_link_name_space(namespace, Some(kind))
-                .map_err(|error| HeldError::Lost(error.into()))
+            move_into_link_name_space(namespace, Some(kind)).map_err(io::Error::from)
         };
         // Nobody may enter the user namespace in which he is.
-        if !is_same(user.as_fd(), Path::new("/proc/self/ns/user")).map_err(HeldError::Lost)? {
+        if !is_same(user.as_fd(), Path::new("/proc/self/ns/user"))? {
             go(user.as_fd(), LinkNameSpaceType::User)?;
         }
         go(network.as_fd(), LinkNameSpaceType::Network)?;
@@ -159,13 +158,9 @@ impl Lab {
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, HeldError> {
-        self.stream.set_read_timeout(Some(PATIENCE)).map_err(HeldError::Lost)?;
-        message::write(&self.stream, request).map_err(HeldError::Lost)?;
-        match message::read(&self.stream).map_err(HeldError::Lost)? {
-            Reply::Failed(why) => Err(HeldError::Refused(why)),
-            Reply::Missing(what) => Err(HeldError::Missing(what)),
-            reply => Ok(reply),
-        }
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        message::write(&self.stream, request)?;
+        message::read::<Reply>(&self.stream)?.result()
     }
 }
 

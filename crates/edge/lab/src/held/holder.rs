@@ -10,11 +10,10 @@ use fabricmark_wire::Family;
 
 use super::HeldError;
 use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request, SharedReport};
-use super::place::{Named, Place};
+use super::place::{Named, Place, unusable};
 use super::remnant;
 use crate::fabric::Fabric;
 use crate::privilege;
-use crate::tool::LabError;
 use crate::topology::fill_trace;
 
 /// Time for who asks to say what; others wait meanwhile.
@@ -25,21 +24,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// Must be called while the process has one thread.
 pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
-    let order: Order = message::read(parent).map_err(HeldError::Lost)?;
-    let lab = Named { name: order.name.clone(), id: order.id.clone() };
-    let built = build(&order, &lab);
+    let order: Order = message::read(parent)?;
+    let built = build(&order);
     let reply = match &built {
         Ok(_) => Reply::Done,
         Err(error) => Reply::of(error),
     };
-    message::write(parent, &reply).map_err(HeldError::Lost)?;
+    message::write(parent, &reply)?;
     let (place, listener, fabric) = built?;
     // Nothing is to be heard from the terminal any more.
-    parent.shutdown(std::net::Shutdown::Both).map_err(HeldError::Lost)?;
-    Holder { lab, place, fabric }.serve(&listener)
+    parent.shutdown(std::net::Shutdown::Both)?;
+    Holder { lab: order.lab, place, fabric }.serve(&listener)
 }
 
-fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), HeldError> {
+fn build(order: &Order) -> Result<(Place, UnixListener, Fabric), HeldError> {
     // The signals of the terminal from which it was started are not for it.
     let _ = rustix::process::setsid();
     let topology =
@@ -47,9 +45,8 @@ fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), He
     privilege::acquire()?;
     let fabric = Fabric::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
-    let path = place.socket(lab);
-    let listener =
-        UnixListener::bind(&path).map_err(|source| HeldError::Folder { path, source })?;
+    let path = place.socket(&order.lab);
+    let listener = UnixListener::bind(&path).map_err(unusable(&path))?;
     Ok((place, listener, fabric))
 }
 
@@ -62,7 +59,7 @@ struct Holder {
 impl Holder {
     fn serve(mut self, listener: &UnixListener) -> Result<(), HeldError> {
         loop {
-            let (stream, _) = listener.accept().map_err(HeldError::Lost)?;
+            let (stream, _) = listener.accept()?;
             let _ = stream.set_read_timeout(Some(PATIENCE));
             let _ = stream.set_write_timeout(Some(PATIENCE));
             // Who has gone needs no answer; whoever only looks whether somebody is here asks nothing.
@@ -114,7 +111,7 @@ impl Holder {
         trace: Option<String>,
     ) -> Result<(), HeldError> {
         let links = &self.fabric.topology().links;
-        let refused = |text: String| HeldError::Refused(text);
+        let refused = HeldError::Refused;
         let place = links.iter().position(|wire| wire.name == link).ok_or_else(|| {
             refused(unknown("link", link, links.iter().map(|wire| wire.name.as_str())))
         })?;
@@ -196,10 +193,4 @@ impl Holder {
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!("no {what} `{name}`: there are {}", known.collect::<Vec<_>>().join(", "))
-}
-
-impl From<fabricmark_link::Invalid> for HeldError {
-    fn from(error: fabricmark_link::Invalid) -> Self {
-        Self::Lab(LabError::Invalid(error))
-    }
 }

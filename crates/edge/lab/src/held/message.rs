@@ -14,14 +14,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::HeldError;
+use super::place::Named;
 use crate::qdisc::Backend;
 use crate::topology::Source;
 
 /// The lab that a new process is to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) name: String,
-    pub(crate) id: String,
+    #[serde(flatten)]
+    pub(crate) lab: Named,
     pub(crate) folder: std::path::PathBuf,
     pub(crate) topology: Source,
     pub(crate) seed: u64,
@@ -64,6 +65,15 @@ impl Reply {
         match error {
             HeldError::Lab(error) if error.is_missing() => Self::Missing(error.to_string()),
             error => Self::Failed(error.to_string()),
+        }
+    }
+
+    /// What was done, or why it was not.
+    pub(crate) fn result(self) -> Result<Self, HeldError> {
+        match self {
+            Self::Failed(why) => Err(HeldError::Refused(why)),
+            Self::Missing(what) => Err(HeldError::Missing(what)),
+            reply => Ok(reply),
         }
     }
 }
@@ -163,8 +173,14 @@ const LINE_MAX: usize = 1 << 20;
 
 /// Refuses what whoever reads would cut.
 pub(crate) fn check_length(value: &impl Serialize) -> Result<(), HeldError> {
-    let bytes = serde_json::to_vec(value).map_err(|error| HeldError::Lost(error.into()))?.len();
-    if bytes < LINE_MAX { Ok(()) } else { Err(HeldError::Long { bytes }) }
+    let bytes = serde_json::to_vec(value).map_err(io::Error::from)?.len();
+    if bytes < LINE_MAX {
+        return Ok(());
+    }
+    Err(HeldError::Refused(format!(
+        "{bytes} bytes of topology and traces are more than the {LINE_MAX} that a lab takes at once: cut \
+         the traces, they repeat"
+    )))
 }
 
 pub(crate) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<()> {
