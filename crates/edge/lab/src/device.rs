@@ -30,6 +30,12 @@ pub(crate) fn line(name: &str, words: &LinkWords, is_single: bool) -> String {
     format!("link set dev {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
 }
 
+/// What [`line`] says, for a device that is to stand alone: without an address that the kernel makes, it
+/// asks for no routers either.
+pub(crate) fn set_up(name: &str, words: &LinkWords, is_single: bool) -> String {
+    format!("link set dev {name} addrgenmode none\n{}", line(name, words, is_single))
+}
+
 /// What must be set anew where links have changed: for each node, lines for `ip -batch`.
 pub(crate) fn changes<'a>(before: &Topology, after: &'a Topology) -> Vec<(&'a str, String)> {
     let nodes = after.nodes.keys().map(|node| {

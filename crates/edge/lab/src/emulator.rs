@@ -1,7 +1,7 @@
 //! The emulator: a thread that carries packets from device to device when they are due.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
-use crate::bus::BusPlan;
 use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::{Pool, Slice};
-use crate::shared::{Entry, Meeting, Shared};
+use crate::shared::Shared;
 use crate::tool::LabError;
+use crate::topology::Topology;
 use crate::tun::Tun;
 
 /// Nearer than this an event is waited for with open eyes: a virtual processor that sleeps is 50 us late in
@@ -39,32 +39,21 @@ const TURN: usize = 4;
 /// Directions are numbered: that from end E of link L is 2 L + E.
 #[derive(Debug)]
 pub struct Emulator {
-    orders: Sender<Order>,
+    /// Gone when the thread is to end.
+    orders: Option<Sender<Order>>,
     bell: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-enum Order {
-    Change(usize, LinkWords, Sender<Result<(), Invalid>>),
-    Traffic(Sender<Vec<Traffic>>),
-    SharedTraffic(Sender<Vec<Traffic>>),
-    Settle(usize, Sender<()>),
-    Stop,
-}
+/// What the thread does between packets.
+type Order = Box<dyn FnOnce(&mut Worker) + Send>;
 
 impl Emulator {
-    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`.
-    pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
-        let entry = |LinkEnd { tun, name, words }| Entry { tun: Some(tun), name, words };
-        let directions = links.into_iter().flatten().map(entry).collect();
-        Self::start_shared(directions, Vec::new(), Vec::new(), seed, cpu)
-    }
-
-    /// The same with switches and hubs at which links meet, and buses of hosts. Directions in the order of their numbers.
-    pub(crate) fn start_shared(
-        directions: Vec<Entry>,
-        meetings: Vec<Meeting>,
-        buses: Vec<BusPlan>,
+    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`. The directions are in the order
+    /// of their numbers; of the topology come the switches and hubs at which links meet, and the buses of hosts.
+    pub fn start(
+        directions: Vec<LinkEnd>,
+        topology: Topology,
         seed: u64,
         cpu: Option<u32>,
     ) -> Result<Self, LabError> {
@@ -74,7 +63,7 @@ impl Emulator {
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
         let make = move || {
-            let worker = Worker::new(directions, meetings, buses, seed, heard, inbox)?;
+            let worker = Worker::new(directions, &topology, seed, heard, inbox)?;
             cpu.map_or(Ok(()), pin)?;
             Ok(worker)
         };
@@ -90,35 +79,36 @@ impl Emulator {
         let thread = thread::Builder::new().name("emulator".to_owned()).spawn(work);
         let thread = Some(thread.map_err(LabError::system("start a thread"))?);
         answer.recv().unwrap_or(Err(LabError::Stopped))?;
-        Ok(Self { orders, bell, thread })
+        Ok(Self { orders: Some(orders), bell, thread })
     }
 
     /// Changes what a direction does; words that are not named stay as they are.
     pub fn change(&self, direction: usize, words: LinkWords) -> Result<(), LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::Change(direction, words, to))?;
-        Ok(answer.recv().map_err(|_| LabError::Stopped)??)
+        Ok(self.ask(move |worker| worker.change(direction, &words))??)
     }
 
     /// What happened in each direction until now.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::Traffic(to))?;
-        answer.recv().map_err(|_| LabError::Stopped)
+        self.ask(|worker| {
+            // What has come out of a net is held by nobody who counts.
+            worker.deliver();
+            worker.paths.iter().map(Path::traffic).collect()
+        })
     }
 
     /// What happened at each switch, hub and bus until now.
     pub(crate) fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::SharedTraffic(to))?;
-        answer.recv().map_err(|_| LabError::Stopped)
+        self.ask(|worker| {
+            worker.deliver();
+            worker.shared.traffic()
+        })
     }
 
     /// Waits until a direction has nothing on its way and its device nothing to send, but not longer
     /// than `within`; whether it came to that.
     pub fn settle(&self, direction: usize, within: Duration) -> Result<bool, LabError> {
         let (to, settled) = mpsc::channel();
-        self.order(Order::Settle(direction, to))?;
+        self.order(move |worker| worker.settling.push((direction, to)))?;
         match settled.recv_timeout(within) {
             Ok(()) => Ok(true),
             Err(RecvTimeoutError::Timeout) => Ok(false),
@@ -126,8 +116,25 @@ impl Emulator {
         }
     }
 
-    fn order(&self, order: Order) -> Result<(), LabError> {
-        self.orders.send(order).map_err(|_| LabError::Stopped)?;
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, LabError> {
+        let (to, answer) = mpsc::channel();
+        self.order(move |worker| {
+            // Who does not wait for the answer any more does not need it.
+            let _ = to.send(question(worker));
+        })?;
+        answer.recv().map_err(|_| LabError::Stopped)
+    }
+
+    fn order(&self, order: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), LabError> {
+        let orders = self.orders.as_ref().ok_or(LabError::Stopped)?;
+        orders.send(Box::new(order)).map_err(|_| LabError::Stopped)?;
+        self.ring()
+    }
+
+    fn ring(&self) -> Result<(), LabError> {
         rustix::io::write(&self.bell, &1u64.to_ne_bytes()).map_err(system("ring a bell"))?;
         Ok(())
     }
@@ -136,7 +143,8 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         // A thread that has stopped already hears nothing.
-        let _ = self.order(Order::Stop);
+        drop(self.orders.take());
+        let _ = self.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -191,9 +199,8 @@ impl Device {
 
 impl Worker {
     fn new(
-        directions: Vec<Entry>,
-        meetings: Vec<Meeting>,
-        buses: Vec<BusPlan>,
+        directions: Vec<LinkEnd>,
+        topology: &Topology,
         seed: u64,
         bell: OwnedFd,
         orders: Receiver<Order>,
@@ -213,8 +220,8 @@ impl Worker {
         watch(&bell, BELL)?;
         watch(&timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
-        let shared = Shared::new(meetings, buses, directions.len())?;
-        for (number, Entry { tun, name, words }) in directions.into_iter().enumerate() {
+        let shared = Shared::new(topology, directions.len())?;
+        for (number, LinkEnd { tun, name, words }) in directions.into_iter().enumerate() {
             if let Some(tun) = &tun {
                 watch(tun, number as u64)?;
             }
@@ -401,36 +408,24 @@ impl Worker {
         }
     }
 
-    /// Does what was ordered; whether that was to stop.
+    /// Does what was ordered; whether nobody will order more.
     fn obey(&mut self) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
-        while let Ok(order) = self.orders.try_recv() {
-            // Who does not wait for the answer any more does not need it.
-            match order {
-                Order::Change(direction, words, to) => {
-                    let changed = self.paths.get_mut(direction).map(|path| path.change(&words));
-                    let changed = changed.unwrap_or(Ok(()));
-                    // The new queue may want what the old one did not.
-                    self.shared.press(clock(), direction, &self.paths);
-                    let _ = to.send(
-                        changed.and_then(|()| self.shared.connect_from(direction, &mut self.paths)),
-                    );
-                }
-                Order::Traffic(to) => {
-                    // What has come out of a net is held by nobody who counts.
-                    self.deliver();
-                    let _ = to.send(self.paths.iter().map(Path::traffic).collect());
-                }
-                Order::SharedTraffic(to) => {
-                    self.deliver();
-                    let _ = to.send(self.shared.traffic());
-                }
-                Order::Settle(direction, to) => self.settling.push((direction, to)),
-                Order::Stop => return true,
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => order(self),
+                Err(error) => return error == TryRecvError::Disconnected,
             }
         }
-        false
+    }
+
+    fn change(&mut self, direction: usize, words: &LinkWords) -> Result<(), Invalid> {
+        let changed = self.paths.get_mut(direction).map_or(Ok(()), |path| path.change(words));
+        // The new queue may want what the old one did not.
+        self.shared.press(clock(), direction, &self.paths);
+        changed?;
+        self.shared.connect_from(direction, &mut self.paths)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Links that the kernel carries: a veth pair, with queues at both ends that do what the words say.
 
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use fabricmark_wire::Link;
 use serde_json::Value;
 
 use crate::device;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Sent};
 use crate::path::Traffic;
 use crate::qdisc::{Backend, Command, Qdiscs, Refusal};
 use crate::tool::{self, LabError};
@@ -31,8 +30,8 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
         "link add {name} address {ADDRESS} type veth peer name {name} address {ADDRESS} \
          netns {there}\n{quiet}"
     );
-    tool::run(ends[0], "ip", &["-batch", "-"], &pair)?;
-    tool::run(ends[1], "ip", &["-batch", "-"], &quiet)?;
+    tool::ip(ends[0], &pair)?;
+    tool::ip(ends[1], &quiet)?;
     for (end, namespace) in ends.into_iter().enumerate() {
         if let Some(qdiscs) = wanted(wire, end)? {
             set(wire, namespace, &qdiscs.commands(name, true))?;
@@ -118,8 +117,7 @@ fn wanted(wire: &Wire, end: usize) -> Result<Option<Qdiscs>, LabError> {
 
 fn set(wire: &Wire, namespace: &Namespace, commands: &[Command]) -> Result<(), LabError> {
     for Command { kind, words } in commands {
-        let arguments: Vec<_> = words.split(' ').collect();
-        tool::run(namespace, "tc", &arguments, "").map_err(|error| match error {
+        tool::tc(namespace, words).map_err(|error| match error {
             LabError::Tool { message, .. } if is_unknown_kind(&message) => {
                 LabError::NoQdisc { link: wire.name.clone(), kind }
             }
@@ -141,18 +139,14 @@ fn is_unknown_kind(message: &str) -> bool {
 /// sum of what came of it, the second is 0. A copy counts as one more that arrived.
 pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Traffic, LabError> {
     let name = &wire.name;
-    let text = tool::run(sender, "tc", &["-s", "-j", "qdisc", "show", "dev", name], "")?;
-    let queues: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
-    let devices = sender
-        .within(|| fs::read_to_string("/proc/thread-self/net/dev"))
-        .map_err(LabError::system("read the counters of devices"))?;
+    let (queues, sent) = (tool::queues(sender, name)?, sender.sent(name)?);
     let [node, other] = [&wire.between[end], &wire.between[1 - end]];
     let title = format!("{name}:{node}>{other}");
     let header = match wanted(wire, end)? {
         Some(qdiscs) if !qdiscs.counts_header() => 0,
         _ => HEADER,
     };
-    Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent(&devices, name)) })
+    Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent) })
 }
 
 /// `header` is what the queue counts of each packet beyond IP.
@@ -190,24 +184,6 @@ fn reason(wire: &Wire, end: usize) -> Reason {
     }
 }
 
-/// What a device sent, in frames, and what the other end did not take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sent {
-    bytes: u64,
-    packets: u64,
-    drops: u64,
-}
-
-/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
-fn sent(text: &str, device: &str) -> Sent {
-    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields =
-        lines.filter(|(name, _)| *name == device).flat_map(|(_, fields)| fields.split_whitespace());
-    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
-    let field = |number: usize| fields.get(number - 1).copied().unwrap_or(0);
-    Sent { bytes: field(9), packets: field(10), drops: field(12) }
-}
-
 impl Backend {
     /// Whether all senders of a lab must hand over single packets for this link: super-packets count as
     /// one in its queues, so that a loss takes 64 KiB, a limit holds 40 times as much, and what a wire
@@ -220,6 +196,7 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::sent;
 
     #[test]
     fn a_wire_between_devices_has_the_rate_the_mtu_and_the_framing_of_its_link() {

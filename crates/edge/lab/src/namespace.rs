@@ -70,11 +70,10 @@ impl Namespace {
         Ok(())
     }
 
-    /// Packets that a device of the namespace dropped on their way out.
-    pub(crate) fn sent_drops(&self, device: &str) -> Result<u64, LabError> {
+    /// What a device of the namespace has sent.
+    pub(crate) fn sent(&self, device: &str) -> Result<Sent, LabError> {
         let text = self.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
-        let text = text.map_err(LabError::system("read the counters of devices"))?;
-        Ok(sent_drops(&text, device))
+        Ok(sent(&text.map_err(LabError::system("read the counters of devices"))?, device))
     }
 
     /// A path by which other programs find the namespace while this process lives.
@@ -83,12 +82,23 @@ impl Namespace {
     }
 }
 
-/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
-fn sent_drops(text: &str, device: &str) -> u64 {
+/// What a device sent, in frames, and what it dropped on the way out: what the other end did not
+/// take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) drops: u64,
+}
+
+/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
+pub(crate) fn sent(text: &str, device: &str) -> Sent {
     let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
-    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
-    drops.sum()
+    let fields =
+        lines.filter(|(name, _)| *name == device).flat_map(|(_, fields)| fields.split_whitespace());
+    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    let field = |number: usize| fields.get(number - 1).copied().unwrap_or(0);
+    Sent { bytes: field(9), packets: field(10), drops: field(12) }
 }
 
 impl AsFd for Namespace {
@@ -106,9 +116,7 @@ mod tests {
         let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
                     lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
                     wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
-        assert_eq!(
-            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
-            (7, 0, 0)
-        );
+        let drops = |device| sent(text, device).drops;
+        assert_eq!((drops("wan"), drops("lo"), drops("wa")), (7, 0, 0));
     }
 }

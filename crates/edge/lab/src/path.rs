@@ -7,7 +7,7 @@ use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
 
 use crate::emulator::clock;
-use crate::pause::{Pauses, Signal};
+use crate::pause::Pauses;
 use crate::pool::Slice;
 use crate::port::SwitchPort;
 use crate::segment;
@@ -16,8 +16,8 @@ use crate::tun::Tun;
 /// One end of a link that is wanted.
 #[derive(Debug)]
 pub struct LinkEnd {
-    /// The device at this end.
-    pub tun: Tun,
+    /// The device at this end; none at a switch or a hub.
+    pub tun: Option<Tun>,
     /// A name for the direction from here to the other end, such as `wan:client>server`; chance is
     /// drawn from streams named after it.
     pub name: String,
@@ -40,6 +40,9 @@ pub struct Traffic {
     pub departed: Count,
     /// What the other device did not take: it is down, or the packet is none since a bit of it flipped.
     pub refused: Count,
+    /// Packets that the sending device dropped since the emulator did not take them in time: never in
+    /// `arrived`. Devices of the kernel's links drop what the other end refuses, which stands there.
+    pub device_drops: u64,
     /// Dropped on the way, by [`Reason::ALL`].
     pub dropped: [Count; Reason::ALL.len()],
     /// Marked with congestion on the way.
@@ -60,6 +63,35 @@ pub struct Traffic {
     pub lateness: Histogram,
     /// The elements of now, in the order of the way.
     pub elements: Vec<Counters>,
+}
+
+impl Traffic {
+    /// Adds what an element did to packets.
+    pub(crate) fn add(&mut self, counters: &Counters) {
+        self.duplicated += counters.duplicated;
+        self.marked += counters.marked;
+        self.corrupted += counters.corrupted;
+        for (sum, reason) in self.dropped.iter_mut().zip(Reason::ALL) {
+            *sum += counters.dropped(reason);
+        }
+    }
+
+    /// Adds an element at which links meet, and its net.
+    pub(crate) fn add_shared(&mut self, (net, id): &(Net<Slice>, Id)) {
+        self.add(net.counters(*id));
+        self.held += net.held();
+        self.elements.push(*net.counters(*id));
+    }
+
+    /// Packets dropped on the way, for any reason.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().map(|count| count.packets).sum()
+    }
+
+    /// Packets that were sent and will not come out.
+    pub fn lost_packets(&self) -> u64 {
+        self.dropped_packets() + self.refused.packets + self.device_drops
+    }
 }
 
 /// A direction at work.
@@ -138,7 +170,10 @@ impl Path {
         let nets = self.before.iter_mut().map(|way| &mut way.net).chain([&mut self.way.net]);
         let departure = nets.filter_map(|net| net.next(until)).next();
         if departure.is_none() {
-            self.forget();
+            // Ways from before that are empty are done.
+            for way in self.before.extract_if(.., |way| way.net.deadline().is_none()) {
+                way.add_to(&mut self.traffic);
+            }
         }
         departure
     }
@@ -160,25 +195,9 @@ impl Path {
 
     /// Writes out what is due.
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
-        let Self { way, before, traffic, scratch, .. } = self;
-        for net in before.iter_mut().map(|way| &mut way.net).chain([&mut way.net]) {
-            while let Some(departure) = net.next(now) {
-                write_counted(&departure, to, scratch, traffic);
-            }
+        while let Some(departure) = self.next(now) {
+            self.write(&departure, to);
         }
-        self.forget();
-    }
-
-    /// Lets go of ways from before that are empty.
-    fn forget(&mut self) {
-        let Self { before, traffic, .. } = self;
-        before.retain(|way| {
-            let is_done = way.net.deadline().is_none();
-            if is_done {
-                way.add_to(traffic);
-            }
-            !is_done
-        });
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -219,7 +238,7 @@ impl Way {
         }
         let pauses = words.pauses().then(Pauses::default);
         if let Some(pauses) = &pauses {
-            let signal = net.add(Signal::new(pauses.clone()));
+            let signal = net.add(pauses.clone());
             net.connect((elements[0], 1), (signal, 0));
         }
         Ok(Self { net, elements, pauses })
@@ -235,12 +254,7 @@ impl Way {
             traffic.paused = Nanos(traffic.paused.0 + pauses.time(self.net.now()).0);
         }
         for counters in self.counters() {
-            traffic.duplicated += counters.duplicated;
-            traffic.marked += counters.marked;
-            traffic.corrupted += counters.corrupted;
-            for (sum, reason) in traffic.dropped.iter_mut().zip(Reason::ALL) {
-                *sum += counters.dropped(reason);
-            }
+            traffic.add(counters);
         }
     }
 }

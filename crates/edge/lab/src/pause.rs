@@ -6,7 +6,10 @@ use std::rc::Rc;
 use fabricmark_link::{Counters, Element, Input, Output};
 use fabricmark_units::{Instant, Nanos};
 
-/// The pauses that a queue asked for so far; copies are of the same.
+/// The pauses that a queue asked for so far; copies are of the same. As the end of a net it is where they go.
+///
+/// A queue asks again before its request ends and says when it wants packets again, so the times of the
+/// requests do not matter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pauses(Rc<Cell<State>>);
 
@@ -36,28 +39,16 @@ impl Pauses {
     }
 }
 
-/// The end of a net to which pauses go. A queue asks again before its request ends and says when it wants
-/// packets again, so the times of the requests do not matter.
-#[derive(Debug)]
-pub(crate) struct Signal(Pauses);
-
-impl Signal {
-    pub(crate) fn new(pauses: Pauses) -> Self {
-        Self(pauses)
-    }
-}
-
-impl<T> Element<T> for Signal {
+impl<T> Element<T> for Pauses {
     fn step(&mut self, now: Instant, input: Input<T>, _: &mut Counters) -> Output<T> {
         if let Input::Pause { time, .. } = input {
-            let pauses = &self.0;
-            let mut state = pauses.0.get();
+            let mut state = self.0.get();
             if time == Nanos(0) {
-                (state.time, state.since) = (pauses.time(now), None);
+                (state.time, state.since) = (self.time(now), None);
             } else if state.since.is_none() {
                 (state.since, state.count) = (Some(now), state.count + 1);
             }
-            pauses.0.set(state);
+            self.0.set(state);
         }
         Output::Idle
     }
@@ -70,7 +61,7 @@ mod tests {
     #[test]
     fn a_pause_that_is_asked_for_again_is_one() {
         let pauses = Pauses::default();
-        let mut signal = Signal::new(pauses.clone());
+        let mut signal = pauses.clone();
         for (at, time) in [(10, 50), (30, 50), (70, 0), (80, 0), (100, 50)] {
             let input = Input::<()>::Pause { port: 0, time: Nanos(time) };
             let _ = signal.step(Instant(at), input, &mut Counters::default());

@@ -21,11 +21,11 @@ impl Table {
         let mut hosts = vec![None; 256];
         let mut network = 0;
         for (link, here) in topology.ends(name) {
-            network = topology.networks().of_link(link);
+            network = topology.networks.of_link(link);
             // A tree: what is behind a link is behind no other.
             let mut behind = vec![(link, 1 - here)];
             while let Some((at, end)) = behind.pop() {
-                let host = topology.networks().host(at, end);
+                let host = topology.networks.host(at, end);
                 if host > 0 {
                     hosts[usize::from(host)] = Some(topology.direction(link, here));
                     continue;
@@ -38,7 +38,7 @@ impl Table {
         }
         let mut networks = vec![None; 256];
         for step in route::exits(topology, network) {
-            let router = topology.networks().host(step.via.0, step.via.1);
+            let router = topology.networks.host(step.via.0, step.via.1);
             networks[step.target] = hosts[usize::from(router)];
         }
         Self { network: u8::try_from(network).unwrap_or(u8::MAX), hosts, networks }

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 use crate::namespace::Namespace;
 use crate::qdisc::Refusal;
 
@@ -67,6 +69,22 @@ impl LabError {
     pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { doing, source }
     }
+}
+
+/// Runs lines of `ip -batch` in a namespace.
+pub(crate) fn ip(namespace: &Namespace, lines: &str) -> Result<String, LabError> {
+    run(namespace, "ip", &["-batch", "-"], lines)
+}
+
+/// Runs `tc` in a namespace, with words between single blanks.
+pub(crate) fn tc(namespace: &Namespace, words: &str) -> Result<String, LabError> {
+    run(namespace, "tc", &words.split(' ').collect::<Vec<_>>(), "")
+}
+
+/// The queues of a device, with what they counted.
+pub(crate) fn queues(namespace: &Namespace, device: &str) -> Result<Vec<Value>, LabError> {
+    let text = tc(namespace, &format!("-s -j qdisc show dev {device}"))?;
+    Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
 /// Runs a program in a namespace, with `input` on its standard input; gives its standard output.

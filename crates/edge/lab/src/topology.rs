@@ -29,7 +29,7 @@ pub struct TopologyError(String);
 /// A lab that is wanted, checked: each link is between two that exist.
 ///
 /// Nodes and links are in the order of their names; the addresses follow from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Topology {
     /// What it is called; the name of the file where it says none.
     pub title: Option<String>,
@@ -39,11 +39,11 @@ pub struct Topology {
     pub junctions: BTreeMap<String, Junction>,
     /// In the order of their names.
     pub links: Vec<Wire>,
-    networks: Networks,
+    pub(crate) networks: Networks,
 }
 
 /// A host or a router.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Whether it forwards packets of others.
     pub is_router: bool,
@@ -96,10 +96,6 @@ impl Topology {
         let buses = self.nodes.iter().filter_map(|(name, node)| node.bus.map(|bus| (name, bus)));
         // Nothing crosses the bus of a node without devices.
         buses.filter(|(name, _)| self.ends(name).next().is_some())
-    }
-
-    pub(crate) fn networks(&self) -> &Networks {
-        &self.networks
     }
 
     /// Whether one end of a link is at a switch or a hub.
@@ -202,6 +198,19 @@ pub(crate) fn address(network: usize, host: u8, family: Family) -> IpAddr {
         Family::V4 => IpAddr::from([10, 71, network as u8, host]),
         Family::V6 => IpAddr::from([0xfd71, network as u16, 0, 0, 0, 0, 0, u16::from(host)]),
     }
+}
+
+/// The same with the length of the network's prefix, as `ip` writes it.
+pub(crate) fn prefix(network: usize, host: u8, family: Family) -> String {
+    let bits = if family == Family::V4 { 24 } else { 64 };
+    format!("{}/{bits}", address(network, host, family))
+}
+
+/// What gives a device an address, as a line for `ip -batch`. A lab has no other node, so there is no duplicate
+/// address to wait for.
+pub(crate) fn add_address(network: usize, host: u8, family: Family, device: &str) -> String {
+    let nodad = if family == Family::V6 { " nodad" } else { "" };
+    format!("addr add {} dev {device}{nodad}\n", prefix(network, host, family))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Lab, Way, Wiring};
+use fabricmark_lab::{Lab, Traffic, Wiring};
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -97,7 +97,7 @@ impl Testbed for InLab {
         })
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
         Ok(match self.place(point)? {
             Some(place) => self.lab.traffic(place)?.map(|[there, back]| {
                 match self.plan.side(Role::Client, point) {

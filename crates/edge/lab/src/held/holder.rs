@@ -156,13 +156,12 @@ impl Holder {
             departed: traffic.departed.packets,
             departed_bytes: traffic.departed.bytes,
             held: traffic.held.packets,
-            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
+            dropped: traffic.dropped_packets(),
             refused: traffic.refused.packets,
             name: traffic.name,
         });
         let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
-        let counted = self.fabric.traffic()?.into_iter().zip(self.fabric.device_drops()?);
-        let paths = ends.zip(counted).map(|((wire, end), (traffic, device_drops))| PathReport {
+        let paths = ends.zip(self.fabric.traffic()?).map(|((wire, end), traffic)| PathReport {
             link: wire.name.clone(),
             from: wire.between[end].clone(),
             to: wire.between[1 - end].clone(),
@@ -174,9 +173,9 @@ impl Holder {
             departed_bytes: traffic.departed.bytes,
             held: traffic.held.packets,
             duplicated: traffic.duplicated.packets,
-            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
+            dropped: traffic.dropped_packets(),
             refused: traffic.refused.packets,
-            device_drops,
+            device_drops: traffic.device_drops,
             paused_ns: traffic.paused.0,
             trains: traffic.trains,
         });

@@ -8,7 +8,7 @@ use super::{Junction, Wire};
 const HOSTS_MAX: usize = 254;
 
 /// A link between two nodes is a network; links that meet at switches and hubs are one together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Networks {
     /// For each link the number of its network: that of the first link in it.
     of_link: Vec<usize>,
