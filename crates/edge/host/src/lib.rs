@@ -24,11 +24,22 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// The value of `key` in text whose lines are `key<separator>value`.
-fn field(text: &str, key: &str, separator: char) -> Option<String> {
+fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
-        (name.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
+        (name.trim() == key).then(|| value.trim().trim_matches('"'))
     })
+}
+
+/// A number of bytes in /proc/meminfo, which counts KiB.
+fn memory_bytes(meminfo: &str, key: &str) -> Option<u64> {
+    let kib: u64 = field(meminfo, key, ':')?.strip_suffix(" kB")?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
+fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
+    Some(field(cpuinfo, "flags", ':')?.split_whitespace().collect())
 }
 
 /// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
@@ -54,22 +65,17 @@ pub fn boot() -> String {
 /// What is known of this machine; what cannot be read is empty.
 pub fn facts() -> HostFacts {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let memory_kib = read("/proc/meminfo")
-        .and_then(|text| field(&text, "MemTotal", ':'))
-        .and_then(|value| value.strip_suffix(" kB")?.parse::<u64>().ok());
+    let (meminfo, os) = (read("/proc/meminfo"), read("/etc/os-release").unwrap_or_default());
     HostFacts {
         hostname: read("/proc/sys/kernel/hostname").unwrap_or_default(),
-        os: read("/etc/os-release")
-            .and_then(|text| field(&text, "PRETTY_NAME", '='))
-            .unwrap_or_default(),
+        os: field(&os, "PRETTY_NAME", '=').unwrap_or_default().to_owned(),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        cpu: field(&cpuinfo, "model name", ':').unwrap_or_default(),
+        cpu: field(&cpuinfo, "model name", ':').unwrap_or_default().to_owned(),
         cpus: cpus().len() as u32,
-        memory_bytes: memory_kib.unwrap_or(0) * 1024,
+        memory_bytes: meminfo.and_then(|text| memory_bytes(&text, "MemTotal")).unwrap_or(0),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        is_virtual: field(&cpuinfo, "flags", ':')
-            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        is_virtual: flags(&cpuinfo).is_some_and(|flags| flags.contains(&"hypervisor")),
     }
 }
 
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn a_field_is_found_by_its_whole_name() {
         let text = "model : 1\nmodel name : Some CPU\nflags : fpu hypervisor\n";
-        assert_eq!(field(text, "model name", ':').as_deref(), Some("Some CPU"));
+        assert_eq!(field(text, "model name", ':'), Some("Some CPU"));
         assert_eq!(field(text, "name", ':'), None);
     }
 

@@ -2,7 +2,7 @@
 
 use rustix::param::page_size;
 
-use crate::read;
+use crate::{memory_bytes, read};
 
 /// Memory of this machine as the kernel tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,9 @@ impl Memory {
 
     /// From the text of `/proc/meminfo` and of `/proc/sys/net/ipv4/tcp_mem`.
     pub fn of(meminfo: &str, tcp_mem: &str, page_bytes: u64) -> Option<Self> {
-        let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        let kib: u64 = available.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        let available_bytes = memory_bytes(meminfo, "MemAvailable")?;
         let pages: u64 = tcp_mem.split_whitespace().nth(2)?.parse().ok()?;
-        Some(Self {
-            available_bytes: kib.saturating_mul(1024),
-            tcp_bytes: pages.saturating_mul(page_bytes),
-        })
+        Some(Self { available_bytes, tcp_bytes: pages.saturating_mul(page_bytes) })
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
 
 /// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0: every
 /// kernel takes it, and counting needs no more.
+#[derive(Default)]
 #[repr(C)]
 struct PerfEventAttr {
     kind: u32,
@@ -55,13 +56,9 @@ pub(crate) fn count_event(
         kind,
         size: size_of::<PerfEventAttr>() as u32,
         config,
-        sample_period: 0,
-        sample_type: 0,
         read_format: READ_TIME_ENABLED | READ_TIME_RUNNING,
         flags: INHERIT | EXCLUDE_HYPERVISOR | kernel,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        config1: 0,
+        ..PerfEventAttr::default()
     };
     let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
     // SAFETY: `attributes` outlives the call and says its own size; the other arguments are

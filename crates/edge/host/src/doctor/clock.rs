@@ -2,6 +2,7 @@
 
 use super::finding::{Check, Evidence, Finding};
 use super::tree::{File, Tree};
+use crate::flags;
 
 pub(super) const CLOCK_SOURCE: Check = Check {
     name: "clock-source",
@@ -72,7 +73,7 @@ fn clock_cost(reading_ns: f64) -> Finding {
 
 /// Judges the flags of the first processor.
 fn tsc(cpuinfo: &File) -> Finding {
-    let Some(flags) = flags(cpuinfo) else {
+    let Some(flags) = cpuinfo.text().and_then(flags) else {
         return TSC
             .found(Evidence::new(&cpuinfo.path, "no line `flags`"))
             .not_observable("Time stamp counter: /proc/cpuinfo has no x86 flags");
@@ -88,15 +89,6 @@ fn tsc(cpuinfo: &File) -> Finding {
     } else {
         found.warning("The time stamp counter is not invariant")
     }
-}
-
-/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
-pub(super) fn flags(cpuinfo: &File) -> Option<Vec<&str>> {
-    let line = cpuinfo.text()?.lines().find_map(|line| {
-        let (name, flags) = line.split_once(':')?;
-        (name.trim() == "flags").then_some(flags)
-    })?;
-    Some(line.split_whitespace().collect())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Whether this is a virtual machine, and what its host takes away.
 
-use super::clock::flags;
 use super::finding::{Check, Evidence, Finding};
 use super::stat::CpuTimes;
 use super::tree::{File, Tree};
+use crate::flags;
 
 pub(super) const VIRTUAL_MACHINE: Check = Check {
     name: "virtual-machine",
@@ -48,7 +48,7 @@ const MAKERS: [&str; 8] = [
 
 /// Judges the flag that x86 guests have; the machine's maker and a Xen type are for the others.
 fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
-    let is_flagged = flags(cpuinfo).map(|flags| flags.contains(&"hypervisor"));
+    let is_flagged = cpuinfo.text().and_then(flags).map(|flags| flags.contains(&"hypervisor"));
     let is_made_by =
         maker.text().is_some_and(|name| MAKERS.iter().any(|other| name.starts_with(other)));
     let flag = match is_flagged {

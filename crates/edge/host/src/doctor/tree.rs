@@ -50,18 +50,6 @@ impl File {
             (words.next()?.trim_end_matches(':') == key).then(|| words.next()?.parse().ok())?
         })
     }
-
-    /// A file with this text.
-    #[cfg(test)]
-    pub fn of(path: &str, text: &str) -> Self {
-        Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
-    }
-
-    /// A file that is not there.
-    #[cfg(test)]
-    pub fn missing(path: &str) -> Self {
-        Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
-    }
 }
 
 /// Files with the same text as one piece of evidence: the first, and how many more say so.
@@ -158,6 +146,18 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl File {
+        /// A file with this text.
+        pub fn of(path: &str, text: &str) -> Self {
+            Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
+        }
+
+        /// A file that is not there.
+        pub fn missing(path: &str) -> Self {
+            Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
+        }
+    }
 
     #[test]
     fn a_pattern_finds_files_in_the_order_of_their_numbers() {
