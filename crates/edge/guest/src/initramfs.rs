@@ -73,7 +73,9 @@ impl<'a> Needed<'a> {
                 continue;
             }
             let Some((file, needs)) = self.files.get(name) else {
-                return Err(GuestError::NoModule { kernel: release.to_owned(), module: name });
+                return Err(GuestError::Failed(format!(
+                    "the kernel {release} has no module `{name}`, which its guest needs to start"
+                )));
             };
             for file in needs.iter().rev().chain([file]) {
                 if !files.contains(file) {

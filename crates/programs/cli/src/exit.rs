@@ -145,9 +145,9 @@ impl From<LabError> for Failure {
 impl From<GuestError> for Failure {
     fn from(error: GuestError) -> Self {
         let code = match &error {
-            _ if error.is_missing() => Code::Missing,
+            GuestError::Missing(_) => Code::Missing,
             GuestError::Interrupted => Code::Interrupted,
-            _ => Code::RunFailed,
+            GuestError::Failed(_) => Code::RunFailed,
         };
         Self::new(code, error.to_string())
     }
