@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::device;
 use crate::namespace::{Namespace, Sent};
 use crate::path::Traffic;
-use crate::qdisc::{Backend, Command, Qdiscs, Refusal};
+use crate::qdisc::{Backend, Command, Qdiscs};
 use crate::tool::{self, LabError};
 use crate::topology::Wire;
 
@@ -46,7 +46,7 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
 /// # Errors
 ///
 /// A link whose framing the kernel does not know.
-pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, Refusal> {
+pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, String> {
     let words: LinkWords =
         format!("link={link}").parse().expect("a link is what a word of links may be");
     let queue = Qdiscs::of(Backend::Netem, &words)?;
@@ -111,8 +111,8 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
 }
 
 fn wanted(wire: &Wire, end: usize) -> Result<Option<Qdiscs>, LabError> {
-    let refused = |refusal| LabError::Backend { link: wire.name.clone(), refusal };
-    Qdiscs::of(wire.backend, &wire.words[end]).map_err(refused)
+    Qdiscs::of(wire.backend, &wire.words[end])
+        .map_err(|error| LabError::Backend(format!("link `{}`: {error}", wire.name)))
 }
 
 fn set(wire: &Wire, namespace: &Namespace, commands: &[Command]) -> Result<(), LabError> {
@@ -208,8 +208,7 @@ mod tests {
             )
         };
         assert_eq!(script, of("v0") + &of("v1"));
-        let refusal =
-            wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err().to_string();
+        let refusal = wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err();
         assert!(refusal.contains("padded and cut by rules of their own"), "{refusal}");
     }
 

@@ -39,7 +39,7 @@ pub use namespace::Namespace;
 pub use network::{Attachment, Lab, Wiring};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::acquire;
-pub use qdisc::{Backend, Refusal};
+pub use qdisc::Backend;
 pub use tool::LabError;
 pub use topology::{Junction, Node, Source, Topology, TopologyError, Way, Wire};
 pub use tun::Tun;

@@ -33,48 +33,36 @@ fn holds_capabilities() -> bool {
     effective & CAP_NET_ADMIN != 0 && effective & CAP_SYS_ADMIN != 0
 }
 
-/// Settings that forbid namespaces, each with its value, in words, and the remedy.
+/// Settings that forbid namespaces: each with its value, one that allows them, and what it means.
 const FORBIDDING: [(&str, &str, &str, &str); 4] = [
+    ("user.max_user_namespaces", "0", "10000", "user namespaces are switched off"),
+    ("user.max_net_namespaces", "0", "10000", "network namespaces are switched off"),
+    ("kernel.unprivileged_userns_clone", "0", "1", "ordinary users may not make user namespaces"),
     (
-        "user/max_user_namespaces",
-        "0",
-        "user namespaces are switched off (user.max_user_namespaces is 0)",
-        "sysctl user.max_user_namespaces=10000",
-    ),
-    (
-        "user/max_net_namespaces",
-        "0",
-        "network namespaces are switched off (user.max_net_namespaces is 0)",
-        "sysctl user.max_net_namespaces=10000",
-    ),
-    (
-        "kernel/unprivileged_userns_clone",
-        "0",
-        "ordinary users may not make user namespaces (kernel.unprivileged_userns_clone is 0)",
-        "sysctl kernel.unprivileged_userns_clone=1",
-    ),
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
+        "kernel.apparmor_restrict_unprivileged_userns",
         "1",
-        "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
-        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        "0",
+        "AppArmor restricts user namespaces",
     ),
 ];
 
 /// The cause and the remedies, as far as the system tells.
 pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
     let is_set = |&&(name, value, ..): &&(&str, &str, _, _)| {
-        fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == value)
+        let file = format!("/proc/sys/{}", name.replace('.', "/"));
+        fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
     };
     let (why, how) = match FORBIDDING.iter().find(is_set) {
-        Some(&(.., why, how)) => (why, how),
+        Some((name, value, other, meaning)) => {
+            (format!("{meaning} ({name} is {value})"), format!("sysctl {name}={other}"))
+        }
         None if error.raw_os_error() == Some(libc::ENOSPC) => (
-            "the limit of namespaces is reached",
-            "raise user.max_user_namespaces and user.max_net_namespaces with sysctl",
+            "the limit of namespaces is reached".to_owned(),
+            "raise user.max_user_namespaces and user.max_net_namespaces with sysctl".to_owned(),
         ),
         None => (
-            "the kernel or a container's seccomp profile forbids it",
-            "in a container, add --privileged or --cap-add=SYS_ADMIN,NET_ADMIN",
+            "the kernel or a container's seccomp profile forbids it".to_owned(),
+            "in a container, add --privileged or --cap-add=SYS_ADMIN,NET_ADMIN".to_owned(),
         ),
     };
     LabError::Lacks(format!(

@@ -6,7 +6,6 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::namespace::Namespace;
-use crate::qdisc::Refusal;
 
 /// Why there is no lab.
 #[derive(Debug, thiserror::Error)]
@@ -28,14 +27,9 @@ pub enum LabError {
     /// A link cannot be made of what it was said to be.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
-    /// Queues of the kernel cannot do what a link is to do.
-    #[error("link `{link}`: {refusal}")]
-    Backend {
-        /// The link.
-        link: String,
-        /// What they cannot do.
-        refusal: Refusal,
-    },
+    /// Queues of the kernel cannot do what a link is to do: what, and what can.
+    #[error("{0}")]
+    Backend(String),
     /// The kernel has no such queue.
     #[error(
         "link `{link}`: this kernel has no queue of the kind {kind}: as root try `modprobe sch_{kind}`; \

@@ -134,7 +134,7 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Lacks(_) | LabError::NoQdisc { .. } => Code::Missing,
-            LabError::Input(_) | LabError::Invalid(_) | LabError::Backend { .. } => Code::Input,
+            LabError::Input(_) | LabError::Invalid(_) | LabError::Backend(_) => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
         };

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A lab that is up.
 #[derive(Debug)]
 pub struct Lab {
-    named: Named,
-    stream: UnixStream,
+    pub(super) named: Named,
+    pub(super) stream: UnixStream,
 }
 
 /// Lets a new process hold a lab: `start` starts one that calls [`super::hold`] with its end of a
@@ -57,11 +57,10 @@ pub fn ask_to_hold(
 /// it, and what it leaves is ended once it takes none.
 fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
     loop {
-        let mut labs = place.labs()?.into_iter();
-        let Some((named, stream)) = labs.find(|(lab, _)| lab.name == name) else {
+        let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) else {
             return Ok(false);
         };
-        match (Lab { named, stream }).report() {
+        match lab.report() {
             Err(HeldError::Lost(error)) if has_ended(&error) => {}
             _ => return Ok(true),
         }
@@ -77,33 +76,23 @@ fn has_ended(error: &io::Error) -> bool {
 }
 
 impl Lab {
-    /// All labs that are up, by name.
-    pub fn all(place: &Place) -> Result<Vec<Self>, HeldError> {
-        let labs = place.labs()?.into_iter();
-        Ok(labs.map(|(named, stream)| Self { named, stream }).collect())
-    }
-
     /// The lab of this name; the only one where no name is given.
     pub fn find(place: &Place, name: Option<&str>) -> Result<Self, HeldError> {
-        let mut labs = Self::all(place)?;
-        let names = || {
-            let names: Vec<_> = labs.iter().map(|lab| lab.named.name.as_str()).collect();
-            names.join(", ")
+        let mut labs = place.labs()?;
+        let names = labs.iter().map(Self::name).collect::<Vec<_>>().join(", ");
+        let refused = |message: String| Err(HeldError::Refused(message));
+        let Some(name) = name else {
+            return match labs.pop() {
+                Some(lab) if labs.is_empty() => Ok(lab),
+                Some(_) => {
+                    refused(format!("several labs are up ({names}): say which with --lab NAME"))
+                }
+                None => refused("no lab is up: `fabricmark lab up FILE` makes one".to_owned()),
+            };
         };
-        let message = match (name, names()) {
-            (None, all) if labs.len() > 1 => {
-                format!("several labs are up ({all}): say which with --lab NAME")
-            }
-            (None, _) => "no lab is up: `fabricmark lab up FILE` makes one".to_owned(),
-            (Some(name), all) if all.is_empty() => format!("no lab `{name}` is up"),
-            (Some(name), all) => format!("no lab `{name}` is up; there are {all}"),
-        };
-        let found = match name {
-            None if labs.len() > 1 => None,
-            None => labs.pop(),
-            Some(name) => labs.into_iter().find(|lab| lab.named.name == name),
-        };
-        found.ok_or(HeldError::Refused(message))
+        let others = if names.is_empty() { names } else { format!("; there are {names}") };
+        let found = labs.into_iter().find(|lab| lab.name() == name);
+        found.map_or_else(|| refused(format!("no lab `{name}` is up{others}")), Ok)
     }
 
     /// Its name.

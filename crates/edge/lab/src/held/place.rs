@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::HeldError;
 use super::remnant;
+use super::{HeldError, Lab};
 
 /// Where the sockets of a user's labs are.
 #[derive(Clone, Debug)]
@@ -59,21 +59,21 @@ impl Place {
     }
 
     /// The labs that are up, by name. What is left of others is ended.
-    pub(crate) fn labs(&self) -> Result<Vec<(Named, UnixStream)>, HeldError> {
+    pub fn labs(&self) -> Result<Vec<Lab>, HeldError> {
         let mut labs = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(unusable(&self.folder))? {
             let file = entry.map_err(unusable(&self.folder))?.file_name();
-            let Some(lab) = file.to_str().and_then(Named::of_file) else { continue };
-            let path = self.socket(&lab);
+            let Some(named) = file.to_str().and_then(Named::of_file) else { continue };
+            let path = self.socket(&named);
             if let Ok(stream) = UnixStream::connect(&path) {
-                labs.push((lab, stream));
+                labs.push(Lab { named, stream });
             } else {
-                remnant::end(&lab);
+                remnant::end(&named);
                 // Another call may have been faster.
                 let _ = fs::remove_file(path);
             }
         }
-        labs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        labs.sort_by(|one, other| one.named.cmp(&other.named));
         Ok(labs)
     }
 }

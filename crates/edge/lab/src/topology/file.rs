@@ -127,7 +127,7 @@ impl File {
             let of_link = |error| format!("link `{}`: {error}", wire.name);
             topology.check_link(place).map_err(of_link)?;
             for words in &wire.words {
-                Qdiscs::of(wire.backend, words).map_err(|refusal| of_link(refusal.to_string()))?;
+                Qdiscs::of(wire.backend, words).map_err(of_link)?;
             }
         }
         Ok(topology)

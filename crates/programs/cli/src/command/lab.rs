@@ -104,7 +104,7 @@ fn show(options: &Show) -> Result<ExitCode, Failure> {
 }
 
 fn list(is_json: bool) -> Result<ExitCode, Failure> {
-    let labs = Lab::all(&Place::find()?)?;
+    let labs = Place::find()?.labs()?;
     let names: Vec<_> = labs.iter().map(Lab::name).collect();
     let lines = || names.iter().map(|name| format!("{name}\n")).collect();
     output::print(&if is_json { output::pretty(&json!(names)) } else { lines() })?;
