@@ -20,8 +20,6 @@ mod limits;
 mod neighbours;
 mod stat;
 mod steering;
-#[expect(unsafe_code, reason = "questions to network drivers that no safe crate asks")]
-mod sys;
 mod tcp;
 mod text;
 mod tree;

@@ -45,7 +45,10 @@ struct Counter {
 impl Counter {
     fn start(event: Event) -> Self {
         let (opened, with_kernel) = match open(event, true) {
-            Err(error) if is_forbidden(&error) && event.happens_in_user_mode => {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && event.happens_in_user_mode =>
+            {
                 (open(event, false), false)
             }
             opened => (opened, true),
@@ -76,10 +79,6 @@ fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
         }
     }
     Ok(descriptors)
-}
-
-fn is_forbidden(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Why an event is not counted (perf_event_open(2), ERRORS).

@@ -17,6 +17,7 @@ use fabricmark_record::HostFacts;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 pub use memory::Memory;
+pub use sys::request;
 pub use usage::UsageMeter;
 
 fn read(path: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::io;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::finding::{Check, Evidence, Finding};
-use super::sys;
+use crate::sys;
 
 pub(super) const OFFLOADS: Check = Check {
     name: "offloads",

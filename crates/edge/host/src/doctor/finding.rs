@@ -53,7 +53,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// A value from a file or a call.
     pub(super) fn new(source: impl Into<String>, value: impl Into<String>) -> Self {
         Self { source: source.into(), value: value.into() }
     }
@@ -92,12 +91,10 @@ pub(super) struct Found {
 }
 
 impl Check {
-    /// The first evidence.
     pub(super) fn found(self, evidence: impl Into<Evidence>) -> Found {
         self.found_all([evidence])
     }
 
-    /// The first pieces of evidence.
     pub(super) fn found_all(
         self,
         evidence: impl IntoIterator<Item = impl Into<Evidence>>,
@@ -107,12 +104,10 @@ impl Check {
 }
 
 impl Found {
-    /// Adds evidence.
     pub(super) fn found(self, evidence: impl Into<Evidence>) -> Self {
         self.found_all([evidence])
     }
 
-    /// Adds several pieces of evidence.
     pub(super) fn found_all(
         mut self,
         evidence: impl IntoIterator<Item = impl Into<Evidence>>,

@@ -22,15 +22,12 @@ const WAKE_UP_US_MAX: u64 = 10;
 
 const LATENCY_LIMIT: &str = "/dev/cpu_dma_latency";
 
-/// An idle state of a processor.
 struct IdleState {
-    /// Its number.
     number: usize,
     /// Its name, such as `C6`.
     name: String,
     /// Time to wake up from it, in microseconds.
     latency_us: u64,
-    /// Whether it is switched off.
     is_disabled: bool,
 }
 
@@ -62,19 +59,17 @@ pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
 /// Judges the deepest state that a processor may enter. `limit` holds microseconds as a 32-bit
 /// number in the byte order of the machine (admin-guide/pm/cpuidle in the kernel).
 fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, String>) -> Finding {
-    let limit_us = match limit {
-        Ok(bytes) => <[u8; 4]>::try_from(bytes.as_slice()).ok().map(i32::from_ne_bytes),
-        Err(_) => None,
+    let four = |bytes: &Vec<u8>| <[u8; 4]>::try_from(bytes.as_slice()).ok();
+    let limit_us = limit.as_ref().map(|bytes| four(bytes).map(i32::from_ne_bytes));
+    let value = match limit_us {
+        Ok(Some(us)) => format!("{us} µs"),
+        Ok(None) => "not four bytes".to_owned(),
+        Err(reason) => format!("cannot be read: {reason}"),
     };
-    let limit_evidence = match (limit, limit_us) {
-        (Ok(_), Some(us)) => Evidence::new(LATENCY_LIMIT, format!("{us} µs")),
-        (Ok(_), None) => Evidence::new(LATENCY_LIMIT, "not four bytes"),
-        (Err(reason), _) => Evidence::new(LATENCY_LIMIT, format!("cannot be read: {reason}")),
-    };
-    let is_let = |state: &&IdleState| {
-        let limit = limit_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(u64::MAX);
-        !state.is_disabled && state.latency_us <= limit
-    };
+    let limit_evidence = Evidence::new(LATENCY_LIMIT, value);
+    let limit_us = limit_us.ok().flatten().and_then(|us| u64::try_from(us).ok());
+    let is_let =
+        |state: &&IdleState| !state.is_disabled && state.latency_us <= limit_us.unwrap_or(u64::MAX);
     let Some(deepest) = states.iter().filter(is_let).max_by_key(|state| state.latency_us) else {
         return IDLE_STATES
             .found(Evidence::new(folder, "no state that may be entered"))

@@ -60,7 +60,6 @@ pub(super) fn links(tree: &Tree) -> (Vec<String>, Vec<Finding>) {
     (linked, findings)
 }
 
-/// Reads and judges the cards that have a link.
 pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Finding> {
     let judge = |name: &String| {
         let settings = (system.settings)(name);

@@ -23,7 +23,6 @@ const ALL: f64 = 0.95;
 /// An interrupt of a card.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interrupt {
-    /// Its number.
     pub number: u32,
     /// How often each processor took it since boot, by number of the processor.
     pub counts: Vec<(u32, u64)>,

@@ -38,7 +38,6 @@ const PRESSURE_FINE: f64 = 2.0;
 
 /// What ran during a short time.
 struct Sample {
-    /// How long.
     seconds: f64,
     /// Ticks a second.
     hertz: f64,

@@ -32,7 +32,6 @@ pub(super) fn cpus_online(stat: &str) -> usize {
 /// A process as /proc/PID/stat shows it (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
-    /// Its number.
     pub pid: u32,
     /// What it calls itself.
     pub name: String,

@@ -7,7 +7,6 @@ use super::finding::Evidence;
 
 const NO_SUCH_FILE: &str = "no such file";
 
-/// A file as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
     /// Where it is, without the root.
@@ -17,27 +16,22 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The text, if it could be read.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref().ok()
     }
 
-    /// Whether there is no such file.
     pub fn is_missing(&self) -> bool {
         self.text.as_ref().is_err_and(|reason| reason == NO_SUCH_FILE)
     }
 
-    /// The text as a number.
     pub fn number(&self) -> Option<i64> {
         self.text()?.parse().ok()
     }
 
-    /// The text as a count.
     pub fn count(&self) -> Option<u64> {
         self.text()?.parse().ok()
     }
 
-    /// The numbers of the text.
     pub fn counts(&self) -> Vec<u64> {
         let words = self.text().unwrap_or_default().split_whitespace();
         words.map_while(|word| word.parse().ok()).collect()
@@ -78,7 +72,6 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Files below `root`.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -87,7 +80,6 @@ impl Tree {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Bytes of a file.
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
         fs::read(self.place(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => NO_SUCH_FILE.to_owned(),
@@ -107,7 +99,6 @@ impl Tree {
         names.map(|name| self.file(&format!("{folder}/{name}")))
     }
 
-    /// Whether there is a file or folder.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
     }
