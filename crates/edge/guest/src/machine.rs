@@ -76,7 +76,6 @@ impl Guest {
         Ok(Done { code: u8::try_from(code).unwrap_or(u8::MAX), crossed_packets, rdma_packets })
     }
 
-    /// Starts QEMU.
     fn start(&self, work: &Path, writable: &[PathBuf]) -> Result<Child, GuestError> {
         let log = work.join("qemu.log");
         let log = File::create(&log).map_err(GuestError::file(&log))?;
@@ -124,6 +123,8 @@ fn hear_end(
     limit: Duration,
     interrupted: &AtomicBool,
 ) -> Result<String, GuestError> {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+
     let begin = Instant::now();
     end.set_read_timeout(Some(LOOK)).map_err(GuestError::system("wait for a guest"))?;
     let mut told = Vec::new();
@@ -132,7 +133,7 @@ fn hear_end(
         match end.read(&mut bytes) {
             Ok(0) => return Err(ended(&console(work))),
             Ok(count) => told.extend_from_slice(&bytes[..count]),
-            Err(error) if is_timeout(&error) => {}
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
             Err(error) => return Err(GuestError::system("hear a guest")(error)),
         }
         if interrupted.load(Relaxed) {
@@ -147,10 +148,6 @@ fn hear_end(
     Ok(String::from_utf8_lossy(&told).into_owned())
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
 /// A machine that stops when nobody waits for it.
 struct Machine(Child);
 
@@ -162,7 +159,6 @@ impl Drop for Machine {
     }
 }
 
-/// Offers a folder to the guest.
 fn share(command: &mut Command, tag: &str, folder: &OsStr, access: &str) {
     let head = format!("local,id={tag},security_model=none,multidevs=remap{access},path=");
     command.arg("-fsdev").arg(option(&head, folder));
