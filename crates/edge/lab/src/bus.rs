@@ -21,7 +21,7 @@ const FOR_EVER: Nanos = Nanos(1 << 62);
 /// A bus at work. Device `i` sends by port `2 i` and receives by port `2 i + 1`.
 pub(crate) struct Bus {
     /// The directions that begin at devices of the host.
-    devices: Vec<usize>,
+    pub(crate) directions: Vec<usize>,
     /// One for both ways, or one for each.
     media: Vec<(Net<Slice>, Id)>,
     /// For each device the bytes that wait on their way out.
@@ -39,7 +39,6 @@ pub(crate) enum Crossed {
 }
 
 impl Bus {
-    /// The bus of a host.
     pub(crate) fn new(topology: &Topology, host: &str, bus: HostBus) -> Result<Self, Invalid> {
         let ends = topology.ends(host).map(|(link, end)| topology.direction(link, end));
         let directions: Vec<usize> = ends.collect();
@@ -54,7 +53,7 @@ impl Bus {
             media.push((net, id));
         }
         Ok(Self {
-            devices: directions,
+            directions,
             media,
             waiting_bytes: vec![0; devices],
             stopped: vec![false; devices],
@@ -63,18 +62,11 @@ impl Bus {
         })
     }
 
-    /// The directions that begin at devices of the host.
-    pub(crate) fn directions(&self) -> &[usize] {
-        &self.devices
-    }
-
-    /// Takes what a device sends.
     pub(crate) fn send(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
         self.waiting_bytes[device] += packet.length.bytes();
         self.arrive(at, 2 * device, packet);
     }
 
-    /// Takes what comes to a device.
     pub(crate) fn receive(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
         self.arrive(at, 2 * device + 1, packet);
     }
@@ -120,7 +112,6 @@ impl Bus {
         Some(Crossed::Out(device, departure))
     }
 
-    /// Writes what has crossed to a device.
     pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
         write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }

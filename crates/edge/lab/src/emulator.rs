@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fabricmark_link::{Invalid, LinkWords};
 use fabricmark_units::{Instant, Nanos};
+use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{
@@ -63,9 +64,8 @@ impl Emulator {
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
         let make = move || {
-            let worker = Worker::new(directions, &topology, seed, heard, inbox)?;
             cpu.map_or(Ok(()), pin)?;
-            Ok(worker)
+            Worker::new(directions, &topology, seed, heard, inbox)
         };
         let work = move || match make() {
             Ok(mut worker) => {
@@ -151,7 +151,6 @@ impl Drop for Emulator {
     }
 }
 
-/// Keeps the calling thread on a processor.
 fn pin(cpu: u32) -> Result<(), LabError> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
@@ -189,12 +188,6 @@ pub(crate) struct Device {
     /// Until when it is asked without being waited for; where there is no such time, it is in the epoll
     /// set, or stopped.
     awake_until: Option<Instant>,
-}
-
-impl Device {
-    fn is_awake(&self) -> bool {
-        self.awake_until.is_some()
-    }
 }
 
 impl Worker {
@@ -250,7 +243,7 @@ impl Worker {
             self.restart();
             self.wait(&mut events);
             for event in events.drain(..) {
-                match event {
+                match event.data.u64() {
                     TIMER => {}
                     BELL if self.obey() => return,
                     BELL => {}
@@ -258,7 +251,8 @@ impl Worker {
                 }
             }
             for number in 0..self.devices.len() {
-                if self.devices[number].as_ref().is_some_and(Device::is_awake) {
+                if self.devices[number].as_ref().is_some_and(|device| device.awake_until.is_some())
+                {
                     self.take(number);
                 }
             }
@@ -283,7 +277,6 @@ impl Worker {
         self.take(direction) && is_empty(&self.paths[direction])
     }
 
-    /// Writes out what is due.
     fn deliver(&mut self) {
         let now = clock();
         for number in 0..self.paths.len() {
@@ -304,31 +297,23 @@ impl Worker {
     }
 
     /// Sleeps until there is something to do, or not at all when it is due soon.
-    fn wait(&self, numbers: &mut Vec<u64>) {
+    fn wait(&self, events: &mut Vec<epoll::Event>) {
         let due = self.paths.iter().filter_map(Path::deadline);
         let due = due.chain(self.shared.deadline()).min();
         let now = clock();
-        let is_awake = self.devices.iter().flatten().any(Device::is_awake);
+        let is_awake = self.devices.iter().flatten().any(|device| device.awake_until.is_some());
         let is_soon = is_awake || due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
             // 0 disarms.
-            let at = due.map_or(0, |due| due.0 - SPIN.0);
-            let time = Timespec {
-                tv_sec: (at / 1_000_000_000) as i64,
-                tv_nsec: (at % 1_000_000_000) as i64,
-            };
-            let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
+            let at = Duration::from_nanos(due.map_or(0, |due| due.0 - SPIN.0));
+            let it_value = Timespec::try_from(at).unwrap_or_default();
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
             // It fails for a wrong time only; then the packets wait for other events.
             let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
         }
-        let mut events = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }; 64];
         let timeout = is_soon.then_some(Timespec::default());
         // Interrupted by a signal, it comes here again.
-        let ready = epoll::wait(&self.ready, &mut events[..], timeout.as_ref()).unwrap_or(0);
-        numbers.extend(events[..ready].iter().map(|event| event.data.u64()));
+        let _ = epoll::wait(&self.ready, spare_capacity(events), timeout.as_ref());
     }
 
     /// Takes a device out of the epoll set, to ask it again and again.

@@ -150,7 +150,6 @@ impl Fabric {
     }
 }
 
-/// The namespaces at both ends of a link.
 fn ends<'a>(nodes: &'a BTreeMap<String, Namespace>, link: &Wire) -> [&'a Namespace; 2] {
     link.between.each_ref().map(|node| &nodes[node])
 }

@@ -13,7 +13,7 @@ mod remnant;
 
 pub use client::{Lab, ask_to_hold};
 pub use holder::hold;
-pub use message::{NodeReport, PathReport, Report, SharedReport};
+pub use message::{NodeReport, Packets, PathReport, Report, SharedReport};
 pub use place::Place;
 
 use std::io;

@@ -70,7 +70,6 @@ impl Namespace {
         Ok(())
     }
 
-    /// What a device of the namespace has sent.
     pub(crate) fn sent(&self, device: &str) -> Result<Sent, LabError> {
         let text = self.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
         Ok(sent(&text.map_err(LabError::system("read the counters of devices"))?, device))

@@ -276,7 +276,6 @@ fn host(role: Role) -> u8 {
     1 + role as u8
 }
 
-/// The name of a link's devices.
 fn device(link: usize) -> String {
     format!("link{link}")
 }

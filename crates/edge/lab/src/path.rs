@@ -1,7 +1,7 @@
 //! One direction of a link: a net between two devices.
 
 use fabricmark_link::{
-    Count, Counters, Delay, Departure, Id, Invalid, Length, LinkWords, Net, Packet, Reason,
+    Count, Counters, Delay, Departure, Id, Invalid, LinkWords, Net, Packet, Reason,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
@@ -97,14 +97,14 @@ impl Traffic {
 /// A direction at work.
 pub(crate) struct Path {
     name: String,
-    words: LinkWords,
+    pub(crate) words: LinkWords,
     seed: u64,
     /// Where it begins at a switch.
     port: Option<SwitchPort>,
     way: Way,
     /// Ways from before a change, until what they hold has come out.
     before: Vec<Way>,
-    traffic: Traffic,
+    pub(crate) traffic: Traffic,
     /// For packets with a flipped bit.
     scratch: Vec<u8>,
 }
@@ -131,9 +131,7 @@ impl Path {
 
     /// Lets what comes from now on go another way; what is on the way is not touched by that.
     pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
-        let mut words = self.words.clone();
-        words.merge(change);
-        self.words = words;
+        self.words.merge(change);
         self.rebuild()
     }
 
@@ -147,10 +145,6 @@ impl Path {
         let way = Way::build(&self.words, self.port.as_ref(), self.seed, &self.name)?;
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
-    }
-
-    pub(crate) fn words(&self) -> &LinkWords {
-        &self.words
     }
 
     /// What a device sends.
@@ -178,12 +172,6 @@ impl Path {
         departure
     }
 
-    /// Counts what was handed on.
-    pub(crate) fn count_departed(&mut self, length: Length) {
-        self.traffic.departed += length.into();
-    }
-
-    /// Writes what came out to a device.
     pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
         write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }
@@ -193,7 +181,6 @@ impl Path {
         self.way.pauses.as_ref().is_some_and(Pauses::is_stopped)
     }
 
-    /// Writes out what is due.
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
         while let Some(departure) = self.next(now) {
             self.write(&departure, to);

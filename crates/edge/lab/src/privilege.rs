@@ -3,13 +3,16 @@
 use std::fs;
 use std::io;
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use crate::sys;
 use crate::tool::LabError;
 
 /// Gets the right to make networks, for a user without CAP_NET_ADMIN and CAP_SYS_ADMIN in a user
 /// namespace of the process. Must be called while the process has one thread.
 pub fn acquire() -> Result<(), LabError> {
-    if holds_capabilities() {
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
+    if capabilities(None).is_ok_and(|held| held.effective.contains(needed)) {
         return Ok(());
     }
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -19,18 +22,6 @@ pub fn acquire() -> Result<(), LabError> {
         .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {uid} 1")))
         .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {gid} 1")))
         .map_err(|error| refused("map the user into its namespace", &error))
-}
-
-fn holds_capabilities() -> bool {
-    const CAP_NET_ADMIN: u64 = 1 << 12;
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    effective & CAP_NET_ADMIN != 0 && effective & CAP_SYS_ADMIN != 0
 }
 
 /// Settings that forbid namespaces: each with its value, one that allows them, and what it means.

@@ -106,7 +106,6 @@ fn kind(queue: &str) -> usize {
     queue.split(' ').find_map(place).unwrap_or(0)
 }
 
-/// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     /// The kind of queue that it needs.
@@ -177,12 +176,13 @@ impl Ask<'_> {
     /// The rate in bit/s and the tags of Ethernet's framing; `None` for a rate of IP packets.
     fn framed(&self, wire: WireDescription) -> Result<(BitRate, Option<u8>), String> {
         match (wire.framing, wire.rate) {
-            (None, (rate, 1)) => Ok((BitRate(rate), None)),
+            // A link of memory has no framing.
+            (None | Some(Link::Loopback | Link::Veth { .. }), (rate, 1)) => {
+                Ok((BitRate(rate), None))
+            }
             (Some(Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. }), (rate, 1)) => {
                 Ok((BitRate(rate), Some(vlan)))
             }
-            // A link of memory has no framing.
-            (Some(Link::Loopback | Link::Veth { .. }), (rate, 1)) => Ok((BitRate(rate), None)),
             _ => {
                 let key = if self.said("framing").is_some() { "framing" } else { "link" };
                 let why = ", whose packets are padded and cut by rules of their own";

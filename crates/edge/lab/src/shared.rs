@@ -52,7 +52,7 @@ impl Shared {
         let buses: Vec<Bus> = buses.collect::<Result<_, _>>()?;
         let mut on_bus = vec![None; directions];
         for (number, bus) in buses.iter().enumerate() {
-            for (device, &direction) in bus.directions().iter().enumerate() {
+            for (device, &direction) in bus.directions.iter().enumerate() {
                 on_bus[direction] = Some((number, device));
             }
         }
@@ -123,7 +123,7 @@ impl Shared {
     /// The same for one wire that has changed.
     pub(crate) fn connect_from(&self, from: usize, paths: &mut [Path]) -> Result<(), Invalid> {
         let Some((place, port)) = self.ends[from][END] else { return Ok(()) };
-        let words = paths[from].words().clone();
+        let words = paths[from].words.clone();
         let inward = self.places[place].inward.iter().filter(|&&inward| inward != from);
         inward.map(|inward| inward ^ 1).try_for_each(|out| paths[out].change_wire(port, &words))
     }
@@ -172,12 +172,11 @@ impl Shared {
         devices: &[Option<Device>],
     ) {
         while let Some(departure) = paths[number].next(due) {
-            let length = departure.packet.length;
             if let Some((place, port)) = self.ends[number][END] {
-                paths[number].count_departed(length);
+                paths[number].traffic.departed += departure.packet.length.into();
                 self.places[place].arrive(port, departure, paths);
             } else if let Some((bus, device)) = self.on_bus[number ^ 1] {
-                paths[number].count_departed(length);
+                paths[number].traffic.departed += departure.packet.length.into();
                 self.buses[bus].receive(departure.at, device, departure.packet);
             } else if let Some(Device { tun, .. }) = &devices[number ^ 1] {
                 paths[number].write(&departure, tun);
@@ -191,12 +190,12 @@ impl Shared {
         while let Some(crossed) = self.buses[bus].next(due) {
             match crossed {
                 Crossed::Out(device, Departure { at, packet, .. }) => {
-                    let number = self.buses[bus].directions()[device];
+                    let number = self.buses[bus].directions[device];
                     paths[number].pass(at, 0, packet);
                     self.press(at, number, paths);
                 }
                 Crossed::In(device, departure) => {
-                    let number = self.buses[bus].directions()[device];
+                    let number = self.buses[bus].directions[device];
                     if let Some(Device { tun, .. }) = &devices[number] {
                         self.buses[bus].write(&departure, tun);
                     }

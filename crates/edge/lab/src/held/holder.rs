@@ -151,13 +151,7 @@ impl Holder {
         let shared = self.fabric.shared_traffic()?.into_iter().zip(does);
         let shared = shared.map(|(traffic, does)| SharedReport {
             does,
-            arrived: traffic.arrived.packets,
-            arrived_bytes: traffic.arrived.bytes,
-            departed: traffic.departed.packets,
-            departed_bytes: traffic.departed.bytes,
-            held: traffic.held.packets,
-            dropped: traffic.dropped_packets(),
-            refused: traffic.refused.packets,
+            packets: (&traffic).into(),
             name: traffic.name,
         });
         let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
@@ -167,14 +161,8 @@ impl Holder {
             to: wire.between[1 - end].clone(),
             backend: wire.backend,
             words: wire.words[end].to_string(),
-            arrived: traffic.arrived.packets,
-            arrived_bytes: traffic.arrived.bytes,
-            departed: traffic.departed.packets,
-            departed_bytes: traffic.departed.bytes,
-            held: traffic.held.packets,
+            packets: (&traffic).into(),
             duplicated: traffic.duplicated.packets,
-            dropped: traffic.dropped_packets(),
-            refused: traffic.refused.packets,
             device_drops: traffic.device_drops,
             paused_ns: traffic.paused.0,
             trains: traffic.trains,

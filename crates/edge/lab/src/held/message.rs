@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HeldError;
 use super::place::Named;
+use crate::path::Traffic;
 use crate::qdisc::Backend;
 use crate::topology::Source;
 
@@ -28,13 +29,13 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
 }
 
-/// What is asked of a holder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// A report.
     Show,
     /// Descriptors of a node's network namespace and of the user namespace that owns it.
-    Enter { node: String },
+    Enter {
+        node: String,
+    },
     /// A link is to do something else.
     Change {
         link: String,
@@ -44,17 +45,14 @@ pub(crate) enum Request {
         /// What stands in the file of their `trace`.
         trace: Option<String>,
     },
-    /// The end.
     Down,
 }
 
-/// What a holder answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Report(Report),
     /// Done; descriptors follow if any were asked for.
     Done,
-    /// Why not.
     Failed(String),
     /// What this machine lacks for it.
     Missing(String),
@@ -106,32 +104,20 @@ pub struct NodeReport {
     pub addresses: Vec<[std::net::IpAddr; 2]>,
 }
 
-/// Where links meet. Packets are counted as in [`PathReport`], those of all links together:
-/// `arrived = departed + refused + dropped + held`.
+/// Where links meet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedReport {
     /// Its name; that of the node where it is a bus.
     pub name: String,
     /// What it does.
     pub does: String,
-    /// Packets that came out of links.
-    pub arrived: u64,
-    /// Bytes of IP in them.
-    pub arrived_bytes: u64,
-    /// Packets that were handed to the links to their destinations, or to the devices of a bus.
-    pub departed: u64,
-    /// Bytes of IP in them.
-    pub departed_bytes: u64,
-    /// Packets on their way.
-    pub held: u64,
-    /// Packets without a way to their destination, such as multicast, or without room.
-    pub dropped: u64,
-    /// Packets that a device did not take.
-    pub refused: u64,
+    /// Packets of all links together; `departed` to the links to their destinations, or to the devices of a bus;
+    /// `dropped` are those without a way to their destination, such as multicast, or without room.
+    #[serde(flatten)]
+    pub packets: Packets,
 }
 
-/// One direction of a link. Packets are those of IP; each segment of a super-packet is one:
-/// `arrived + duplicated = departed + refused + dropped + held`.
+/// One direction of a link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PathReport {
     /// The link.
@@ -144,28 +130,51 @@ pub struct PathReport {
     pub backend: Backend,
     /// What it does.
     pub words: String,
-    /// Packets that came from `from`.
-    pub arrived: u64,
-    /// Bytes of IP in them.
-    pub arrived_bytes: u64,
-    /// Packets that were handed to `to`.
-    pub departed: u64,
-    /// Bytes of IP in them.
-    pub departed_bytes: u64,
-    /// Packets on their way.
-    pub held: u64,
+    /// Packets from `from` to `to`.
+    #[serde(flatten)]
+    pub packets: Packets,
     /// Copies made on the way.
     pub duplicated: u64,
-    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
-    pub dropped: u64,
-    /// Packets that the device of `to` did not take.
-    pub refused: u64,
     /// Packets that never came in since the device of `from` was full: a super-packet is one here.
     pub device_drops: u64,
     /// Nanoseconds for which the queue stopped the device of `from`, as `pause` asks for.
     pub paused_ns: u64,
     /// Super-packets that came from `from`.
     pub trains: u64,
+}
+
+/// Packets of IP that crossed something; each segment of a super-packet is one:
+/// `arrived + duplicated = departed + refused + dropped + held`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Packets {
+    /// Packets that came.
+    pub arrived: u64,
+    /// Bytes of IP in them.
+    pub arrived_bytes: u64,
+    /// Packets that were handed on.
+    pub departed: u64,
+    /// Bytes of IP in them.
+    pub departed_bytes: u64,
+    /// Packets on their way.
+    pub held: u64,
+    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
+    pub dropped: u64,
+    /// Packets that a device did not take.
+    pub refused: u64,
+}
+
+impl From<&Traffic> for Packets {
+    fn from(traffic: &Traffic) -> Self {
+        Self {
+            arrived: traffic.arrived.packets,
+            arrived_bytes: traffic.arrived.bytes,
+            departed: traffic.departed.packets,
+            departed_bytes: traffic.departed.bytes,
+            held: traffic.held.packets,
+            dropped: traffic.dropped_packets(),
+            refused: traffic.refused.packets,
+        }
+    }
 }
 
 /// Longest line that is read: a topology file of 256 links is below 100 KiB.

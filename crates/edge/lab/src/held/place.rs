@@ -43,7 +43,6 @@ impl Place {
         Self::in_folder(runtime.join("fabricmark"))
     }
 
-    /// A folder of the caller's choice.
     pub(crate) fn in_folder(folder: PathBuf) -> Result<Self, HeldError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(unusable(&folder))?;
