@@ -1,17 +1,17 @@
 //! System calls that no safe crate offers.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// The resources that this process has used: getrusage(2), RUSAGE_SELF.
 pub(crate) fn resources() -> libc::rusage {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: zeros are valid in a plain structure of integers.
+    let mut usage: libc::rusage = unsafe { zeroed() };
     // SAFETY: the pointer is to a `rusage`, which outlives the call. RUSAGE_SELF and a valid pointer
     // leave the call no reason to fail.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-    // SAFETY: zeroed above, and a plain structure of integers is valid for any bytes.
-    unsafe { usage.assume_init() }
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage
 }
 
 /// A time of [`resources`] in nanoseconds.
@@ -22,7 +22,7 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
 /// What ioctls of network devices (netdevice(7)) begin with: the name of one, of at most 15 bytes.
 pub fn request(device: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros are a valid `ifreq`: a name of no letters, a union of integers and addresses.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let mut request: libc::ifreq = unsafe { zeroed() };
     // The last byte stays 0, for the name is a C string.
     if device.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,9 +1,9 @@
 //! Whether this is a virtual machine, and what its host takes away.
 
 use super::finding::{Check, Evidence, Finding};
-use super::stat::CpuTimes;
 use super::tree::{File, Tree};
 use crate::flags;
+use crate::stat::CpuTimes;
 
 pub(super) const VIRTUAL_MACHINE: Check = Check {
     name: "virtual-machine",

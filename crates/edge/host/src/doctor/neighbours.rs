@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::finding::{Check, Evidence, Finding};
-use super::stat::{CpuTimes, Process, cpus_online};
 use super::tree::{File, Tree};
+use crate::stat::{CpuTimes, Process, cpus_online};
 
 pub(super) const BUSY_PROCESSES: Check = Check {
     name: "busy-processes",

@@ -2,8 +2,8 @@
 
 use super::finding::{Check, Evidence, Finding};
 use super::interface::folder;
-use super::stat::Process;
 use super::tree::{File, Tree, grouped};
+use crate::stat::Process;
 
 pub(super) const IRQBALANCE: Check = Check {
     name: "irqbalance",

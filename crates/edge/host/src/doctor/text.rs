@@ -26,21 +26,18 @@ pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
     if !is_all && fine > 0 {
         out += &format!("fine: {fine} more (--all shows them)\n");
     }
-    format!("{}\n\n{}", out.trim_end(), wrapped("", &sum(findings), 0, columns))
+    let sum = match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
+        (0, 0) => "No problems and no warnings.".to_owned(),
+        (problems, warnings) => format!(
+            "Problems: {problems}. Warnings: {warnings}. The commands are for a shell of root and hold \
+             until the next boot."
+        ),
+    };
+    format!("{}\n\n{}", out.trim_end(), wrapped("", &sum, 0, columns))
 }
 
 fn of(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()
-}
-
-fn sum(findings: &[Finding]) -> String {
-    match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
-        (0, 0) => "No problems and no warnings.".to_owned(),
-        (grave, doubtful) => format!(
-            "Problems: {grave}. Warnings: {doubtful}. The commands are for a shell of root and hold \
-             until the next boot."
-        ),
-    }
 }
 
 /// Everything that is known of a finding.

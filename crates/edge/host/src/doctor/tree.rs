@@ -1,7 +1,7 @@
 //! Files of the kernel below a root, which is `/` but for tests.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::finding::Evidence;
 
@@ -67,17 +67,11 @@ pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
 
 /// A root below which files are read.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
-    root: PathBuf,
-}
+pub(super) struct Tree(pub PathBuf);
 
 impl Tree {
-    pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
-    }
-
     fn place(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        self.0.join(path.trim_start_matches('/'))
     }
 
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -159,9 +153,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let found = Tree::new(folder.path()).files("/cpu*/x");
+        let found = Tree(folder.path().to_owned()).files("/cpu*/x");
         assert_eq!(found, [File::of("/cpu2/x", "b"), File::of("/cpu10/x", "c")]);
-        assert_eq!(Tree::new(folder.path()).file("/none"), File::missing("/none"));
+        assert_eq!(Tree(folder.path().to_owned()).file("/none"), File::missing("/none"));
     }
 
     #[test]
