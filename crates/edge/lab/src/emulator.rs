@@ -59,7 +59,7 @@ impl Emulator {
         cpu: Option<u32>,
     ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(system("make an eventfd"))?;
+        let bell = bell.map_err(LabError::system("make an eventfd"))?;
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
@@ -135,7 +135,8 @@ impl Emulator {
     }
 
     fn ring(&self) -> Result<(), LabError> {
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).map_err(system("ring a bell"))?;
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes())
+            .map_err(LabError::system("ring a bell"))?;
         Ok(())
     }
 }
@@ -154,11 +155,7 @@ impl Drop for Emulator {
 fn pin(cpu: u32) -> Result<(), LabError> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
-    sched_setaffinity(None, &set).map_err(system("keep a thread on a processor"))
-}
-
-fn system(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> LabError {
-    move |error| LabError::system(doing)(error.into())
+    sched_setaffinity(None, &set).map_err(LabError::system("keep a thread on a processor"))
 }
 
 /// Events of the epoll set beside the devices, which are numbered from 0.
@@ -198,17 +195,17 @@ impl Worker {
         bell: OwnedFd,
         orders: Receiver<Order>,
     ) -> Result<Self, LabError> {
-        let ready =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
+        let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(LabError::system("make an epoll set"))?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
-        .map_err(system("make a timer"))?;
+        .map_err(LabError::system("make a timer"))?;
         let watch = |source: &dyn std::os::fd::AsFd, number| {
             let data = epoll::EventData::new_u64(number);
             epoll::add(&ready, source.as_fd(), data, epoll::EventFlags::IN)
-                .map_err(system("watch a descriptor"))
+                .map_err(LabError::system("watch a descriptor"))
         };
         watch(&bell, BELL)?;
         watch(&timer, TIMER)?;

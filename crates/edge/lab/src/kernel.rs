@@ -11,16 +11,13 @@ use serde_json::Value;
 use crate::device;
 use crate::namespace::{Namespace, Sent};
 use crate::path::Traffic;
-use crate::qdisc::{Backend, Command, Qdiscs};
+use crate::qdisc::{Backend, Command, HEADER, Qdiscs};
 use crate::tool::{self, LabError};
 use crate::topology::Wire;
 
 /// The address of both ends, of those that anybody may give. Where they are equal, nobody needs to ask
 /// for the other's: there is no ARP, which would be delayed, lost and counted like packets of IP.
 const ADDRESS: &str = "02:00:00:00:00:01";
-
-/// Bytes of a frame before the IP packet, which veth devices count.
-const HEADER: u64 = fabricmark_wire::frame::ETHERNET_HEADER;
 
 /// Makes the devices of a link and their queues; they are down and have no IP addresses.
 pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
@@ -76,7 +73,7 @@ pub(crate) fn await_carrier(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), La
                 break;
             }
             left = left.checked_sub(1).ok_or_else(|| {
-                LabError::system("bring up a veth device")(io::ErrorKind::TimedOut.into())
+                LabError::system("bring up a veth device")(io::ErrorKind::TimedOut)
             })?;
             thread::sleep(PAUSE);
         }

@@ -16,7 +16,6 @@ mod namespace;
 mod network;
 mod offload;
 mod path;
-mod pause;
 mod pool;
 mod port;
 mod privilege;

@@ -39,8 +39,8 @@ pub(crate) struct Qdiscs {
 /// The queues that the lab may ask for: what a kernel without one of them lacks is `sch_KIND`.
 const KINDS: [&str; 7] = ["tbf", "htb", "netem", "pfifo", "bfifo", "codel", "red"];
 
-/// Bytes of a frame that a queue counts beyond the IP packet.
-const HEADER: u64 = frame::ETHERNET_HEADER;
+/// Bytes of a frame that queues and veth devices count beyond the IP packet.
+pub(crate) const HEADER: u64 = frame::ETHERNET_HEADER;
 
 /// Where the rate is one of IP packets, the queue is not to count the Ethernet header: tc-stab(8).
 const WITHOUT_HEADER: &str = "stab overhead -14 ";

@@ -63,9 +63,7 @@ fn headers(whole: &[u8]) -> Option<(Offload, usize)> {
     let smallest = start + if transport == Transport::Tcp { 20 } else { 8 };
     let internet = if packet.first()? >> 4 == 4 { 20 } else { 40 };
     let fits = internet <= start && smallest <= header_bytes && header_bytes <= HEADERS_MAX;
-    let is_checksum_inside =
-        usize::from(offload.checksum_start) + usize::from(offload.checksum_offset) + 2
-            <= header_bytes;
+    let is_checksum_inside = start + usize::from(offload.checksum_offset) + 2 <= header_bytes;
     (fits && is_checksum_inside && header_bytes < packet.len()).then_some((offload, header_bytes))
 }
 

@@ -60,8 +60,8 @@ impl LabError {
         matches!(self, Self::Lacks(_) | Self::NoQdisc { .. })
     }
 
-    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { doing, source }
+    pub(crate) fn system<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::System { doing, source: error.into() }
     }
 }
 
