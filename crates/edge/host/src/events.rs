@@ -104,13 +104,9 @@ struct Reading {
 
 impl Reading {
     fn take(descriptor: OwnedFd) -> io::Result<Self> {
-        let mut bytes = [0; 24];
-        fs::File::from(descriptor).read_exact(&mut bytes)?;
-        let [count, enabled_ns, running_ns] = [0, 8, 16].map(|at| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
-        });
+        let mut words = [[0; 8]; 3];
+        fs::File::from(descriptor).read_exact(words.as_flattened_mut())?;
+        let [count, enabled_ns, running_ns] = words.map(u64::from_ne_bytes);
         Ok(Self { count, enabled_ns, running_ns })
     }
 }

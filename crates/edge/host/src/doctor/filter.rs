@@ -60,8 +60,9 @@ fn conntrack([count, max]: &[File; 2]) -> Finding {
 /// tables with rules.
 fn packet_filter(modules: &File, tables: &[File; 2]) -> Finding {
     let lines = modules.text().unwrap_or_default().lines();
-    let loaded: Vec<&str> =
-        lines.filter(|line| FILTERS.iter().any(|name| starts(line, name))).collect();
+    let loaded: Vec<&str> = lines
+        .filter(|line| line.split_whitespace().next().is_some_and(|name| FILTERS.contains(&name)))
+        .collect();
     let names = |file: &File| Evidence::new(&file.path, names(file));
     let used = tables.iter().filter(|file| file.text().is_some_and(|names| !names.is_empty()));
     let used: Vec<Evidence> = used.map(names).collect();
@@ -85,10 +86,6 @@ fn packet_filter(modules: &File, tables: &[File; 2]) -> Finding {
         .found_all(loaded)
         .found_all(used)
         .note("A packet filter is loaded (nft list ruleset, iptables-save)")
-}
-
-fn starts(line: &str, name: &str) -> bool {
-    line.split_whitespace().next() == Some(name)
 }
 
 fn names(file: &File) -> String {
