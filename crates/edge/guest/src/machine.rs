@@ -42,11 +42,14 @@ impl Guest {
         // In the folder for short-lived files, since the names of sockets are short.
         let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
         let work = folder.path();
-        write(&work.join("inside.sh"), include_bytes!("inside.sh"))?;
-        write(&work.join("command.sh"), &script(job.command)?)?;
+        let write = |name: &str, contents: &[u8]| {
+            fs::write(work.join(name), contents).map_err(GuestError::file(&work.join(name)))
+        };
+        write("inside.sh", include_bytes!("inside.sh"))?;
+        write("command.sh", &script(job.command)?)?;
         let program = std::env::current_exe().map_err(GuestError::system("find this program"))?;
-        write(&work.join("program"), program.as_os_str().as_bytes())?;
-        write(&work.join("wire.sh"), job.wire.as_bytes())?;
+        write("program", program.as_os_str().as_bytes())?;
+        write("wire.sh", job.wire.as_bytes())?;
         let folders = job.writable.iter().map(|folder| folder.canonicalize());
         let folders: io::Result<Vec<PathBuf>> = folders.collect();
         let folders = folders.map_err(GuestError::system("find a writable folder"))?;
@@ -54,7 +57,7 @@ impl Guest {
             .iter()
             .flat_map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat())
             .collect();
-        write(&work.join("writable"), &lines)?;
+        write("writable", &lines)?;
         let listeners = PORTS.map(|port| UnixListener::bind(work.join(port)));
         let mut machine = Machine(self.start(work, &folders)?);
         let [from_out, from_err, end] = listeners
@@ -200,10 +203,6 @@ fn quoted(word: &OsStr) -> Vec<u8> {
 /// A text with `to` for each `byte`.
 fn escaped(text: &OsStr, byte: u8, to: &[u8]) -> Vec<u8> {
     text.as_bytes().split(|&other| other == byte).collect::<Vec<_>>().join(to)
-}
-
-fn write(path: &Path, contents: &[u8]) -> Result<(), GuestError> {
-    fs::write(path, contents).map_err(GuestError::file(path))
 }
 
 /// The machine's end of a port; it connects before it boots, or ends.
