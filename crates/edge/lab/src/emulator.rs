@@ -1,6 +1,6 @@
 //! The emulator: a thread that carries packets from device to device when they are due.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -162,6 +162,12 @@ fn pin(cpu: u32) -> Result<(), LabError> {
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
+fn watch(ready: &OwnedFd, source: impl AsFd, number: u64) -> Result<(), LabError> {
+    let data = epoll::EventData::new_u64(number);
+    epoll::add(ready, source, data, epoll::EventFlags::IN)
+        .map_err(LabError::system("watch a descriptor"))
+}
+
 struct Worker {
     /// By the number of the direction that begins there; none at switches and hubs.
     devices: Vec<Option<Device>>,
@@ -202,18 +208,13 @@ impl Worker {
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
         .map_err(LabError::system("make a timer"))?;
-        let watch = |source: &dyn std::os::fd::AsFd, number| {
-            let data = epoll::EventData::new_u64(number);
-            epoll::add(&ready, source.as_fd(), data, epoll::EventFlags::IN)
-                .map_err(LabError::system("watch a descriptor"))
-        };
-        watch(&bell, BELL)?;
-        watch(&timer, TIMER)?;
+        watch(&ready, &bell, BELL)?;
+        watch(&ready, &timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
         let shared = Shared::new(topology, directions.len())?;
         for (number, LinkEnd { tun, name, words }) in directions.into_iter().enumerate() {
             if let Some(tun) = &tun {
-                watch(tun, number as u64)?;
+                watch(&ready, tun, number as u64)?;
             }
             let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
             devices.push(tun.map(device));
@@ -324,8 +325,7 @@ impl Worker {
     /// Puts a device that has been silent back into the epoll set, which tells of what came meanwhile.
     fn rest(&mut self, number: usize) {
         let Some(device) = &mut self.devices[number] else { return };
-        let data = epoll::EventData::new_u64(number as u64);
-        if epoll::add(&self.ready, &device.tun, data, epoll::EventFlags::IN).is_ok() {
+        if watch(&self.ready, &device.tun, number as u64).is_ok() {
             device.awake_until = None;
         }
     }

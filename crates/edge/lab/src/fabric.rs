@@ -143,8 +143,7 @@ impl Fabric {
     }
 
     /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that
-    /// has one. What comes of several links is one
-    /// count there; the links count what goes in and comes out of them.
+    /// has one. What comes of several links is one count there; the links count what goes in and comes out of them.
     pub fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.emulator.shared_traffic()
     }

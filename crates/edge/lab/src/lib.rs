@@ -35,7 +35,7 @@ pub use fabric::Fabric;
 pub use fabricmark_plan::Role;
 pub use kernel::wire_of;
 pub use namespace::Namespace;
-pub use network::{Attachment, Lab, Wiring};
+pub use network::{Lab, Wiring};
 pub use path::{LinkEnd, Traffic};
 pub use privilege::acquire;
 pub use qdisc::Backend;

@@ -96,15 +96,6 @@ const TUNED_BUFFERS: [(&str, &str); 2] = [
     ("net.ipv4.tcp_wmem", "4096 16384 2147483647"),
 ];
 
-/// Where a node is attached to a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// Network device in the node's namespace.
-    pub device: String,
-    /// The node's address on the link.
-    pub address: IpAddr,
-}
-
 /// Bytes that may wait where senders are to wait, not packets to be dropped: beyond the send buffer of
 /// any socket.
 const SENDERS_WAIT: u64 = 8 << 20;
@@ -160,7 +151,7 @@ impl Lab {
         let mut pairs = String::from("link set lo up\n");
         let mut emulators = Vec::new();
         for (index, wiring) in links.iter().enumerate() {
-            let name = device(index);
+            let name = Self::device(index);
             let emulate = |words| wiring.emulate(words, &name, &nodes, seed, cpu);
             emulators.push(wiring.words.as_ref().map(emulate).transpose()?);
             if wiring.words.is_none() {
@@ -181,7 +172,7 @@ impl Lab {
     fn set_up(&self, role: Role) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
         for (index, Wiring { link, words, single, .. }) in self.links.iter().enumerate() {
-            let name = device(index);
+            let name = Self::device(index);
             // IPv6 does not live on a device of a smaller MTU.
             let has_v6 = words.as_ref().map_or(link.mtu(), LinkWords::mtu) >= MTU_MIN;
             for family in
@@ -208,7 +199,7 @@ impl Lab {
                 None => TokenBucket::of(link).map(|bucket| bucket.words(SENDERS_WAIT)),
             };
             if let Some(words) = queue {
-                let words = format!("qdisc add dev {} root {words}", device(index));
+                let words = format!("qdisc add dev {} root {words}", Self::device(index));
                 tool::tc(self.namespace(role), &words)?;
             }
         }
@@ -225,9 +216,14 @@ impl Lab {
         self.links.iter().position(|known| known == link)
     }
 
-    /// Where a node is attached to a link, by the link's place.
-    pub fn attach(&self, role: Role, link: usize, family: Family) -> Attachment {
-        Attachment { device: device(link), address: topology::address(link, host(role), family) }
+    /// A node's address on a link, by the link's place.
+    pub fn address(&self, role: Role, link: usize, family: Family) -> IpAddr {
+        topology::address(link, host(role), family)
+    }
+
+    /// The name of the devices of a link, by its place.
+    pub fn device(link: usize) -> String {
+        format!("link{link}")
     }
 
     /// Packets that a link has dropped so far, both directions: in the queue in front of it, or
@@ -239,7 +235,7 @@ impl Lab {
             return Ok(drops);
         }
         for node in &self.nodes {
-            let queues = tool::queues(node, &device(link))?;
+            let queues = tool::queues(node, &Self::device(link))?;
             drops += queues.iter().filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
         }
         Ok(drops)
@@ -256,7 +252,7 @@ impl Lab {
         let Some(emulator) = &self.emulators[link] else { return Ok(None) };
         let mut ways = emulator.traffic()?.into_iter();
         let mut way = |node: &Namespace| {
-            let device_drops = node.sent(&device(link))?.drops;
+            let device_drops = node.sent(&Self::device(link))?.drops;
             Ok::<_, LabError>(Traffic { device_drops, ..ways.next().unwrap_or_default() })
         };
         let (there, mut back) = (way(&self.nodes[0])?, way(&self.nodes[1])?);
@@ -274,10 +270,6 @@ impl Lab {
 /// The number of a node in the network of each link.
 fn host(role: Role) -> u8 {
     1 + role as u8
-}
-
-fn device(link: usize) -> String {
-    format!("link{link}")
 }
 
 #[cfg(test)]

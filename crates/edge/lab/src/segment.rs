@@ -173,10 +173,8 @@ fn cut(headers: &mut [u8], offload: Offload, length: Length, whole_bytes: usize)
     put(headers, at, add(sum, transport_bytes as u16));
     match offload.transport() {
         Some(Transport::Tcp) => {
-            let number = &mut headers[start + 4..start + 8];
-            if let Ok(sequence) = <[u8; 4]>::try_from(&*number) {
-                let sequence = u32::from_be_bytes(sequence).wrapping_add(offset);
-                number.copy_from_slice(&sequence.to_be_bytes());
+            if let Some(sequence) = headers[start + 4..].first_chunk_mut() {
+                *sequence = u32::from_be_bytes(*sequence).wrapping_add(offset).to_be_bytes();
             }
             let flags = &mut headers[start + 13];
             if end < whole_bytes {

@@ -64,9 +64,7 @@ fn destination(packet: &[u8]) -> Option<(u8, u8)> {
             _ => None,
         },
         6 => match *packet.get(24..40)? {
-            [0xfd, 0x71, 0, network, ref zeros @ .., host]
-                if zeros.iter().all(|&byte| byte == 0) =>
-            {
+            [0xfd, 0x71, 0, network, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host] => {
                 Some((network, host))
             }
             _ => None,

@@ -183,12 +183,8 @@ impl Topology {
 
     /// Where a node is attached: links, and which of their ends.
     pub fn ends<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
-        let ends = self
-            .links
-            .iter()
-            .enumerate()
-            .flat_map(|(link, wire)| [0, 1].map(|end| (link, end, wire.between[end].as_str())));
-        ends.filter(move |&(_, _, name)| name == node).map(|(link, end, _)| (link, end))
+        let ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
+        ends.filter(move |&(link, end)| self.links[link].between[end] == node)
     }
 }
 

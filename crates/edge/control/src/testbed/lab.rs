@@ -56,9 +56,8 @@ impl Testbed for InLab {
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
         let Some(place) = self.place(point)? else { return Loopback.attach(role, point) };
-        let fabricmark_lab::Attachment { device, address } =
-            self.lab.attach(self.plan.side(role, point), place, point.family);
-        Ok(Attachment { device, address, scope_id: 0 })
+        let address = self.lab.address(self.plan.side(role, point), place, point.family);
+        Ok(Attachment { device: Lab::device(place), address, scope_id: 0 })
     }
 
     fn is_apart(&self, link: Link) -> bool {

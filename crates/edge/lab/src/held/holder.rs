@@ -79,7 +79,10 @@ impl Holder {
     fn answer(&mut self, stream: &UnixStream, request: Request) {
         let reply = match request {
             Request::Show => self.report().map(Reply::Report),
-            Request::Enter { node } => return self.enter(stream, &node),
+            Request::Enter { node } => match self.enter(stream, &node) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
             Request::Change { link, from, words, trace } => {
                 self.change(&link, from.as_deref(), &words, trace).map(|()| Reply::Done)
             }
@@ -89,18 +92,14 @@ impl Holder {
         let _ = message::write(stream, &reply);
     }
 
-    fn enter(&self, stream: &UnixStream, node: &str) {
+    fn enter(&self, stream: &UnixStream, node: &str) -> Result<(), HeldError> {
+        let names = self.fabric.topology().nodes.keys().map(String::as_str);
+        let network = self.fabric.namespace(node);
+        let network = network.ok_or_else(|| HeldError::Refused(unknown("node", node, names)))?;
         let user = File::open("/proc/self/ns/user");
-        let _ = match (self.fabric.namespace(node), user) {
-            (Some(namespace), Ok(user)) => message::write(stream, &Reply::Done).and_then(|()| {
-                message::send_descriptors(stream, [user.as_fd(), namespace.as_fd()])
-            }),
-            (None, _) => {
-                let names = self.fabric.topology().nodes.keys().map(String::as_str);
-                message::write(stream, &Reply::Failed(unknown("node", node, names)))
-            }
-            (_, Err(error)) => message::write(stream, &Reply::Failed(error.to_string())),
-        };
+        let user = user.map_err(|error| HeldError::Refused(error.to_string()))?;
+        message::write(stream, &Reply::Done)?;
+        Ok(message::send_descriptors(stream, [user.as_fd(), network.as_fd()])?)
     }
 
     fn change(
