@@ -107,12 +107,8 @@ impl Shared {
     pub(crate) fn port(&self, direction: usize) -> Result<Option<SwitchPort>, Invalid> {
         let Some((place, _)) = self.ends[direction][BEGIN] else { return Ok(None) };
         let Place { junction, inward, .. } = &self.places[place];
-        match *junction {
-            Junction::Switch { forwarding, delay } => {
-                SwitchPort::new(forwarding, delay, inward.len()).map(Some)
-            }
-            Junction::Hub { .. } => Ok(None),
-        }
+        let Junction::Switch { forwarding, delay } = *junction else { return Ok(None) };
+        SwitchPort::new(forwarding, delay, inward.len()).map(Some)
     }
 
     /// Lets all ports know by which wires packets come to them.

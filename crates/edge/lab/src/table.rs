@@ -31,9 +31,8 @@ impl Table {
                     continue;
                 }
                 let next = topology.ends(&topology.links[at].between[end]);
-                behind.extend(
-                    next.filter(|&(next, _)| next != at).map(|(next, end)| (next, 1 - end)),
-                );
+                let others = next.filter(|&(next, _)| next != at);
+                behind.extend(others.map(|(next, end)| (next, 1 - end)));
             }
         }
         let mut networks = vec![None; 256];

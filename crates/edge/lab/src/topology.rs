@@ -156,11 +156,10 @@ impl Topology {
                  to: leave `backend` out"
             ));
         }
+        let is_hub =
+            |name: &&String| matches!(self.junctions.get(*name), Some(Junction::Hub { .. }));
         for (end, words) in words.iter().enumerate() {
-            let hub = between
-                .iter()
-                .find(|name| matches!(self.junctions.get(*name), Some(Junction::Hub { .. })));
-            if let (Some(hub), true) = (hub, words.is_paced()) {
+            if let (Some(hub), true) = (between.iter().find(is_hub), words.is_paced()) {
                 return Err(format!(
                     "the rate is that of the hub `{hub}`: leave rate, link, schedule and trace out"
                 ));

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, UnexpectedEof};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -69,10 +70,7 @@ fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
 
 /// Whether an error says that the other end of a socket is gone.
 fn has_ended(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
-    )
+    matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof)
 }
 
 impl Lab {
@@ -104,7 +102,7 @@ impl Lab {
     pub fn report(&self) -> Result<Report, HeldError> {
         match self.ask(&Request::Show)? {
             Reply::Report(report) => Ok(report),
-            _ => Err(HeldError::Lost(io::ErrorKind::InvalidData.into())),
+            _ => Err(HeldError::Lost(InvalidData.into())),
         }
     }
 
