@@ -165,9 +165,7 @@ fn read<T, E: std::fmt::Display>(read: Result<T, E>) -> Result<T, Failure> {
 /// What this kernel lacks it lacks in the next round, too.
 fn refused(error: LabError) -> Failure {
     match error {
-        LabError::NoQdisc { .. } | LabError::Backend { .. } => {
-            Failure::NotOffered(error.to_string())
-        }
+        LabError::NoQdisc { .. } | LabError::Backend(_) => Failure::NotOffered(error.to_string()),
         error => Failure::Failed(error.to_string()),
     }
 }

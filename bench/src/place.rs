@@ -157,7 +157,7 @@ impl Place {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
             Network::Adapters(to) => to.to_string(),
-            Network::Lab(lab) => lab.attach(Role::Server, 0, Family::V4).address.to_string(),
+            Network::Lab(lab) => lab.address(Role::Server, 0, Family::V4).to_string(),
             // The second node of the only link (docs/lab.md).
             Network::Fabric(_) => "10.71.0.2".to_owned(),
             Network::Shell(shell) => shell.address().to_owned(),

@@ -1,6 +1,6 @@
 //! What the emulator of a link did during a run, for its record.
 
-use fabricmark_lab::{Traffic, Way};
+use fabricmark_lab::Traffic;
 use fabricmark_plan::{Offload, Point};
 use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 
@@ -11,7 +11,7 @@ use crate::error::PlanError;
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
-    before: Option<&[Vec<Way>; 2]>,
+    before: Option<&[Vec<Traffic>; 2]>,
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
     let (Some(words), Some(before), Some(after)) =
@@ -31,7 +31,7 @@ pub(crate) fn emulation(
 
 /// What crossed a way of several links, in order. Packets of others may enter and leave it where links meet, so that what entered
 /// is what the first link took, and what each further one took beyond what the one before it delivered.
-fn since(before: &[Way], after: &[Way]) -> EmulatedWay {
+fn since(before: &[Traffic], after: &[Traffic]) -> EmulatedWay {
     let links: Vec<EmulatedWay> = before.iter().zip(after).map(|(b, a)| of_link(b, a)).collect();
     let (Some(first), Some(last)) = (links.first(), links.last()) else {
         return EmulatedWay::default();
@@ -57,20 +57,16 @@ fn since(before: &[Way], after: &[Way]) -> EmulatedWay {
     }
 }
 
-fn of_link(before: &Way, after: &Way) -> EmulatedWay {
-    let dropped = |traffic: &Traffic| traffic.dropped.iter().map(|count| count.packets).sum();
-    let grown = |count: &dyn Fn(&Traffic) -> u64| {
-        count(&after.traffic).saturating_sub(count(&before.traffic))
-    };
-    let lateness = after.traffic.lateness.since(&before.traffic.lateness);
-    let refused = grown(&|traffic| traffic.refused.packets);
+fn of_link(before: &Traffic, after: &Traffic) -> EmulatedWay {
+    let grown = |count: fn(&Traffic) -> u64| count(after).saturating_sub(count(before));
+    let lateness = after.lateness.since(&before.lateness);
     EmulatedWay {
-        arrived: grown(&|traffic| traffic.arrived.packets),
-        departed: grown(&|traffic| traffic.departed.packets),
-        departed_bytes: Some(grown(&|traffic| traffic.departed.bytes)),
-        dropped: grown(&dropped),
-        missed: refused + after.device_drops.saturating_sub(before.device_drops),
-        super_packets: grown(&|traffic| traffic.trains),
+        arrived: grown(|traffic| traffic.arrived.packets),
+        departed: grown(|traffic| traffic.departed.packets),
+        departed_bytes: Some(grown(|traffic| traffic.departed.bytes)),
+        dropped: grown(Traffic::dropped_packets),
+        missed: grown(|traffic| traffic.refused.packets) + grown(|traffic| traffic.device_drops),
+        super_packets: grown(|traffic| traffic.trains),
         late_p50_ns: lateness.quantile(0.5),
         late_p99_ns: lateness.quantile(0.99),
         late_max_ns: lateness.max(),
@@ -81,12 +77,12 @@ fn of_link(before: &Way, after: &Way) -> EmulatedWay {
 mod tests {
     use super::*;
 
-    fn way(arrived: u64, departed: u64) -> Way {
+    fn way(arrived: u64, departed: u64) -> Traffic {
         let mut traffic = Traffic::default();
         traffic.arrived.packets = arrived;
         traffic.departed.packets = departed;
         traffic.departed.bytes = 100 * departed;
-        Way { traffic, device_drops: 0 }
+        traffic
     }
 
     #[test]

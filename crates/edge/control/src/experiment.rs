@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, Route, correlated, judge, missed, outcome};
-use fabricmark_lab::Way;
+use fabricmark_lab::Traffic;
 use fabricmark_plan::{Plan, Point, Step, block};
 use fabricmark_record::{
     Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
@@ -225,7 +225,7 @@ impl Context<'_> {
 /// What a run of a point is counted from.
 struct Before {
     link_drops: u64,
-    traffic: Option<[Vec<Way>; 2]>,
+    traffic: Option<[Vec<Traffic>; 2]>,
 }
 
 impl Before {

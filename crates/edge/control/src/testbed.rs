@@ -11,7 +11,7 @@ mod topology;
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::Way;
+use fabricmark_lab::Traffic;
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -72,7 +72,7 @@ pub(crate) trait Testbed {
 
     /// What the emulator counted so far on the links between the ends of a point, in both directions, each in the order in
     /// which packets cross them; `None` where there is no emulator.
-    fn traffic(&self, _point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
+    fn traffic(&self, _point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
         Ok(None)
     }
 

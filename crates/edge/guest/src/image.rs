@@ -6,24 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{GuestError, Line, Program, initramfs};
+use crate::{Guest, GuestError, Line, Program, initramfs, machine};
 
 const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
 const DEPMOD: Program = Program { name: "depmod", package: "kmod" };
 
-/// A kernel and the first files that it needs.
-#[derive(Debug)]
-pub(crate) struct Image {
-    /// Root of the unpacked package.
-    tree: PathBuf,
-    release: String,
-}
-
-impl Image {
-    /// The one that is kept, or else the newest of the archive.
-    pub(crate) fn ready(line: Line, say: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
+impl Guest {
+    /// Finds the kernel that is kept, or else fetches the newest of the archive and makes its first files. `say`
+    /// is told what takes long.
+    pub fn ready(line: Line, say: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
+        machine::QEMU.find()?;
         let place = place()?;
         fs::create_dir_all(&place).map_err(GuestError::file(&place))?;
         if let Some(kept) = kept(&place, line) {
@@ -39,31 +33,28 @@ impl Image {
             .map_err(GuestError::file(unfinished.path()))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-            .ok_or(GuestError::NoKernel(line))?;
+            .ok_or_else(|| no_kernel(line))?;
         say("unpacking it");
         let tree = unfinished.path().join("tree");
         let text = |path: &Path| path.to_string_lossy().into_owned();
         tool(DPKG_DEB, unfinished.path(), &["-x", &text(&archive), &text(&tree)])?;
         tool(DEPMOD, unfinished.path(), &["-b", &text(&tree), &release])?;
-        let image = Self { tree: tree.clone(), release };
-        let files = initramfs::build(&image.modules(), &image.release)?;
-        let initrd = tree.join(INITRD);
-        fs::write(&initrd, files).map_err(GuestError::file(&initrd))?;
-        let home = place.join(&image.release);
-        fs::rename(&tree, &home).map_err(GuestError::file(&home))?;
-        Ok(Self { tree: home, release: image.release })
+        let mut guest = Self { tree, release };
+        let files = initramfs::build(&guest.modules(), &guest.release)?;
+        fs::write(guest.initrd(), files).map_err(GuestError::file(&guest.initrd()))?;
+        let home = place.join(&guest.release);
+        fs::rename(&guest.tree, &home).map_err(GuestError::file(&home))?;
+        guest.tree = home;
+        Ok(guest)
     }
 
-    pub(crate) fn release(&self) -> &str {
+    /// Release of its kernel.
+    pub fn kernel(&self) -> &str {
         &self.release
     }
 
-    pub(crate) fn kernel(&self) -> PathBuf {
-        self.tree.join(format!("boot/vmlinuz-{}", self.release))
-    }
-
     pub(crate) fn initrd(&self) -> PathBuf {
-        self.tree.join(INITRD)
+        self.tree.join("initramfs")
     }
 
     /// Folder of its modules.
@@ -72,22 +63,24 @@ impl Image {
     }
 }
 
-const INITRD: &str = "initramfs";
-
 /// Where kernels are kept.
 fn place() -> Result<PathBuf, GuestError> {
     let folder =
         |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    Ok(home.ok_or(GuestError::NoPlace)?.join("fabricmark/guest"))
+    let home = home.ok_or_else(|| {
+        let message = "no folder for the guest's kernel: set XDG_CACHE_HOME or HOME";
+        GuestError::Missing(message.to_owned())
+    });
+    Ok(home?.join("fabricmark/guest"))
 }
 
 /// The newest kernel of a line that was fetched before.
-fn kept(place: &Path, line: Line) -> Option<Image> {
+fn kept(place: &Path, line: Line) -> Option<Guest> {
     let names =
         fs::read_dir(place).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let release = names.filter(|name| is_of(line, name)).max_by(|a, b| by_version(a, b))?;
-    Some(Image { tree: place.join(&release), release })
+    Some(Guest { tree: place.join(&release), release })
 }
 
 /// The newest package of a line that the lists of packages name.
@@ -96,7 +89,14 @@ fn newest(line: Line) -> Result<String, GuestError> {
     let names = tool(APT_CACHE, Path::new("/"), &["pkgnames", &pattern])?;
     let releases = names.lines().filter_map(|name| name.strip_prefix("linux-image-"));
     let release = releases.filter(|release| is_of(line, release)).max_by(|a, b| by_version(a, b));
-    Ok(format!("linux-image-{}", release.ok_or(GuestError::NoKernel(line))?))
+    Ok(format!("linux-image-{}", release.ok_or_else(|| no_kernel(line))?))
+}
+
+fn no_kernel(line: Line) -> GuestError {
+    GuestError::Missing(format!(
+        "no package of a Debian kernel {line} is known here: run apt-get update, and use Debian 12 or another \
+         release that has it"
+    ))
 }
 
 /// Whether a release is of the line and of the flavour that has Soft RoCE and 9p: `6.1.0-56-amd64`,
@@ -127,8 +127,8 @@ fn tool(program: Program, folder: &Path, arguments: &[&str]) -> Result<String, G
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(GuestError::Tool { program: program.name, status: output.status, message })
+    let (name, message) = (program.name, String::from_utf8_lossy(&output.stderr));
+    Err(GuestError::Failed(format!("`{name}` failed ({}): {}", output.status, message.trim())))
 }
 
 #[cfg(test)]

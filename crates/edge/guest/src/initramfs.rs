@@ -33,8 +33,8 @@ pub(crate) fn build(modules: &Path, release: &str) -> Result<Vec<u8>, GuestError
         fs::read_to_string(&path).map_err(GuestError::file(&path))
     };
     let (dependencies, built_in) = (list("modules.dep")?, list("modules.builtin")?);
-    let needed = Needed::of(&dependencies, &built_in);
-    for (number, file) in needed.in_order(release)?.into_iter().enumerate() {
+    let files = in_order(&dependencies, &built_in, release)?;
+    for (number, file) in files.into_iter().enumerate() {
         let name = file.rsplit('/').next().unwrap_or(file);
         archive.add(&format!("modules/{number:02}-{name}"), FILE, &read(&modules.join(file))?);
     }
@@ -45,44 +45,34 @@ fn read(path: &Path) -> Result<Vec<u8>, GuestError> {
     fs::read(path).map_err(GuestError::file(path))
 }
 
-/// Which modules need which.
-struct Needed<'a> {
-    /// A module's file and those that it needs, nearest first, by its name.
-    files: HashMap<String, (&'a str, Vec<&'a str>)>,
-    built_in: Vec<String>,
-}
-
-impl<'a> Needed<'a> {
-    /// From the kernel's lists `modules.dep` and `modules.builtin`.
-    fn of(dependencies: &'a str, built_in: &str) -> Self {
-        let line = |line: &'a str| {
-            let (file, needs) = line.split_once(':')?;
-            Some((module(file), (file, needs.split_whitespace().collect())))
+/// Files of the modules that a guest starts with, each behind what it needs, from the kernel's lists
+/// `modules.dep` and `modules.builtin`.
+fn in_order<'a>(
+    dependencies: &'a str,
+    built_in: &str,
+    release: &str,
+) -> Result<Vec<&'a str>, GuestError> {
+    // A module's file and those that it needs, nearest first, by its name.
+    let lines = dependencies.lines().filter_map(|line| line.split_once(':'));
+    let known: HashMap<String, (&str, &str)> =
+        lines.map(|(file, needs)| (module(file), (file, needs))).collect();
+    let mut files = Vec::new();
+    for name in MODULES {
+        if built_in.lines().any(|file| module(file) == name) {
+            continue;
+        }
+        let Some((file, needs)) = known.get(name) else {
+            return Err(GuestError::Failed(format!(
+                "the kernel {release} has no module `{name}`, which its guest needs to start"
+            )));
         };
-        Self {
-            files: dependencies.lines().filter_map(line).collect(),
-            built_in: built_in.lines().map(module).collect(),
-        }
-    }
-
-    /// Files of the modules that a guest starts with, each behind what it needs.
-    fn in_order(&self, release: &str) -> Result<Vec<&'a str>, GuestError> {
-        let mut files = Vec::new();
-        for name in MODULES {
-            if self.built_in.iter().any(|known| known == name) {
-                continue;
-            }
-            let Some((file, needs)) = self.files.get(name) else {
-                return Err(GuestError::NoModule { kernel: release.to_owned(), module: name });
-            };
-            for file in needs.iter().rev().chain([file]) {
-                if !files.contains(file) {
-                    files.push(file);
-                }
+        for file in needs.split_whitespace().rev().chain([*file]) {
+            if !files.contains(&file) {
+                files.push(file);
             }
         }
-        Ok(files)
     }
+    Ok(files)
 }
 
 /// A module's name, by that of its file: `kernel/net/9p/9pnet.ko.xz` is `9pnet`.
@@ -91,7 +81,6 @@ fn module(file: &str) -> String {
     name.split('.').next().unwrap_or(name).replace('-', "_")
 }
 
-/// A cpio archive.
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -152,7 +141,7 @@ mod tests {
             kernel/fs/overlayfs/overlay.ko:\nkernel/drivers/char/virtio_console.ko:\n";
         let built_in =
             "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/virtio/virtio_mmio.ko\n";
-        let order = Needed::of(dependencies, built_in).in_order("6.1").unwrap();
+        let order = in_order(dependencies, built_in, "6.1").unwrap();
         let names: Vec<_> = order.into_iter().map(module).collect();
         let expected =
             ["virtio_console", "virtio", "9pnet", "9pnet_virtio", "netfs", "9p", "overlay"];
@@ -161,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_a_module_is_refused_by_its_name() {
-        let Err(error) = Needed::of("", "").in_order("6.1.0-1-amd64") else { panic!() };
+        let Err(error) = in_order("", "", "6.1.0-1-amd64") else { panic!() };
         assert!(error.to_string().contains("6.1.0-1-amd64 has no module `virtio_pci`"), "{error}");
     }
 

@@ -14,14 +14,10 @@ mod sys;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-use image::Image;
 
 /// Which line of Debian's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,14 +67,6 @@ pub struct Job<'a> {
     pub wire: &'a str,
 }
 
-/// Where what a command writes goes.
-pub struct Streams<'a> {
-    /// Its standard output.
-    pub out: &'a mut (dyn Write + Send),
-    /// Its standard error.
-    pub err: &'a mut (dyn Write + Send),
-}
-
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -90,114 +78,35 @@ pub struct Done {
     pub rdma_packets: u64,
 }
 
-/// A guest that could be started.
+/// A guest that can be started: a kernel and the first files that it needs.
 #[derive(Debug)]
 pub struct Guest {
-    image: Image,
+    /// Root of the kernel's unpacked package.
+    tree: PathBuf,
+    release: String,
 }
 
 /// Why there is no guest, or no end of its command.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// A program is missing.
-    #[error(
-        "the program `{program}` is missing: as root run apt-get install --no-install-recommends {package}"
-    )]
-    Missing {
-        /// Its name.
-        program: &'static str,
-        /// Debian's package of it.
-        package: &'static str,
-    },
-    /// The package lists name no kernel.
-    #[error(
-        "no package of a Debian kernel {0} is known here: run apt-get update, and use Debian 12 or another \
-         release that has it"
-    )]
-    NoKernel(Line),
-    /// A program failed.
-    #[error("`{program}` failed ({status}): {message}")]
-    Tool {
-        /// Its name.
-        program: &'static str,
-        /// How it ended.
-        status: ExitStatus,
-        /// The end of what it said.
-        message: String,
-    },
-    /// The kernel image lacks a module.
-    #[error("the kernel {kernel} has no module `{module}`, which its guest needs to start")]
-    NoModule {
-        /// Its release.
-        kernel: String,
-        /// The module.
-        module: &'static str,
-    },
-    /// The guest ended without telling how its command did.
-    #[error("the guest ended before its command did; its console said:\n{0}")]
-    Ended(String),
-    /// The time was over.
-    #[error("the guest's command did not end within {0:?} and was stopped")]
-    Late(Duration),
+    /// This machine lacks something: what, and where it comes from.
+    #[error("{0}")]
+    Missing(String),
     /// The user ended it.
     #[error("interrupted")]
     Interrupted,
-    /// There is no folder to keep kernels in.
-    #[error("no folder for the guest's kernel: set XDG_CACHE_HOME or HOME")]
-    NoPlace,
-    /// A file that cannot be read or written.
-    #[error("cannot use {path}: {source}", path = path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A system call failed.
-    #[error("cannot {doing}: {source}")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// Why it failed.
-        source: io::Error,
-    },
+    /// What failed, and how.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl GuestError {
-    /// Whether this machine lacks something.
-    pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing { .. } | Self::NoKernel(_) | Self::NoPlace)
-    }
-
     fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File { path: path.to_owned(), source }
+        move |error| Self::Failed(format!("cannot use {}: {error}", path.display()))
     }
 
     fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { doing, source }
-    }
-}
-
-impl Guest {
-    /// Finds or fetches a kernel, and makes its first files. `say` is told what takes long.
-    pub fn ready(line: Line, say: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
-        machine::check()?;
-        Ok(Self { image: Image::ready(line, say)? })
-    }
-
-    /// Release of its kernel.
-    pub fn kernel(&self) -> &str {
-        self.image.release()
-    }
-
-    /// Boots and runs the command, whose standard input is empty.
-    pub fn run(
-        &self,
-        job: &Job<'_>,
-        streams: Streams<'_>,
-        interrupted: &AtomicBool,
-    ) -> Result<Done, GuestError> {
-        machine::run(&self.image, job, streams, interrupted)
+        move |error| Self::Failed(format!("cannot {doing}: {error}"))
     }
 }
 
@@ -211,6 +120,11 @@ struct Program {
 impl Program {
     fn find(self) -> Result<PathBuf, GuestError> {
         let Self { name, package } = self;
-        fabricmark_host::program(name).ok_or(GuestError::Missing { program: name, package })
+        fabricmark_host::program(name).ok_or_else(|| {
+            GuestError::Missing(format!(
+                "the program `{name}` is missing: as root run apt-get install --no-install-recommends \
+                 {package}"
+            ))
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::image::Image;
-use crate::{Done, GuestError, Job, Program, Streams};
+use crate::{Done, Guest, GuestError, Job, Program};
 
-const QEMU: Program = Program { name: "qemu-system-x86_64", package: "qemu-system-x86" };
+pub(crate) const QEMU: Program = Program { name: "qemu-system-x86_64", package: "qemu-system-x86" };
 
 /// Memory of the guest: its files are in it, and the buffers of both ends.
 const MEMORY_MIB: u32 = 2048;
@@ -31,52 +30,93 @@ const CONSOLE_LINES: usize = 20;
 /// Ports by name; each is a socket in the job's folder.
 const PORTS: [&str; 3] = ["out", "err", "end"];
 
-/// What must be there before a kernel is fetched.
-pub(crate) fn check() -> Result<(), GuestError> {
-    QEMU.find().map(|_| ())
-}
+impl Guest {
+    /// Boots and runs the command, whose standard input is empty; what it writes goes to `out` and `err`.
+    pub fn run(
+        &self,
+        job: &Job<'_>,
+        out: &mut (dyn Write + Send),
+        err: &mut (dyn Write + Send),
+        interrupted: &AtomicBool,
+    ) -> Result<Done, GuestError> {
+        // In the folder for short-lived files, since the names of sockets are short.
+        let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
+        let work = folder.path();
+        let write = |name: &str, contents: &[u8]| {
+            fs::write(work.join(name), contents).map_err(GuestError::file(&work.join(name)))
+        };
+        write("inside.sh", include_bytes!("inside.sh"))?;
+        write("command.sh", &script(job.command)?)?;
+        let program = std::env::current_exe().map_err(GuestError::system("find this program"))?;
+        write("program", program.as_os_str().as_bytes())?;
+        write("wire.sh", job.wire.as_bytes())?;
+        let folders = job.writable.iter().map(|folder| folder.canonicalize());
+        let folders: io::Result<Vec<PathBuf>> = folders.collect();
+        let folders = folders.map_err(GuestError::system("find a writable folder"))?;
+        let lines: Vec<u8> = folders
+            .iter()
+            .flat_map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat())
+            .collect();
+        write("writable", &lines)?;
+        let listeners = PORTS.map(|port| UnixListener::bind(work.join(port)));
+        let mut machine = Machine(self.start(work, &folders)?);
+        let [from_out, from_err, end] = listeners
+            .map(|listener| accept(&listener?, &mut machine.0))
+            .map(|port| port.map_err(heard(work)));
+        let (from_out, from_err, end) = (from_out?, from_err?, end?);
+        let told = thread::scope(|scope| {
+            scope.spawn(move || copy(from_out, out));
+            scope.spawn(move || copy(from_err, err));
+            let told = hear_end(end, work, job.limit, interrupted);
+            // All that the command wrote has been taken by the machine before it told its end.
+            drop(machine);
+            told
+        })?;
+        let numbers: Vec<u64> = told.lines().filter_map(|line| line.parse().ok()).collect();
+        let [code, crossed_packets, rdma_packets] = numbers[..] else {
+            return Err(ended(&told));
+        };
+        Ok(Done { code: u8::try_from(code).unwrap_or(u8::MAX), crossed_packets, rdma_packets })
+    }
 
-/// Boots a kernel for a job.
-pub(crate) fn run(
-    image: &Image,
-    job: &Job<'_>,
-    streams: Streams<'_>,
-    interrupted: &AtomicBool,
-) -> Result<Done, GuestError> {
-    // In the folder for short-lived files, since the names of sockets are short.
-    let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
-    let work = folder.path();
-    write(&work.join("inside.sh"), include_bytes!("inside.sh"))?;
-    write(&work.join("command.sh"), &script(job.command)?)?;
-    let program = std::env::current_exe().map_err(GuestError::system("find this program"))?;
-    write(&work.join("program"), program.as_os_str().as_bytes())?;
-    write(&work.join("wire.sh"), job.wire.as_bytes())?;
-    let folders = job.writable.iter().map(|folder| folder.canonicalize());
-    let folders: io::Result<Vec<PathBuf>> = folders.collect();
-    let folders = folders.map_err(GuestError::system("find a writable folder"))?;
-    let lines: Vec<u8> =
-        folders.iter().flat_map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat()).collect();
-    write(&work.join("writable"), &lines)?;
-    let listeners = PORTS.map(|port| UnixListener::bind(work.join(port)));
-    let mut machine = Machine(start(image, work, &folders)?);
-    let [out, err, end] = listeners
-        .map(|listener| accept(&listener?, &mut machine.0))
-        .map(|port| port.map_err(heard(work)));
-    let (out, err, end) = (out?, err?, end?);
-    let Streams { out: to_out, err: to_err } = streams;
-    let told = thread::scope(|scope| {
-        scope.spawn(move || copy(out, to_out));
-        scope.spawn(move || copy(err, to_err));
-        let told = hear_end(end, work, job.limit, interrupted);
-        // All that the command wrote has been taken by the machine before it told its end.
-        drop(machine);
-        told
-    })?;
-    let numbers: Vec<u64> = told.lines().filter_map(|line| line.parse().ok()).collect();
-    let [code, crossed_packets, rdma_packets] = numbers[..] else {
-        return Err(GuestError::Ended(told));
-    };
-    Ok(Done { code: u8::try_from(code).unwrap_or(u8::MAX), crossed_packets, rdma_packets })
+    fn start(&self, work: &Path, writable: &[PathBuf]) -> Result<Child, GuestError> {
+        let log = work.join("qemu.log");
+        let log = File::create(&log).map_err(GuestError::file(&log))?;
+        let mut command = Command::new(QEMU.find()?);
+        // KVM is never tried: nested kinds of it start and then hang.
+        command.args("-accel tcg,thread=multi,tb-size=256 -cpu max -smp 2 -M q35".split(' '));
+        command.args("-nodefaults -no-user-config -nographic -no-reboot -m".split(' '));
+        command.arg(MEMORY_MIB.to_string());
+        command.arg("-kernel").arg(self.tree.join(format!("boot/vmlinuz-{}", self.release)));
+        command.arg("-initrd").arg(self.initrd());
+        command.arg("-append").arg(joined([
+            OsStr::new(
+                "console=ttyS0 quiet panic=-1 oops=panic maxcpus=1 mitigations=off tsc=reliable no_timer_check \
+                 rdinit=/init fabricmark.work=",
+            ),
+            work.as_os_str(),
+            OsStr::new(" fabricmark.modules="),
+            self.modules().as_os_str(),
+        ]));
+        let console = work.join("console");
+        command.arg("-serial").arg(joined([OsStr::new("file:"), console.as_os_str()]));
+        command.args(["-device", "virtio-serial-pci"]);
+        for port in PORTS {
+            let socket = work.join(port);
+            command
+                .arg("-chardev")
+                .arg(option(&format!("socket,id={port},path="), socket.as_os_str()));
+            command.args(["-device", &format!("virtserialport,chardev={port},name={port}")]);
+        }
+        share(&mut command, "root", OsStr::new("/"), ",readonly=on");
+        for (number, folder) in writable.iter().enumerate() {
+            share(&mut command, &format!("writable{number}"), folder.as_os_str(), "");
+        }
+        let error_log = log.try_clone().map_err(GuestError::system("copy a descriptor"))?;
+        command.stdin(Stdio::null()).stdout(log).stderr(error_log);
+        crate::sys::end_with_parent(&mut command);
+        command.spawn().map_err(GuestError::system("start a machine"))
+    }
 }
 
 /// The three lines that a guest says last: the command's exit code and what its network counted.
@@ -86,29 +126,29 @@ fn hear_end(
     limit: Duration,
     interrupted: &AtomicBool,
 ) -> Result<String, GuestError> {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+
     let begin = Instant::now();
     end.set_read_timeout(Some(LOOK)).map_err(GuestError::system("wait for a guest"))?;
     let mut told = Vec::new();
     while told.iter().filter(|&&byte| byte == b'\n').count() < 3 && told.len() < END_BYTES_MAX {
         let mut bytes = [0; 64];
         match end.read(&mut bytes) {
-            Ok(0) => return Err(GuestError::Ended(console(work))),
+            Ok(0) => return Err(ended(&console(work))),
             Ok(count) => told.extend_from_slice(&bytes[..count]),
-            Err(error) if is_timeout(&error) => {}
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
             Err(error) => return Err(GuestError::system("hear a guest")(error)),
         }
         if interrupted.load(Relaxed) {
             return Err(GuestError::Interrupted);
         }
         if begin.elapsed() > limit {
-            return Err(GuestError::Late(limit));
+            return Err(GuestError::Failed(format!(
+                "the guest's command did not end within {limit:?} and was stopped"
+            )));
         }
     }
     Ok(String::from_utf8_lossy(&told).into_owned())
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// A machine that stops when nobody waits for it.
@@ -122,55 +162,6 @@ impl Drop for Machine {
     }
 }
 
-fn start(image: &Image, work: &Path, writable: &[PathBuf]) -> Result<Child, GuestError> {
-    let log = work.join("qemu.log");
-    let log = File::create(&log).map_err(GuestError::file(&log))?;
-    let mut command = Command::new(QEMU.find()?);
-    // KVM is never tried: nested kinds of it start and then hang.
-    command.args([
-        "-accel",
-        "tcg,thread=multi,tb-size=256",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-M",
-        "q35",
-    ]);
-    command.args([
-        "-m",
-        &MEMORY_MIB.to_string(),
-        "-nodefaults",
-        "-no-user-config",
-        "-nographic",
-        "-no-reboot",
-    ]);
-    command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
-    command.arg("-append").arg(joined(&[
-        OsStr::new(
-            "console=ttyS0 quiet panic=-1 oops=panic maxcpus=1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
-        ),
-        &joined(&[OsStr::new(" fabricmark.work="), work.as_os_str()]),
-        &joined(&[OsStr::new(" fabricmark.modules="), image.modules().as_os_str()]),
-    ]));
-    command.arg("-serial").arg(joined(&[OsStr::new("file:"), work.join("console").as_os_str()]));
-    command.args(["-device", "virtio-serial-pci"]);
-    for port in PORTS {
-        let socket = work.join(port);
-        command.arg("-chardev").arg(option(&format!("socket,id={port},path="), socket.as_os_str()));
-        command.args(["-device", &format!("virtserialport,chardev={port},name={port}")]);
-    }
-    share(&mut command, "root", OsStr::new("/"), ",readonly=on");
-    for (number, folder) in writable.iter().enumerate() {
-        share(&mut command, &format!("writable{number}"), folder.as_os_str(), "");
-    }
-    let error_log = log.try_clone().map_err(GuestError::system("copy a descriptor"))?;
-    command.stdin(Stdio::null()).stdout(log).stderr(error_log);
-    crate::sys::end_with_parent(&mut command);
-    command.spawn().map_err(GuestError::system("start a machine"))
-}
-
-/// Offers a folder to the guest.
 fn share(command: &mut Command, tag: &str, folder: &OsStr, access: &str) {
     let head = format!("local,id={tag},security_model=none,multidevs=remap{access},path=");
     command.arg("-fsdev").arg(option(&head, folder));
@@ -179,15 +170,11 @@ fn share(command: &mut Command, tag: &str, folder: &OsStr, access: &str) {
 
 /// An option of QEMU that ends with a path; commas in it are doubled.
 fn option(head: &str, path: &OsStr) -> OsString {
-    let mut bytes = head.as_bytes().to_vec();
-    for &byte in path.as_bytes() {
-        bytes.extend_from_slice(if byte == b',' { b",," } else { std::slice::from_ref(&byte) });
-    }
-    OsStr::from_bytes(&bytes).to_owned()
+    OsString::from_vec([head.as_bytes(), &escaped(path, b',', b",,")].concat())
 }
 
-fn joined(parts: &[&OsStr]) -> OsString {
-    parts.iter().copied().collect()
+fn joined<const N: usize>(parts: [&OsStr; N]) -> OsString {
+    parts.into_iter().collect()
 }
 
 /// What a shell does: this process's folder and environment, then the command.
@@ -196,20 +183,13 @@ fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
     for (name, value) in std::env::vars_os() {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         if name.as_bytes().iter().all(is_name) && !name.as_bytes()[0].is_ascii_digit() {
-            script.extend_from_slice(b"export ");
-            script.extend_from_slice(name.as_bytes());
-            script.push(b'=');
-            script.extend_from_slice(&quoted(&value));
-            script.push(b'\n');
+            script.extend([b"export ", name.as_bytes(), b"=", &quoted(&value), b"\n"].concat());
         }
     }
     let folder = std::env::current_dir().map_err(GuestError::system("find this folder"))?;
-    script.extend_from_slice(b"cd ");
-    script.extend_from_slice(&quoted(folder.as_os_str()));
-    script.extend_from_slice(b" || exit 67\nexec");
+    script.extend([b"cd ", &quoted(folder.as_os_str())[..], b" || exit 67\nexec"].concat());
     for word in command {
-        script.push(b' ');
-        script.extend_from_slice(&quoted(word));
+        script.extend([b" ", &quoted(word)[..]].concat());
     }
     script.push(b'\n');
     Ok(script)
@@ -217,16 +197,12 @@ fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
 
 /// A word of a shell that means itself.
 fn quoted(word: &OsStr) -> Vec<u8> {
-    let mut bytes = vec![b'\''];
-    for &byte in word.as_bytes() {
-        bytes.extend_from_slice(if byte == b'\'' { b"'\\''" } else { std::slice::from_ref(&byte) });
-    }
-    bytes.push(b'\'');
-    bytes
+    [b"'", &escaped(word, b'\'', b"'\\''")[..], b"'"].concat()
 }
 
-fn write(path: &Path, contents: &[u8]) -> Result<(), GuestError> {
-    fs::write(path, contents).map_err(GuestError::file(path))
+/// A text with `to` for each `byte`.
+fn escaped(text: &OsStr, byte: u8, to: &[u8]) -> Vec<u8> {
+    text.as_bytes().split(|&other| other == byte).collect::<Vec<_>>().join(to)
 }
 
 /// The machine's end of a port; it connects before it boots, or ends.
@@ -252,9 +228,14 @@ fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream
 /// A machine that ended before it spoke, with what it said.
 fn heard(work: &Path) -> impl Fn(io::Error) -> GuestError + Copy {
     move |error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => GuestError::Ended(console(work)),
+        io::ErrorKind::UnexpectedEof => ended(&console(work)),
         _ => GuestError::system("hear a guest")(error),
     }
+}
+
+fn ended(console: &str) -> GuestError {
+    let message = "the guest ended before its command did; its console said:";
+    GuestError::Failed(format!("{message}\n{console}"))
 }
 
 /// The last lines of QEMU and of the guest's console.

@@ -18,10 +18,7 @@ mod interface;
 mod interrupts;
 mod limits;
 mod neighbours;
-mod stat;
 mod steering;
-#[expect(unsafe_code, reason = "questions to network drivers that no safe crate asks")]
-mod sys;
 mod tcp;
 mod text;
 mod tree;
@@ -116,7 +113,7 @@ fn clock_reading_ns() -> f64 {
 
 /// Examines the machine whose files are below `root`; the gravest findings come first.
 pub fn examine(root: &Path, system: &System) -> Vec<Finding> {
-    let tree = Tree::new(root);
+    let tree = Tree(root.to_owned());
     let (interfaces, links) = interface::links(&tree);
     let mut findings: Vec<Finding> = [
         frequency::examine(&tree),

@@ -26,12 +26,15 @@ struct Event {
     happens_in_user_mode: bool,
 }
 
-const CYCLES: Event = Event { kind: HARDWARE, config: 0, happens_in_user_mode: true };
-const INSTRUCTIONS: Event = Event { kind: HARDWARE, config: 1, happens_in_user_mode: true };
-const CACHE_MISSES: Event = Event { kind: HARDWARE, config: 3, happens_in_user_mode: true };
-const PAGE_FAULTS: Event = Event { kind: SOFTWARE, config: 2, happens_in_user_mode: true };
-const CONTEXT_SWITCHES: Event = Event { kind: SOFTWARE, config: 3, happens_in_user_mode: false };
-const MIGRATIONS: Event = Event { kind: SOFTWARE, config: 4, happens_in_user_mode: false };
+/// In the order in which [`EventMeter::finish`] takes them.
+const EVENTS: [Event; 6] = [
+    Event { kind: HARDWARE, config: 0, happens_in_user_mode: true }, // cycles
+    Event { kind: HARDWARE, config: 1, happens_in_user_mode: true }, // instructions
+    Event { kind: HARDWARE, config: 3, happens_in_user_mode: true }, // cache misses
+    Event { kind: SOFTWARE, config: 3, happens_in_user_mode: false }, // context switches
+    Event { kind: SOFTWARE, config: 4, happens_in_user_mode: false }, // migrations
+    Event { kind: SOFTWARE, config: 2, happens_in_user_mode: true }, // page faults
+];
 
 /// One event in all threads that ran when counting began, or the reason why it is not counted.
 struct Counter {
@@ -42,7 +45,10 @@ struct Counter {
 impl Counter {
     fn start(event: Event) -> Self {
         let (opened, with_kernel) = match open(event, true) {
-            Err(error) if is_forbidden(&error) && event.happens_in_user_mode => {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && event.happens_in_user_mode =>
+            {
                 (open(event, false), false)
             }
             opened => (opened, true),
@@ -75,10 +81,6 @@ fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
     Ok(descriptors)
 }
 
-fn is_forbidden(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
 /// Why an event is not counted (perf_event_open(2), ERRORS).
 fn reason(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
@@ -102,13 +104,9 @@ struct Reading {
 
 impl Reading {
     fn take(descriptor: OwnedFd) -> io::Result<Self> {
-        let mut bytes = [0; 24];
-        fs::File::from(descriptor).read_exact(&mut bytes)?;
-        let [count, enabled_ns, running_ns] = [0, 8, 16].map(|at| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
-        });
+        let mut words = [[0; 8]; 3];
+        fs::File::from(descriptor).read_exact(words.as_flattened_mut())?;
+        let [count, enabled_ns, running_ns] = words.map(u64::from_ne_bytes);
         Ok(Self { count, enabled_ns, running_ns })
     }
 }
@@ -129,36 +127,17 @@ fn total(readings: &[Reading], with_kernel: bool) -> Result<EventCount, String> 
 }
 
 /// All events of this process, from its making on.
-pub(crate) struct EventMeter {
-    cycles: Counter,
-    instructions: Counter,
-    cache_misses: Counter,
-    context_switches: Counter,
-    migrations: Counter,
-    page_faults: Counter,
-}
+pub(crate) struct EventMeter([Counter; 6]);
 
 impl EventMeter {
     pub(crate) fn start() -> Self {
-        Self {
-            cycles: Counter::start(CYCLES),
-            instructions: Counter::start(INSTRUCTIONS),
-            cache_misses: Counter::start(CACHE_MISSES),
-            context_switches: Counter::start(CONTEXT_SWITCHES),
-            migrations: Counter::start(MIGRATIONS),
-            page_faults: Counter::start(PAGE_FAULTS),
-        }
+        Self(EVENTS.map(Counter::start))
     }
 
     pub(crate) fn finish(self) -> Events {
-        Events {
-            cycles: self.cycles.finish(),
-            instructions: self.instructions.finish(),
-            cache_misses: self.cache_misses.finish(),
-            context_switches: self.context_switches.finish(),
-            migrations: self.migrations.finish(),
-            page_faults: self.page_faults.finish(),
-        }
+        let [cycles, instructions, cache_misses, context_switches, migrations, page_faults] =
+            self.0.map(Counter::finish);
+        Events { cycles, instructions, cache_misses, context_switches, migrations, page_faults }
     }
 }
 

@@ -3,7 +3,6 @@
 
 pub mod doctor;
 mod events;
-mod memory;
 mod stat;
 #[expect(unsafe_code, reason = "system calls that no safe crate offers")]
 mod sys;
@@ -14,9 +13,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use fabricmark_record::HostFacts;
+use rustix::param::page_size;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-pub use memory::Memory;
+pub use sys::request;
 pub use usage::UsageMeter;
 
 fn read(path: &str) -> Option<String> {
@@ -24,11 +24,22 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// The value of `key` in text whose lines are `key<separator>value`.
-fn field(text: &str, key: &str, separator: char) -> Option<String> {
+fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
-        (name.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
+        (name.trim() == key).then(|| value.trim().trim_matches('"'))
     })
+}
+
+/// A number of bytes in /proc/meminfo, which counts KiB.
+fn memory_bytes(meminfo: &str, key: &str) -> Option<u64> {
+    let kib: u64 = field(meminfo, key, ':')?.strip_suffix(" kB")?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
+fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
+    Some(field(cpuinfo, "flags", ':')?.split_whitespace().collect())
 }
 
 /// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
@@ -54,22 +65,42 @@ pub fn boot() -> String {
 /// What is known of this machine; what cannot be read is empty.
 pub fn facts() -> HostFacts {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let memory_kib = read("/proc/meminfo")
-        .and_then(|text| field(&text, "MemTotal", ':'))
-        .and_then(|value| value.strip_suffix(" kB")?.parse::<u64>().ok());
+    let (meminfo, os) = (read("/proc/meminfo"), read("/etc/os-release").unwrap_or_default());
     HostFacts {
         hostname: read("/proc/sys/kernel/hostname").unwrap_or_default(),
-        os: read("/etc/os-release")
-            .and_then(|text| field(&text, "PRETTY_NAME", '='))
-            .unwrap_or_default(),
+        os: field(&os, "PRETTY_NAME", '=').unwrap_or_default().to_owned(),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        cpu: field(&cpuinfo, "model name", ':').unwrap_or_default(),
+        cpu: field(&cpuinfo, "model name", ':').unwrap_or_default().to_owned(),
         cpus: cpus().len() as u32,
-        memory_bytes: memory_kib.unwrap_or(0) * 1024,
+        memory_bytes: meminfo.and_then(|text| memory_bytes(&text, "MemTotal")).unwrap_or(0),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        is_virtual: field(&cpuinfo, "flags", ':')
-            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        is_virtual: flags(&cpuinfo).is_some_and(|flags| flags.contains(&"hypervisor")),
+    }
+}
+
+/// Memory of this machine as the kernel tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What programs may still have without swapping, in bytes (MemAvailable of `/proc/meminfo`, proc(5)).
+    pub available_bytes: u64,
+    /// What all TCP sockets of the machine may have queued, in bytes: the third of `net.ipv4.tcp_mem`,
+    /// which counts pages (tcp(7)). Beyond it TCP drops.
+    pub tcp_bytes: u64,
+}
+
+impl Memory {
+    /// That of this machine now; nothing where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        let tcp_mem = read("/proc/sys/net/ipv4/tcp_mem")?;
+        Self::of(&read("/proc/meminfo")?, &tcp_mem, page_size() as u64)
+    }
+
+    /// From the text of `/proc/meminfo` and of `/proc/sys/net/ipv4/tcp_mem`.
+    pub fn of(meminfo: &str, tcp_mem: &str, page_bytes: u64) -> Option<Self> {
+        let available_bytes = memory_bytes(meminfo, "MemAvailable")?;
+        let pages: u64 = tcp_mem.split_whitespace().nth(2)?.parse().ok()?;
+        Some(Self { available_bytes, tcp_bytes: pages.saturating_mul(page_bytes) })
     }
 }
 
@@ -80,7 +111,7 @@ mod tests {
     #[test]
     fn a_field_is_found_by_its_whole_name() {
         let text = "model : 1\nmodel name : Some CPU\nflags : fpu hypervisor\n";
-        assert_eq!(field(text, "model name", ':').as_deref(), Some("Some CPU"));
+        assert_eq!(field(text, "model name", ':'), Some("Some CPU"));
         assert_eq!(field(text, "name", ':'), None);
     }
 
@@ -88,5 +119,22 @@ mod tests {
     fn this_machine_has_a_kernel_and_a_processor() {
         let facts = facts();
         assert!(!facts.kernel.is_empty() && facts.cpus > 0 && facts.memory_bytes > 0);
+    }
+
+    #[test]
+    fn memory_is_read_from_the_texts_of_the_kernel() {
+        let meminfo =
+            "MemTotal:       24684084 kB\nMemFree:  17603880 kB\nMemAvailable:   22677576 kB\n";
+        let memory = Memory::of(meminfo, "287898\t383867\t575796", 4096).unwrap();
+        assert_eq!(memory, Memory { available_bytes: 23_221_837_824, tcp_bytes: 2_358_460_416 });
+        for (meminfo, tcp_mem) in [("MemFree: 1 kB", "1 2 3"), (meminfo, "1 2"), (meminfo, "a b c")]
+        {
+            assert_eq!(Memory::of(meminfo, tcp_mem, 4096), None, "{tcp_mem}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_some() {
+        assert!(Memory::now().is_some_and(|memory| memory.available_bytes > 0));
     }
 }

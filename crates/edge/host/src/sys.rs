@@ -1,17 +1,17 @@
 //! System calls that no safe crate offers.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// The resources that this process has used: getrusage(2), RUSAGE_SELF.
 pub(crate) fn resources() -> libc::rusage {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: zeros are valid in a plain structure of integers.
+    let mut usage: libc::rusage = unsafe { zeroed() };
     // SAFETY: the pointer is to a `rusage`, which outlives the call. RUSAGE_SELF and a valid pointer
     // leave the call no reason to fail.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-    // SAFETY: zeroed above, and a plain structure of integers is valid for any bytes.
-    unsafe { usage.assume_init() }
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage
 }
 
 /// A time of [`resources`] in nanoseconds.
@@ -19,8 +19,37 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }
 
+/// What ioctls of network devices (netdevice(7)) begin with: the name of one, of at most 15 bytes.
+pub fn request(device: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeros are a valid `ifreq`: a name of no letters, a union of integers and addresses.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The last byte stays 0, for the name is a C string.
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// Asks a driver by ioctl SIOCETHTOOL. The first word of `words` is the command; the kernel
+/// replaces the words by its answer (linux/ethtool.h).
+///
+/// `words` must be as long as the command's structure, or longer; none of the commands that
+/// `ethtool.rs` sends has a longer one than 23 words.
+pub(crate) fn ask(socket: &OwnedFd, device: &str, words: &mut [u32; 23]) -> io::Result<()> {
+    let mut request = request(device)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: `request` outlives the call, its name ends with a zero, and its data points at 23
+    // words, which is what the longest command used here lets the kernel write.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0: every
 /// kernel takes it, and counting needs no more.
+#[derive(Default)]
 #[repr(C)]
 struct PerfEventAttr {
     kind: u32,
@@ -55,13 +84,9 @@ pub(crate) fn count_event(
         kind,
         size: size_of::<PerfEventAttr>() as u32,
         config,
-        sample_period: 0,
-        sample_type: 0,
         read_format: READ_TIME_ENABLED | READ_TIME_RUNNING,
         flags: INHERIT | EXCLUDE_HYPERVISOR | kernel,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        config1: 0,
+        ..PerfEventAttr::default()
     };
     let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
     // SAFETY: `attributes` outlives the call and says its own size; the other arguments are

@@ -1,42 +1,12 @@
 //! The bus of a host: what all its devices send and receive crosses it.
 
-use fabricmark_link::{Departure, HostBus, Id, Invalid, Limit, Medium, Net, Packet, Queue, Reason};
+use fabricmark_link::{Departure, HostBus, Id, Invalid, Limit, Medium, Net, Packet, Queue};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::path::{Traffic, write_counted};
 use crate::pool::Slice;
 use crate::topology::Topology;
 use crate::tun::Tun;
-
-/// A bus that is wanted.
-#[derive(Debug)]
-pub(crate) struct BusPlan {
-    host: String,
-    bus: HostBus,
-    /// The directions that begin at devices of the host.
-    devices: Vec<usize>,
-}
-
-impl BusPlan {
-    /// The buses of a topology, by the names of their hosts.
-    pub(crate) fn all(topology: &Topology) -> Vec<Self> {
-        let plan = |(host, bus): (&String, HostBus)| {
-            let devices =
-                topology.ends(host).map(|(link, end)| topology.direction(link, end)).collect();
-            Self { host: host.clone(), bus, devices }
-        };
-        topology.buses().map(plan).collect()
-    }
-
-    /// That of one host, by the directions that begin at its devices.
-    pub(crate) fn of(host: &str, bus: HostBus, devices: Vec<usize>) -> Self {
-        Self { host: host.to_owned(), bus, devices }
-    }
-
-    pub(crate) fn devices(&self) -> &[usize] {
-        &self.devices
-    }
-}
 
 /// Bytes of a device that may wait for the bus before nothing more is taken from it: two super-packets. A
 /// bus drops nothing that leaves, the memory of the host is its queue.
@@ -50,7 +20,8 @@ const FOR_EVER: Nanos = Nanos(1 << 62);
 
 /// A bus at work. Device `i` sends by port `2 i` and receives by port `2 i + 1`.
 pub(crate) struct Bus {
-    plan: BusPlan,
+    /// The directions that begin at devices of the host.
+    pub(crate) directions: Vec<usize>,
     /// One for both ways, or one for each.
     media: Vec<(Net<Slice>, Id)>,
     /// For each device the bytes that wait on their way out.
@@ -68,34 +39,34 @@ pub(crate) enum Crossed {
 }
 
 impl Bus {
-    pub(crate) fn new(plan: BusPlan) -> Result<Self, Invalid> {
-        let devices = plan.devices.len();
-        let ways = if plan.bus.is_duplex() { 2 } else { 1 };
+    pub(crate) fn new(topology: &Topology, host: &str, bus: HostBus) -> Result<Self, Invalid> {
+        let ends = topology.ends(host).map(|(link, end)| topology.direction(link, end));
+        let directions: Vec<usize> = ends.collect();
+        let devices = directions.len();
+        let ways = if bus.is_duplex() { 2 } else { 1 };
         let mut media = Vec::new();
         for _ in 0..ways {
             let limits = [Limit::Bytes(u64::MAX), Limit::Packets(RECEIVED_MAX)];
             let queues = (0..devices).flat_map(|_| limits.map(Queue::drop_tail)).collect();
             let mut net = Net::new();
-            let id = net.add(Medium::bus(plan.bus.line()?, queues)?);
+            let id = net.add(Medium::bus(bus.line()?, queues)?);
             media.push((net, id));
         }
-        let traffic = Traffic { name: plan.host.clone(), ..Traffic::default() };
-        let (waiting_bytes, stopped) = (vec![0; devices], vec![false; devices]);
-        Ok(Self { plan, media, waiting_bytes, stopped, traffic, scratch: Vec::new() })
+        Ok(Self {
+            directions,
+            media,
+            waiting_bytes: vec![0; devices],
+            stopped: vec![false; devices],
+            traffic: Traffic { name: host.to_owned(), ..Traffic::default() },
+            scratch: Vec::new(),
+        })
     }
 
-    /// The direction that begins at a device.
-    pub(crate) fn direction(&self, device: usize) -> usize {
-        self.plan.devices[device]
-    }
-
-    /// Takes what a device sends.
     pub(crate) fn send(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
         self.waiting_bytes[device] += packet.length.bytes();
         self.arrive(at, 2 * device, packet);
     }
 
-    /// Takes what comes to a device.
     pub(crate) fn receive(&mut self, at: Instant, device: usize, packet: Packet<Slice>) {
         self.arrive(at, 2 * device + 1, packet);
     }
@@ -141,21 +112,13 @@ impl Bus {
         Some(Crossed::Out(device, departure))
     }
 
-    /// Writes what has crossed to a device.
     pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
         write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
         let mut traffic = self.traffic.clone();
-        for (net, id) in &self.media {
-            let counters = net.counters(*id);
-            for (sum, reason) in traffic.dropped.iter_mut().zip(Reason::ALL) {
-                *sum += counters.dropped(reason);
-            }
-            traffic.held += net.held();
-            traffic.elements.push(*counters);
-        }
+        self.media.iter().for_each(|medium| traffic.add_shared(medium));
         traffic
     }
 }

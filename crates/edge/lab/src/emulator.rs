@@ -1,23 +1,24 @@
 //! The emulator: a thread that carries packets from device to device when they are due.
 
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fabricmark_link::{Invalid, LinkWords};
 use fabricmark_units::{Instant, Nanos};
+use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
-use crate::bus::BusPlan;
 use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::{Pool, Slice};
-use crate::shared::{Entry, Meeting, Shared};
+use crate::shared::Shared;
 use crate::tool::LabError;
+use crate::topology::Topology;
 use crate::tun::Tun;
 
 /// Nearer than this an event is waited for with open eyes: a virtual processor that sleeps is 50 us late in
@@ -39,44 +40,32 @@ const TURN: usize = 4;
 /// Directions are numbered: that from end E of link L is 2 L + E.
 #[derive(Debug)]
 pub struct Emulator {
-    orders: Sender<Order>,
+    /// Gone when the thread is to end.
+    orders: Option<Sender<Order>>,
     bell: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-enum Order {
-    Change(usize, LinkWords, Sender<Result<(), Invalid>>),
-    Traffic(Sender<Vec<Traffic>>),
-    SharedTraffic(Sender<Vec<Traffic>>),
-    Settle(usize, Sender<()>),
-    Stop,
-}
+/// What the thread does between packets.
+type Order = Box<dyn FnOnce(&mut Worker) + Send>;
 
 impl Emulator {
-    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`.
-    pub fn start(links: Vec<[LinkEnd; 2]>, seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
-        let entry = |LinkEnd { tun, name, words }| Entry { tun: Some(tun), name, words };
-        let directions = links.into_iter().flatten().map(entry).collect();
-        Self::start_shared(directions, Vec::new(), Vec::new(), seed, cpu)
-    }
-
-    /// The same with switches and hubs at which links meet, and buses of hosts. Directions in the order of their numbers.
-    pub(crate) fn start_shared(
-        directions: Vec<Entry>,
-        meetings: Vec<Meeting>,
-        buses: Vec<BusPlan>,
+    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`. The directions are in the order
+    /// of their numbers; of the topology come the switches and hubs at which links meet, and the buses of hosts.
+    pub fn start(
+        directions: Vec<LinkEnd>,
+        topology: Topology,
         seed: u64,
         cpu: Option<u32>,
     ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(system("make an eventfd"))?;
+        let bell = bell.map_err(LabError::system("make an eventfd"))?;
         let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
         let make = move || {
-            let worker = Worker::new(directions, meetings, buses, seed, heard, inbox)?;
             cpu.map_or(Ok(()), pin)?;
-            Ok(worker)
+            Worker::new(directions, &topology, seed, heard, inbox)
         };
         let work = move || match make() {
             Ok(mut worker) => {
@@ -90,35 +79,36 @@ impl Emulator {
         let thread = thread::Builder::new().name("emulator".to_owned()).spawn(work);
         let thread = Some(thread.map_err(LabError::system("start a thread"))?);
         answer.recv().unwrap_or(Err(LabError::Stopped))?;
-        Ok(Self { orders, bell, thread })
+        Ok(Self { orders: Some(orders), bell, thread })
     }
 
     /// Changes what a direction does; words that are not named stay as they are.
     pub fn change(&self, direction: usize, words: LinkWords) -> Result<(), LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::Change(direction, words, to))?;
-        Ok(answer.recv().map_err(|_| LabError::Stopped)??)
+        Ok(self.ask(move |worker| worker.change(direction, &words))??)
     }
 
     /// What happened in each direction until now.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::Traffic(to))?;
-        answer.recv().map_err(|_| LabError::Stopped)
+        self.ask(|worker| {
+            // What has come out of a net is held by nobody who counts.
+            worker.deliver();
+            worker.paths.iter().map(Path::traffic).collect()
+        })
     }
 
     /// What happened at each switch, hub and bus until now.
     pub(crate) fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
-        let (to, answer) = mpsc::channel();
-        self.order(Order::SharedTraffic(to))?;
-        answer.recv().map_err(|_| LabError::Stopped)
+        self.ask(|worker| {
+            worker.deliver();
+            worker.shared.traffic()
+        })
     }
 
     /// Waits until a direction has nothing on its way and its device nothing to send, but not longer
     /// than `within`; whether it came to that.
     pub fn settle(&self, direction: usize, within: Duration) -> Result<bool, LabError> {
         let (to, settled) = mpsc::channel();
-        self.order(Order::Settle(direction, to))?;
+        self.order(move |worker| worker.settling.push((direction, to)))?;
         match settled.recv_timeout(within) {
             Ok(()) => Ok(true),
             Err(RecvTimeoutError::Timeout) => Ok(false),
@@ -126,9 +116,27 @@ impl Emulator {
         }
     }
 
-    fn order(&self, order: Order) -> Result<(), LabError> {
-        self.orders.send(order).map_err(|_| LabError::Stopped)?;
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).map_err(system("ring a bell"))?;
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, LabError> {
+        let (to, answer) = mpsc::channel();
+        self.order(move |worker| {
+            // Who does not wait for the answer any more does not need it.
+            let _ = to.send(question(worker));
+        })?;
+        answer.recv().map_err(|_| LabError::Stopped)
+    }
+
+    fn order(&self, order: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), LabError> {
+        let orders = self.orders.as_ref().ok_or(LabError::Stopped)?;
+        orders.send(Box::new(order)).map_err(|_| LabError::Stopped)?;
+        self.ring()
+    }
+
+    fn ring(&self) -> Result<(), LabError> {
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes())
+            .map_err(LabError::system("ring a bell"))?;
         Ok(())
     }
 }
@@ -136,27 +144,29 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         // A thread that has stopped already hears nothing.
-        let _ = self.order(Order::Stop);
+        drop(self.orders.take());
+        let _ = self.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Keeps the calling thread on a processor.
 fn pin(cpu: u32) -> Result<(), LabError> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
-    sched_setaffinity(None, &set).map_err(system("keep a thread on a processor"))
-}
-
-fn system(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> LabError {
-    move |error| LabError::system(doing)(error.into())
+    sched_setaffinity(None, &set).map_err(LabError::system("keep a thread on a processor"))
 }
 
 /// Events of the epoll set beside the devices, which are numbered from 0.
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+
+fn watch(ready: &OwnedFd, source: impl AsFd, number: u64) -> Result<(), LabError> {
+    let data = epoll::EventData::new_u64(number);
+    epoll::add(ready, source, data, epoll::EventFlags::IN)
+        .map_err(LabError::system("watch a descriptor"))
+}
 
 struct Worker {
     /// By the number of the direction that begins there; none at switches and hubs.
@@ -183,40 +193,28 @@ pub(crate) struct Device {
     awake_until: Option<Instant>,
 }
 
-impl Device {
-    fn is_awake(&self) -> bool {
-        self.awake_until.is_some()
-    }
-}
-
 impl Worker {
     fn new(
-        directions: Vec<Entry>,
-        meetings: Vec<Meeting>,
-        buses: Vec<BusPlan>,
+        directions: Vec<LinkEnd>,
+        topology: &Topology,
         seed: u64,
         bell: OwnedFd,
         orders: Receiver<Order>,
     ) -> Result<Self, LabError> {
-        let ready =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
+        let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(LabError::system("make an epoll set"))?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
-        .map_err(system("make a timer"))?;
-        let watch = |source: &dyn std::os::fd::AsFd, number| {
-            let data = epoll::EventData::new_u64(number);
-            epoll::add(&ready, source.as_fd(), data, epoll::EventFlags::IN)
-                .map_err(system("watch a descriptor"))
-        };
-        watch(&bell, BELL)?;
-        watch(&timer, TIMER)?;
+        .map_err(LabError::system("make a timer"))?;
+        watch(&ready, &bell, BELL)?;
+        watch(&ready, &timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
-        let shared = Shared::new(meetings, buses, directions.len())?;
-        for (number, Entry { tun, name, words }) in directions.into_iter().enumerate() {
+        let shared = Shared::new(topology, directions.len())?;
+        for (number, LinkEnd { tun, name, words }) in directions.into_iter().enumerate() {
             if let Some(tun) = &tun {
-                watch(tun, number as u64)?;
+                watch(&ready, tun, number as u64)?;
             }
             let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
             devices.push(tun.map(device));
@@ -243,7 +241,7 @@ impl Worker {
             self.restart();
             self.wait(&mut events);
             for event in events.drain(..) {
-                match event {
+                match event.data.u64() {
                     TIMER => {}
                     BELL if self.obey() => return,
                     BELL => {}
@@ -251,7 +249,8 @@ impl Worker {
                 }
             }
             for number in 0..self.devices.len() {
-                if self.devices[number].as_ref().is_some_and(Device::is_awake) {
+                if self.devices[number].as_ref().is_some_and(|device| device.awake_until.is_some())
+                {
                     self.take(number);
                 }
             }
@@ -276,7 +275,6 @@ impl Worker {
         self.take(direction) && is_empty(&self.paths[direction])
     }
 
-    /// Writes out what is due.
     fn deliver(&mut self) {
         let now = clock();
         for number in 0..self.paths.len() {
@@ -297,31 +295,23 @@ impl Worker {
     }
 
     /// Sleeps until there is something to do, or not at all when it is due soon.
-    fn wait(&self, numbers: &mut Vec<u64>) {
+    fn wait(&self, events: &mut Vec<epoll::Event>) {
         let due = self.paths.iter().filter_map(Path::deadline);
         let due = due.chain(self.shared.deadline()).min();
         let now = clock();
-        let is_awake = self.devices.iter().flatten().any(Device::is_awake);
+        let is_awake = self.devices.iter().flatten().any(|device| device.awake_until.is_some());
         let is_soon = is_awake || due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
             // 0 disarms.
-            let at = due.map_or(0, |due| due.0 - SPIN.0);
-            let time = Timespec {
-                tv_sec: (at / 1_000_000_000) as i64,
-                tv_nsec: (at % 1_000_000_000) as i64,
-            };
-            let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
+            let at = Duration::from_nanos(due.map_or(0, |due| due.0 - SPIN.0));
+            let it_value = Timespec::try_from(at).unwrap_or_default();
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
             // It fails for a wrong time only; then the packets wait for other events.
             let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
         }
-        let mut events = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }; 64];
         let timeout = is_soon.then_some(Timespec::default());
         // Interrupted by a signal, it comes here again.
-        let ready = epoll::wait(&self.ready, &mut events[..], timeout.as_ref()).unwrap_or(0);
-        numbers.extend(events[..ready].iter().map(|event| event.data.u64()));
+        let _ = epoll::wait(&self.ready, spare_capacity(events), timeout.as_ref());
     }
 
     /// Takes a device out of the epoll set, to ask it again and again.
@@ -335,8 +325,7 @@ impl Worker {
     /// Puts a device that has been silent back into the epoll set, which tells of what came meanwhile.
     fn rest(&mut self, number: usize) {
         let Some(device) = &mut self.devices[number] else { return };
-        let data = epoll::EventData::new_u64(number as u64);
-        if epoll::add(&self.ready, &device.tun, data, epoll::EventFlags::IN).is_ok() {
+        if watch(&self.ready, &device.tun, number as u64).is_ok() {
             device.awake_until = None;
         }
     }
@@ -401,36 +390,24 @@ impl Worker {
         }
     }
 
-    /// Does what was ordered; whether that was to stop.
+    /// Does what was ordered; whether nobody will order more.
     fn obey(&mut self) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
-        while let Ok(order) = self.orders.try_recv() {
-            // Who does not wait for the answer any more does not need it.
-            match order {
-                Order::Change(direction, words, to) => {
-                    let changed = self.paths.get_mut(direction).map(|path| path.change(&words));
-                    let changed = changed.unwrap_or(Ok(()));
-                    // The new queue may want what the old one did not.
-                    self.shared.press(clock(), direction, &self.paths);
-                    let _ = to.send(
-                        changed.and_then(|()| self.shared.connect_from(direction, &mut self.paths)),
-                    );
-                }
-                Order::Traffic(to) => {
-                    // What has come out of a net is held by nobody who counts.
-                    self.deliver();
-                    let _ = to.send(self.paths.iter().map(Path::traffic).collect());
-                }
-                Order::SharedTraffic(to) => {
-                    self.deliver();
-                    let _ = to.send(self.shared.traffic());
-                }
-                Order::Settle(direction, to) => self.settling.push((direction, to)),
-                Order::Stop => return true,
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => order(self),
+                Err(error) => return error == TryRecvError::Disconnected,
             }
         }
-        false
+    }
+
+    fn change(&mut self, direction: usize, words: &LinkWords) -> Result<(), Invalid> {
+        let changed = self.paths.get_mut(direction).map_or(Ok(()), |path| path.change(words));
+        // The new queue may want what the old one did not.
+        self.shared.press(clock(), direction, &self.paths);
+        changed?;
+        self.shared.connect_from(direction, &mut self.paths)
     }
 }
 

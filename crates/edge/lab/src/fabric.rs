@@ -7,16 +7,13 @@ use std::time::Duration;
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
-use crate::bus::BusPlan;
 use crate::device;
 use crate::emulator::Emulator;
 use crate::kernel;
 use crate::namespace::Namespace;
-use crate::path::Traffic;
-use crate::policy;
+use crate::path::{LinkEnd, Traffic};
 use crate::qdisc::Backend;
 use crate::route;
-use crate::shared::{Entry, Meeting};
 use crate::tool::{self, LabError};
 use crate::topology::{self, Node, Topology, Wire};
 use crate::tun::Tun;
@@ -48,7 +45,7 @@ impl Fabric {
             for end in [0, 1] {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
                 let namespace = nodes.get(node);
-                links.push(Entry {
+                links.push(LinkEnd {
                     tun: namespace.map(|namespace| Tun::new(namespace, &link.name)).transpose()?,
                     name: format!("{}:{node}>{other}", link.name),
                     words: link.words[end].clone(),
@@ -56,9 +53,9 @@ impl Fabric {
             }
         }
         for (name, namespace) in &nodes {
-            tool::run(namespace, "ip", &["-batch", "-"], &set_up(&topology, name))?;
+            tool::ip(namespace, &set_up(&topology, name))?;
             for (family, flag) in [(Family::V4, "-4"), (Family::V6, "-6")] {
-                let rules = policy::rules(&topology, name, family);
+                let rules = route::rules(&topology, name, family);
                 if !rules.is_empty() {
                     tool::run(namespace, "ip", &[flag, "-batch", "-"], &rules)?;
                 }
@@ -67,9 +64,7 @@ impl Fabric {
         for link in topology.links.iter().filter(|link| link.backend != Backend::Emulator) {
             kernel::await_carrier(link, ends(&nodes, link))?;
         }
-        let meetings = topology.junctions.keys().map(|name| Meeting::new(&topology, name));
-        let meetings = meetings.collect();
-        let emulator = Emulator::start_shared(links, meetings, BusPlan::all(&topology), seed, cpu)?;
+        let emulator = Emulator::start(links, topology.clone(), seed, cpu)?;
         Ok(Self { topology, nodes, emulator })
     }
 
@@ -97,10 +92,9 @@ impl Fabric {
             topology.links[link].words[end].merge(change);
         }
         // Refused before anything is changed.
-        topology.check_link(link).map_err(|error| {
-            let link = topology.links[link].name.clone();
-            LabError::Words { link, error }
-        })?;
+        let name = &topology.links[link].name;
+        let refused = |error| LabError::Input(format!("link `{name}`: {error}"));
+        topology.check_link(link).map_err(refused)?;
         let [old, new] = [&self.topology, &topology].map(|topology| &topology.links[link]);
         let is_emulated = new.backend == Backend::Emulator;
         if !is_emulated {
@@ -108,7 +102,7 @@ impl Fabric {
             kernel::change(old, new, ends(&self.nodes, old))?;
         }
         for (node, commands) in device::changes(&self.topology, &topology) {
-            tool::run(&self.nodes[node], "ip", &["-batch", "-"], &commands)?;
+            tool::ip(&self.nodes[node], &commands)?;
         }
         for &end in changed.iter().filter(|_| is_emulated) {
             self.emulator.change(topology.direction(link, end), change.clone())?;
@@ -122,12 +116,19 @@ impl Fabric {
         let mut emulated = self.emulator.traffic()?.into_iter();
         let mut all = Vec::new();
         for link in &self.topology.links {
-            if link.backend == Backend::Emulator {
-                all.extend(emulated.by_ref().take(2));
-                continue;
-            }
-            for (end, sender) in ends(&self.nodes, link).into_iter().enumerate() {
-                all.push(kernel::traffic(link, end, sender)?);
+            for (end, node) in link.between.iter().enumerate() {
+                // Switches and hubs have no devices.
+                let sender = self.nodes.get(node);
+                all.push(match sender {
+                    Some(sender) if link.backend != Backend::Emulator => {
+                        kernel::traffic(link, end, sender)?
+                    }
+                    _ => {
+                        let sent = sender.map(|sender| sender.sent(&link.name)).transpose()?;
+                        let device_drops = sent.unwrap_or_default().drops;
+                        Traffic { device_drops, ..emulated.next().unwrap_or_default() }
+                    }
+                });
             }
         }
         Ok(all)
@@ -142,27 +143,12 @@ impl Fabric {
     }
 
     /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that
-    /// has one. What comes of several links is one
-    /// count there; the links count what goes in and comes out of them.
+    /// has one. What comes of several links is one count there; the links count what goes in and comes out of them.
     pub fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.emulator.shared_traffic()
     }
-
-    /// Packets that devices dropped since the emulator did not take them in time, in the order of
-    /// [`traffic`](Self::traffic). Devices of the kernel's links drop what the other end refuses, which
-    /// stands there; switches and hubs have no devices.
-    pub fn device_drops(&self) -> Result<Vec<u64>, LabError> {
-        let ends = self.topology.links.iter().flat_map(|link| {
-            link.between.each_ref().map(|node| match (link.backend, self.nodes.get(node)) {
-                (Backend::Emulator, Some(namespace)) => namespace.sent_drops(&link.name),
-                _ => Ok(0),
-            })
-        });
-        ends.collect()
-    }
 }
 
-/// The namespaces at both ends of a link.
 fn ends<'a>(nodes: &'a BTreeMap<String, Namespace>, link: &Wire) -> [&'a Namespace; 2] {
     link.between.each_ref().map(|node| &nodes[node])
 }
@@ -187,26 +173,21 @@ fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
 
 /// Devices, addresses and routes of a node, as words for `ip -batch`.
 fn set_up(topology: &Topology, node: &str) -> String {
-    let families = [(Family::V4, 24, ""), (Family::V6, 64, " nodad")];
+    let families = [Family::V4, Family::V6];
     let mut text = String::from("link set lo up\n");
     for (link, end) in topology.ends(node) {
-        let name = &topology.links[link].name;
-        // Without an address that the kernel makes, it asks for no routers either.
-        text +=
-            &format!("link set dev {name} addrgenmode none\n{}", device::set(topology, link, end));
-        for (family, bits, nodad) in families {
-            // A lab has no other node, so there is no duplicate address to wait for.
-            let address = topology.address(link, end, family);
-            text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
+        let Wire { name, words, .. } = &topology.links[link];
+        text += &device::set_up(name, &words[end], topology.is_single(link, end));
+        let networks = &topology.networks;
+        let (network, host) = (networks.of_link(link), networks.host(link, end));
+        for family in families {
+            text += &topology::add_address(network, host, family, name);
         }
         text += &format!("link set dev {name} up\n");
     }
     for step in route::routes(topology, node) {
-        let device = &topology.links[step.by].name;
-        for (family, bits, _) in families {
-            let to = topology::address(step.target, 0, family);
-            let via = topology.address(step.via.0, step.via.1, family);
-            text += &format!("route add {to}/{bits} via {via} dev {device}\n");
+        for family in families {
+            text += &format!("{}\n", step.words(topology, family));
         }
     }
     text

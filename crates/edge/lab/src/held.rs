@@ -13,11 +13,10 @@ mod remnant;
 
 pub use client::{Lab, ask_to_hold};
 pub use holder::hold;
-pub use message::{NodeReport, PathReport, Report, SharedReport};
+pub use message::{NodeReport, Packets, PathReport, Report, SharedReport};
 pub use place::Place;
 
 use std::io;
-use std::path::PathBuf;
 
 use crate::tool::LabError;
 
@@ -27,61 +26,15 @@ pub const VARIABLE: &str = "FABRICMARK_LAB";
 /// Why a lab that is or should be up cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldError {
-    /// There is no place for sockets.
-    #[error(
-        "no folder for the sockets of labs: set XDG_RUNTIME_DIR to a folder of your own, or be root"
-    )]
-    NoPlace,
-    /// The folder of the sockets cannot be used.
-    #[error("cannot use {path}: {source}")]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A name cannot be one.
-    #[error(
-        "`{0}` cannot be the name of a lab: use 1 to 40 letters, digits, dashes; --name gives another"
-    )]
-    Name(String),
-    /// There is one already.
-    #[error(
-        "a lab `{0}` is up: `fabricmark lab down --lab {0}` ends it, --name gives the new one another name"
-    )]
-    IsUp(String),
-    /// None of this name.
-    #[error("no lab `{name}` is up{others}")]
-    NoSuchLab {
-        /// The name.
-        name: String,
-        /// What is up.
-        others: String,
-    },
-    /// None at all.
-    #[error("no lab is up: `fabricmark lab up FILE` makes one")]
-    NoLab,
-    /// More than one.
-    #[error("several labs are up ({0}): say which with --lab NAME")]
-    Several(String),
-    /// More than a holder reads.
-    #[error(
-        "{bytes} bytes of topology and traces are more than the 1048576 that a lab takes at once: cut \
-         the traces, they repeat"
-    )]
-    Long {
-        /// So much it would be.
-        bytes: usize,
-    },
-    /// The holder says no.
+    /// It cannot be as was asked: what, and what can.
     #[error("{0}")]
     Refused(String),
-    /// The machine lacks what the holder needs.
+    /// This machine lacks what it needs.
     #[error("{0}")]
     Missing(String),
     /// The holder does not speak as it should.
     #[error("lost the process that holds the lab: {0}")]
-    Lost(io::Error),
+    Lost(#[from] io::Error),
     /// The lab cannot be made.
     #[error(transparent)]
     Lab(#[from] LabError),

@@ -1,6 +1,5 @@
 //! Links that the kernel carries: a veth pair, with queues at both ends that do what the words say.
 
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -10,18 +9,15 @@ use fabricmark_wire::Link;
 use serde_json::Value;
 
 use crate::device;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Sent};
 use crate::path::Traffic;
-use crate::qdisc::{Backend, Command, Qdiscs, Refusal};
+use crate::qdisc::{Backend, Command, HEADER, Qdiscs};
 use crate::tool::{self, LabError};
 use crate::topology::Wire;
 
 /// The address of both ends, of those that anybody may give. Where they are equal, nobody needs to ask
 /// for the other's: there is no ARP, which would be delayed, lost and counted like packets of IP.
 const ADDRESS: &str = "02:00:00:00:00:01";
-
-/// Bytes of a frame before the IP packet, which veth devices count.
-const HEADER: u64 = fabricmark_wire::frame::ETHERNET_HEADER;
 
 /// Makes the devices of a link and their queues; they are down and have no IP addresses.
 pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
@@ -31,8 +27,8 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
         "link add {name} address {ADDRESS} type veth peer name {name} address {ADDRESS} \
          netns {there}\n{quiet}"
     );
-    tool::run(ends[0], "ip", &["-batch", "-"], &pair)?;
-    tool::run(ends[1], "ip", &["-batch", "-"], &quiet)?;
+    tool::ip(ends[0], &pair)?;
+    tool::ip(ends[1], &quiet)?;
     for (end, namespace) in ends.into_iter().enumerate() {
         if let Some(qdiscs) = wanted(wire, end)? {
             set(wire, namespace, &qdiscs.commands(name, true))?;
@@ -47,7 +43,7 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
 /// # Errors
 ///
 /// A link whose framing the kernel does not know.
-pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, Refusal> {
+pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, String> {
     let words: LinkWords =
         format!("link={link}").parse().expect("a link is what a word of links may be");
     let queue = Qdiscs::of(Backend::Netem, &words)?;
@@ -77,7 +73,7 @@ pub(crate) fn await_carrier(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), La
                 break;
             }
             left = left.checked_sub(1).ok_or_else(|| {
-                LabError::system("bring up a veth device")(io::ErrorKind::TimedOut.into())
+                LabError::system("bring up a veth device")(io::ErrorKind::TimedOut)
             })?;
             thread::sleep(PAUSE);
         }
@@ -91,7 +87,11 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
     for (end, namespace) in ends.into_iter().enumerate() {
         let (Some(before), Some(after)) = (wanted(old, end)?, wanted(new, end)?) else { continue };
         if !after.can_follow(&before) {
-            return Err(LabError::OtherFraming { link: old.name.clone() });
+            return Err(LabError::Input(format!(
+                "link `{}`: the framing of an htb that is up stays: say it in the file, `lab down`, \
+                 `lab up`",
+                old.name
+            )));
         }
         if after != before {
             let [before, after] = [before, after].map(|all| all.commands(&old.name, false));
@@ -108,14 +108,13 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
 }
 
 fn wanted(wire: &Wire, end: usize) -> Result<Option<Qdiscs>, LabError> {
-    let refused = |refusal| LabError::Backend { link: wire.name.clone(), refusal };
-    Qdiscs::of(wire.backend, &wire.words[end]).map_err(refused)
+    Qdiscs::of(wire.backend, &wire.words[end])
+        .map_err(|error| LabError::Backend(format!("link `{}`: {error}", wire.name)))
 }
 
 fn set(wire: &Wire, namespace: &Namespace, commands: &[Command]) -> Result<(), LabError> {
     for Command { kind, words } in commands {
-        let arguments: Vec<_> = words.split(' ').collect();
-        tool::run(namespace, "tc", &arguments, "").map_err(|error| match error {
+        tool::tc(namespace, words).map_err(|error| match error {
             LabError::Tool { message, .. } if is_unknown_kind(&message) => {
                 LabError::NoQdisc { link: wire.name.clone(), kind }
             }
@@ -137,18 +136,14 @@ fn is_unknown_kind(message: &str) -> bool {
 /// sum of what came of it, the second is 0. A copy counts as one more that arrived.
 pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Traffic, LabError> {
     let name = &wire.name;
-    let text = tool::run(sender, "tc", &["-s", "-j", "qdisc", "show", "dev", name], "")?;
-    let queues: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
-    let devices = sender
-        .within(|| fs::read_to_string("/proc/thread-self/net/dev"))
-        .map_err(LabError::system("read the counters of devices"))?;
+    let (queues, sent) = (tool::queues(sender, name)?, sender.sent(name)?);
     let [node, other] = [&wire.between[end], &wire.between[1 - end]];
     let title = format!("{name}:{node}>{other}");
     let header = match wanted(wire, end)? {
         Some(qdiscs) if !qdiscs.counts_header() => 0,
         _ => HEADER,
     };
-    Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent(&devices, name)) })
+    Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent) })
 }
 
 /// `header` is what the queue counts of each packet beyond IP.
@@ -186,24 +181,6 @@ fn reason(wire: &Wire, end: usize) -> Reason {
     }
 }
 
-/// What a device sent, in frames, and what the other end did not take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sent {
-    bytes: u64,
-    packets: u64,
-    drops: u64,
-}
-
-/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
-fn sent(text: &str, device: &str) -> Sent {
-    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields =
-        lines.filter(|(name, _)| *name == device).flat_map(|(_, fields)| fields.split_whitespace());
-    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
-    let field = |number: usize| fields.get(number - 1).copied().unwrap_or(0);
-    Sent { bytes: field(9), packets: field(10), drops: field(12) }
-}
-
 impl Backend {
     /// Whether all senders of a lab must hand over single packets for this link: super-packets count as
     /// one in its queues, so that a loss takes 64 KiB, a limit holds 40 times as much, and what a wire
@@ -216,6 +193,7 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::sent;
 
     #[test]
     fn a_wire_between_devices_has_the_rate_the_mtu_and_the_framing_of_its_link() {
@@ -227,8 +205,7 @@ mod tests {
             )
         };
         assert_eq!(script, of("v0") + &of("v1"));
-        let refusal =
-            wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err().to_string();
+        let refusal = wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err();
         assert!(refusal.contains("padded and cut by rules of their own"), "{refusal}");
     }
 

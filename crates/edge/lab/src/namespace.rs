@@ -25,7 +25,7 @@ impl Namespace {
     /// A new namespace. The calling thread stays where it is.
     pub fn new() -> Result<Self, LabError> {
         let make = || {
-            sys::unshare_network()?;
+            sys::unshare(libc::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
         };
         // The namespace belongs to the thread that made it until the descriptor holds it.
@@ -55,11 +55,8 @@ impl Namespace {
     /// Sets what holds for the whole namespace, such as `net.ipv4.tcp_rmem`.
     pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
-        self.within(|| fs::write(path, value)).map_err(|source| LabError::Sysctl {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            source,
-        })
+        self.within(|| fs::write(path, value))
+            .map_err(|error| LabError::Input(format!("cannot set {key} to `{value}`: {error}")))
     }
 
     /// Lets what is left of datagrams with a lost fragment go after a second, and gives it room. The kernel keeps it for
@@ -73,11 +70,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Packets that a device of the namespace dropped on their way out.
-    pub(crate) fn sent_drops(&self, device: &str) -> Result<u64, LabError> {
+    pub(crate) fn sent(&self, device: &str) -> Result<Sent, LabError> {
         let text = self.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
-        let text = text.map_err(LabError::system("read the counters of devices"))?;
-        Ok(sent_drops(&text, device))
+        Ok(sent(&text.map_err(LabError::system("read the counters of devices"))?, device))
     }
 
     /// A path by which other programs find the namespace while this process lives.
@@ -86,12 +81,23 @@ impl Namespace {
     }
 }
 
-/// The drops of a device on its way out: field 12 behind its name (`proc_net_dev(5)`).
-fn sent_drops(text: &str, device: &str) -> u64 {
+/// What a device sent, in frames, and what it dropped on the way out: what the other end did not
+/// take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) drops: u64,
+}
+
+/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
+pub(crate) fn sent(text: &str, device: &str) -> Sent {
     let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let fields = lines.filter(|(name, _)| *name == device).map(|(_, fields)| fields);
-    let drops = fields.filter_map(|fields| fields.split_whitespace().nth(11)?.parse::<u64>().ok());
-    drops.sum()
+    let fields =
+        lines.filter(|(name, _)| *name == device).flat_map(|(_, fields)| fields.split_whitespace());
+    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    let field = |number: usize| fields.get(number - 1).copied().unwrap_or(0);
+    Sent { bytes: field(9), packets: field(10), drops: field(12) }
 }
 
 impl AsFd for Namespace {
@@ -109,9 +115,7 @@ mod tests {
         let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
                     lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n   \
                     wan: 10245     149    1    2    3     4          5         6  2349807     153    0    7    0     0       0          0\n";
-        assert_eq!(
-            (sent_drops(text, "wan"), sent_drops(text, "lo"), sent_drops(text, "wa")),
-            (7, 0, 0)
-        );
+        let drops = |device| sent(text, device).drops;
+        assert_eq!((drops("wan"), drops("lo"), drops("wa")), (7, 0, 0));
     }
 }

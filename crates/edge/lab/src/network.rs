@@ -6,28 +6,95 @@
 //!          └─ link1 10.71.1.1, fd71:1::1 ────────── link1 10.71.1.2, fd71:1::2 ─┘
 //! ```
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fabricmark_link::{LinkWords, TokenBucket};
-use fabricmark_plan::Role;
+use fabricmark_link::{HostBus, LinkWords, TokenBucket};
+use fabricmark_plan::{Offload, Point, Role};
+use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Link, MTU_MIN};
 
 use crate::backpressure;
-use crate::emulated::Emulated;
+use crate::device;
+use crate::emulator::Emulator;
 use crate::namespace::Namespace;
-use crate::path::Traffic;
+use crate::path::{LinkEnd, Traffic};
+use crate::qdisc::Backend;
 use crate::tool::{self, LabError};
-use crate::wiring::Wiring;
+use crate::topology::{self, Node, Topology, Wire};
+use crate::tun::Tun;
 
-/// Where a node is attached to a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// Network device in the node's namespace.
-    pub device: String,
-    /// The node's address on the link.
-    pub address: IpAddr,
+/// A link that a point asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wiring {
+    /// Its technology.
+    pub link: Link,
+    /// What the emulator does in both directions; `None` for a veth pair, behind a token bucket where
+    /// the technology has a wire.
+    pub words: Option<LinkWords>,
+    /// Whether senders hand over single packets to the emulator.
+    pub single: bool,
+    /// What all packets of the client cross, too.
+    pub bus: Option<HostBus>,
 }
+
+impl Wiring {
+    /// The link of a point.
+    pub fn of(point: &Point) -> Self {
+        let single = point.offload == Some(Offload::Off);
+        Self { link: point.link, words: point.words(), single, bus: point.host_bus() }
+    }
+
+    /// Starts the emulator of a link with words; its devices are down and have no addresses.
+    fn emulate(
+        &self,
+        words: &LinkWords,
+        name: &str,
+        nodes: &[Namespace; 2],
+        seed: u64,
+        cpu: Option<u32>,
+    ) -> Result<Emulator, LabError> {
+        let words = backpressure::words_behind(self.link, words);
+        let end = |node: &Namespace, way: &str| {
+            let tun = Tun::new(node, name)?;
+            if self.single {
+                tun.take_single_packets()?;
+            }
+            if words.delay() > Nanos(0) {
+                TUNED_BUFFERS.iter().try_for_each(|(key, value)| node.set(key, value))?;
+            }
+            let name = format!("{name}:{way}");
+            Ok::<_, LabError>(LinkEnd { tun: Some(tun), name, words: words.clone() })
+        };
+        let ends = vec![end(&nodes[0], "there")?, end(&nodes[1], "back")?];
+        let between = [Role::Client, Role::Server].map(|role| role.name().to_owned());
+        let client = Node { bus: self.bus, ..Node::default() };
+        let nodes = BTreeMap::from([(between[0].clone(), client)]);
+        let (name, words) = (name.to_owned(), [words.clone(), words]);
+        let wire = Wire { name, between, words, single: None, backend: Backend::Emulator };
+        Emulator::start(
+            ends,
+            Topology { nodes, links: vec![wire], ..Topology::default() },
+            seed,
+            cpu,
+        )
+    }
+}
+
+impl From<Link> for Wiring {
+    fn from(link: Link) -> Self {
+        Self { link, words: None, single: false, bus: None }
+    }
+}
+
+/// Largest buffers that the kernel may give a connection by its own tuning, so that they are not what
+/// bounds a long fat path: the most that it takes (net/ipv4/sysctl_net_ipv4.c). What a connection
+/// begins with are Linux's defaults.
+const TUNED_BUFFERS: [(&str, &str); 2] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 2147483647"),
+    ("net.ipv4.tcp_wmem", "4096 16384 2147483647"),
+];
 
 /// Bytes that may wait where senders are to wait, not packets to be dropped: beyond the send buffer of
 /// any socket.
@@ -49,17 +116,20 @@ fn check_emulated(link: Link) -> Result<(), LabError> {
         Link::Ib(_) => "InfiniBand without IP",
         Link::RoceV1 { .. } | Link::RoceV2 { .. } => "RDMA over Ethernet",
     };
-    Err(LabError::NotEmulated { link, technology })
+    Err(LabError::Input(format!(
+        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR \
+         or veth, or name a host that has one and --link {link}"
+    )))
 }
 
 /// Two namespaces with a pair of devices for each link.
 #[derive(Debug)]
 pub struct Lab {
     links: Vec<Wiring>,
-    /// Behind which each link is, where it is emulated.
-    emulated: Vec<Option<Emulated>>,
-    client: Namespace,
-    server: Namespace,
+    /// Of the links that have words.
+    emulators: Vec<Option<Emulator>>,
+    /// Client and server.
+    nodes: [Namespace; 2],
 }
 
 impl Lab {
@@ -67,43 +137,34 @@ impl Lab {
     /// emulators is drawn from `seed`; their threads stay on the processor `cpu`, where one is named.
     pub fn build(links: &[Wiring], seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         if links.len() > LINKS_MAX {
-            return Err(LabError::TooManyLinks { asked: links.len() });
+            let asked = links.len();
+            return Err(LabError::Input(format!(
+                "a lab has at most {LINKS_MAX} links, the plan names {asked}"
+            )));
         }
         for wiring in links.iter().filter(|wiring| wiring.words.is_none()) {
             check_emulated(wiring.link)?;
         }
-        let (client, server) = (Namespace::new()?, Namespace::new()?);
-        client.forget_fragments()?;
-        server.forget_fragments()?;
-        let server_path = server.path();
+        let nodes = [Namespace::new()?, Namespace::new()?];
+        nodes.iter().try_for_each(Namespace::forget_fragments)?;
+        let server = nodes[1].path();
         let mut pairs = String::from("link set lo up\n");
-        let mut emulated = Vec::new();
-        for (index, Wiring { link, words, single, bus }) in links.iter().enumerate() {
-            let name = device(index);
-            emulated.push(match words {
-                Some(words) => Some(Emulated::build(
-                    &name,
-                    [&client, &server],
-                    (&backpressure::words_behind(*link, words), *bus),
-                    *single,
-                    seed,
-                    cpu,
-                )?),
-                None => {
-                    let mtu = link.mtu();
-                    pairs += &format!(
-                        "link add {name} mtu {mtu} type veth peer name {name} mtu {mtu} \
-                         netns {server_path}\n"
-                    );
-                    None
-                }
-            });
+        let mut emulators = Vec::new();
+        for (index, wiring) in links.iter().enumerate() {
+            let name = Self::device(index);
+            let emulate = |words| wiring.emulate(words, &name, &nodes, seed, cpu);
+            emulators.push(wiring.words.as_ref().map(emulate).transpose()?);
+            if wiring.words.is_none() {
+                let mtu = wiring.link.mtu();
+                pairs += &format!(
+                    "link add {name} mtu {mtu} type veth peer name {name} mtu {mtu} netns {server}\n"
+                );
+            }
         }
-        tool::run(&client, "ip", &["-batch", "-"], &pairs)?;
-        let lab = Self { links: links.to_vec(), emulated, client, server };
-        for role in [Role::Client, Role::Server] {
-            lab.set_up(role)?;
-        }
+        tool::ip(&nodes[0], &pairs)?;
+        let lab = Self { links: links.to_vec(), emulators, nodes };
+        lab.set_up(Role::Client)?;
+        lab.set_up(Role::Server)?;
         Ok(lab)
     }
 
@@ -111,37 +172,35 @@ impl Lab {
     fn set_up(&self, role: Role) -> Result<(), LabError> {
         let mut text = String::from("link set lo up\n");
         for (index, Wiring { link, words, single, .. }) in self.links.iter().enumerate() {
-            let name = device(index);
-            for (family, bits) in [(Family::V4, 24), (Family::V6, 64)] {
-                let address = self.attach(role, index, family).address;
-                // A lab has no other node, so there is no duplicate address to wait for.
-                let nodad = if family == Family::V6 { " nodad" } else { "" };
-                // IPv6 does not live on a device of a smaller MTU.
-                let mtu = words.as_ref().map_or(link.mtu(), LinkWords::mtu);
-                if family == Family::V4 || mtu >= MTU_MIN {
-                    text += &format!("addr add {address}/{bits} dev {name}{nodad}\n");
-                }
+            let name = Self::device(index);
+            // IPv6 does not live on a device of a smaller MTU.
+            let has_v6 = words.as_ref().map_or(link.mtu(), LinkWords::mtu) >= MTU_MIN;
+            for family in
+                [Family::V4, Family::V6].into_iter().filter(|f| has_v6 || *f == Family::V4)
+            {
+                text += &topology::add_address(index, host(role), family, &name);
             }
-            match words {
-                Some(words) => text += &Emulated::set_up(&name, words, *single),
-                None if TokenBucket::of(link).is_some() => {
-                    text += &format!("link set dev {name} {SEGMENT_BY_SEGMENT}\n");
+            if let Some(words) = words {
+                text += &device::set_up(&name, words, false);
+                if *single {
+                    // A window of 1 GiB comes in bursts of its segments, of which 20,000 found no room at 400 ms.
+                    text +=
+                        &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
                 }
-                None => {}
+            } else if TokenBucket::of(link).is_some() {
+                text += &format!("link set dev {name} {SEGMENT_BY_SEGMENT}\n");
             }
             text += &format!("link set dev {name} up\n");
         }
-        tool::run(self.namespace(role), "ip", &["-batch", "-"], &text)?;
+        tool::ip(self.namespace(role), &text)?;
         for (index, Wiring { link, words, .. }) in self.links.iter().enumerate() {
             let queue = match words {
                 Some(words) => backpressure::words(*link, words),
                 None => TokenBucket::of(link).map(|bucket| bucket.words(SENDERS_WAIT)),
             };
             if let Some(words) = queue {
-                let device = device(index);
-                let mut arguments = vec!["qdisc", "add", "dev", &device, "root"];
-                arguments.extend(words.split(' '));
-                tool::run(self.namespace(role), "tc", &arguments, "")?;
+                let words = format!("qdisc add dev {} root {words}", Self::device(index));
+                tool::tc(self.namespace(role), &words)?;
             }
         }
         Ok(())
@@ -149,10 +208,7 @@ impl Lab {
 
     /// The namespace of a node.
     pub fn namespace(&self, role: Role) -> &Namespace {
-        match role {
-            Role::Client => &self.client,
-            Role::Server => &self.server,
-        }
+        &self.nodes[role as usize]
     }
 
     /// The place of a link in this lab.
@@ -160,80 +216,60 @@ impl Lab {
         self.links.iter().position(|known| known == link)
     }
 
-    /// Where a node is attached to a link, by the link's place.
-    pub fn attach(&self, role: Role, link: usize, family: Family) -> Attachment {
-        let host = match role {
-            Role::Client => 1,
-            Role::Server => 2,
-        };
-        let number = u16::try_from(link).unwrap_or(u16::MAX);
-        let address = match family {
-            Family::V4 => IpAddr::from([10, 71, number as u8, host]),
-            Family::V6 => IpAddr::from([0xfd71, number, 0, 0, 0, 0, 0, u16::from(host)]),
-        };
-        Attachment { device: device(link), address }
+    /// A node's address on a link, by the link's place.
+    pub fn address(&self, role: Role, link: usize, family: Family) -> IpAddr {
+        topology::address(link, host(role), family)
+    }
+
+    /// The name of the devices of a link, by its place.
+    pub fn device(link: usize) -> String {
+        format!("link{link}")
     }
 
     /// Packets that a link has dropped so far, both directions: in the queue in front of it, or
     /// wherever its emulator was asked to, or could not help it.
     pub fn drops(&self, link: usize) -> Result<u64, LabError> {
-        let lost = self.traffic(link)?.into_iter().flatten().map(|way| way.lost_packets());
-        let mut drops = lost.sum();
+        let mut drops = self.traffic(link)?.iter().flatten().map(Traffic::lost_packets).sum();
         let Wiring { link: technology, words, .. } = &self.links[link];
         if words.as_ref().is_some_and(|words| backpressure::words(*technology, words).is_none()) {
             return Ok(drops);
         }
-        for role in [Role::Client, Role::Server] {
-            let device = device(link);
-            let arguments = ["-s", "-j", "qdisc", "show", "dev", &device];
-            let text = tool::run(self.namespace(role), "tc", &arguments, "")?;
-            let queues: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-            let counts = queues.as_array().into_iter().flatten();
-            drops += counts.filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
+        for node in &self.nodes {
+            let queues = tool::queues(node, &Self::device(link))?;
+            drops += queues.iter().filter_map(|queue| queue["drops"].as_u64()).sum::<u64>();
         }
         Ok(drops)
     }
 
     /// Waits until what an end has sent over an emulated link has left it, at most for so long.
     pub fn settle(&self, link: usize, from: Role, within: Duration) -> Result<(), LabError> {
-        let way = if from == Role::Client { 0 } else { 1 };
-        self.emulated[link].as_ref().map_or(Ok(true), |emulated| emulated.settle(way, within))?;
-        Ok(())
+        let settle = |emulator: &Emulator| emulator.settle(from as usize, within).map(|_| ());
+        self.emulators[link].as_ref().map_or(Ok(()), settle)
     }
 
     /// What happened on an emulated link so far, there and back; `None` for another one.
-    pub fn traffic(&self, link: usize) -> Result<Option<[Way; 2]>, LabError> {
-        let Some(emulated) = &self.emulated[link] else { return Ok(None) };
-        let mut ways = emulated.traffic()?.into_iter();
-        let mut way = |role: Role| -> Result<Way, LabError> {
-            let device_drops = self.namespace(role).sent_drops(&device(link))?;
-            Ok(Way { traffic: ways.next().unwrap_or_default(), device_drops })
+    pub fn traffic(&self, link: usize) -> Result<Option<[Traffic; 2]>, LabError> {
+        let Some(emulator) = &self.emulators[link] else { return Ok(None) };
+        let mut ways = emulator.traffic()?.into_iter();
+        let mut way = |node: &Namespace| {
+            let device_drops = node.sent(&Self::device(link))?.drops;
+            Ok::<_, LabError>(Traffic { device_drops, ..ways.next().unwrap_or_default() })
         };
-        Ok(Some([way(Role::Client)?, way(Role::Server)?]))
+        let (there, mut back) = (way(&self.nodes[0])?, way(&self.nodes[1])?);
+        // What finds no room before the bus was on its way back: the memory of the host drops nothing that
+        // leaves.
+        for bus in emulator.shared_traffic()? {
+            for (count, more) in back.dropped.iter_mut().zip(bus.dropped) {
+                *count += more;
+            }
+        }
+        Ok(Some([there, back]))
     }
 }
 
-/// One direction of an emulated link.
-#[derive(Clone, Debug)]
-pub struct Way {
-    /// What the emulator counted.
-    pub traffic: Traffic,
-    /// Packets that the sending device dropped since the emulator did not take them in time.
-    pub device_drops: u64,
-}
-
-impl Way {
-    /// Packets that went in and will not come out.
-    pub fn lost_packets(&self) -> u64 {
-        let Traffic { dropped, refused, .. } = &self.traffic;
-        let dropped: u64 = dropped.iter().map(|count| count.packets).sum();
-        dropped + refused.packets + self.device_drops
-    }
-}
-
-/// The name of a link's devices.
-fn device(link: usize) -> String {
-    format!("link{link}")
+/// The number of a node in the network of each link.
+fn host(role: Role) -> u8 {
+    1 + role as u8
 }
 
 #[cfg(test)]

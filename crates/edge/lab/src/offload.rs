@@ -91,24 +91,28 @@ impl Offload {
 }
 
 #[cfg(test)]
-impl Offload {
-    /// A super-packet of segments of `segment_bytes` whose transport begins at `start`.
-    pub(crate) fn train(transport: Transport, v6: bool, segment_bytes: u16, start: u16) -> Self {
-        let (kind, checksum_offset) = match (transport, v6) {
-            (Transport::Tcp, false) => (GSO_TCP4, 16),
-            (Transport::Tcp, true) => (GSO_TCP6, 16),
-            (Transport::Udp, _) => (GSO_UDP, 6),
-        };
-        let header_bytes = 0;
-        let checksum_start = start;
-        let flags = NEEDS_CHECKSUM;
-        Self { flags, kind, header_bytes, segment_bytes, checksum_start, checksum_offset }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Offload {
+        /// A super-packet of segments of `segment_bytes` whose transport begins at `start`.
+        pub(crate) fn train(
+            transport: Transport,
+            v6: bool,
+            segment_bytes: u16,
+            start: u16,
+        ) -> Self {
+            let (kind, checksum_offset) = match (transport, v6) {
+                (Transport::Tcp, false) => (GSO_TCP4, 16),
+                (Transport::Tcp, true) => (GSO_TCP6, 16),
+                (Transport::Udp, _) => (GSO_UDP, 6),
+            };
+            let header_bytes = 0;
+            let checksum_start = start;
+            let flags = NEEDS_CHECKSUM;
+            Self { flags, kind, header_bytes, segment_bytes, checksum_start, checksum_offset }
+        }
+    }
 
     #[test]
     fn a_header_comes_back_as_it_was_written() {

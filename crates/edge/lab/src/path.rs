@@ -1,13 +1,16 @@
 //! One direction of a link: a net between two devices.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use fabricmark_link::{
-    Count, Counters, Delay, Departure, Id, Invalid, Length, LinkWords, Net, Packet, Reason,
+    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, LinkWords, Net, Output, Packet,
+    Reason,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
 
 use crate::emulator::clock;
-use crate::pause::{Pauses, Signal};
 use crate::pool::Slice;
 use crate::port::SwitchPort;
 use crate::segment;
@@ -16,8 +19,8 @@ use crate::tun::Tun;
 /// One end of a link that is wanted.
 #[derive(Debug)]
 pub struct LinkEnd {
-    /// The device at this end.
-    pub tun: Tun,
+    /// The device at this end; none at a switch or a hub.
+    pub tun: Option<Tun>,
     /// A name for the direction from here to the other end, such as `wan:client>server`; chance is
     /// drawn from streams named after it.
     pub name: String,
@@ -40,6 +43,9 @@ pub struct Traffic {
     pub departed: Count,
     /// What the other device did not take: it is down, or the packet is none since a bit of it flipped.
     pub refused: Count,
+    /// Packets that the sending device dropped since the emulator did not take them in time: never in
+    /// `arrived`. Devices of the kernel's links drop what the other end refuses, which stands there.
+    pub device_drops: u64,
     /// Dropped on the way, by [`Reason::ALL`].
     pub dropped: [Count; Reason::ALL.len()],
     /// Marked with congestion on the way.
@@ -62,17 +68,46 @@ pub struct Traffic {
     pub elements: Vec<Counters>,
 }
 
+impl Traffic {
+    /// Adds what an element did to packets.
+    pub(crate) fn add(&mut self, counters: &Counters) {
+        self.duplicated += counters.duplicated;
+        self.marked += counters.marked;
+        self.corrupted += counters.corrupted;
+        for (sum, reason) in self.dropped.iter_mut().zip(Reason::ALL) {
+            *sum += counters.dropped(reason);
+        }
+    }
+
+    /// Adds an element at which links meet, and its net.
+    pub(crate) fn add_shared(&mut self, (net, id): &(Net<Slice>, Id)) {
+        self.add(net.counters(*id));
+        self.held += net.held();
+        self.elements.push(*net.counters(*id));
+    }
+
+    /// Packets dropped on the way, for any reason.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().map(|count| count.packets).sum()
+    }
+
+    /// Packets that were sent and will not come out.
+    pub fn lost_packets(&self) -> u64 {
+        self.dropped_packets() + self.refused.packets + self.device_drops
+    }
+}
+
 /// A direction at work.
 pub(crate) struct Path {
     name: String,
-    words: LinkWords,
+    pub(crate) words: LinkWords,
     seed: u64,
     /// Where it begins at a switch.
     port: Option<SwitchPort>,
     way: Way,
     /// Ways from before a change, until what they hold has come out.
     before: Vec<Way>,
-    traffic: Traffic,
+    pub(crate) traffic: Traffic,
     /// For packets with a flipped bit.
     scratch: Vec<u8>,
 }
@@ -99,9 +134,7 @@ impl Path {
 
     /// Lets what comes from now on go another way; what is on the way is not touched by that.
     pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
-        let mut words = self.words.clone();
-        words.merge(change);
-        self.words = words;
+        self.words.merge(change);
         self.rebuild()
     }
 
@@ -115,10 +148,6 @@ impl Path {
         let way = Way::build(&self.words, self.port.as_ref(), self.seed, &self.name)?;
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
-    }
-
-    pub(crate) fn words(&self) -> &LinkWords {
-        &self.words
     }
 
     /// What a device sends.
@@ -138,17 +167,14 @@ impl Path {
         let nets = self.before.iter_mut().map(|way| &mut way.net).chain([&mut self.way.net]);
         let departure = nets.filter_map(|net| net.next(until)).next();
         if departure.is_none() {
-            self.forget();
+            // Ways from before that are empty are done.
+            for way in self.before.extract_if(.., |way| way.net.deadline().is_none()) {
+                way.add_to(&mut self.traffic);
+            }
         }
         departure
     }
 
-    /// Counts what was handed on.
-    pub(crate) fn count_departed(&mut self, length: Length) {
-        self.traffic.departed += length.into();
-    }
-
-    /// Writes what came out to a device.
     pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
         write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }
@@ -158,27 +184,10 @@ impl Path {
         self.way.pauses.as_ref().is_some_and(Pauses::is_stopped)
     }
 
-    /// Writes out what is due.
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
-        let Self { way, before, traffic, scratch, .. } = self;
-        for net in before.iter_mut().map(|way| &mut way.net).chain([&mut way.net]) {
-            while let Some(departure) = net.next(now) {
-                write_counted(&departure, to, scratch, traffic);
-            }
+        while let Some(departure) = self.next(now) {
+            self.write(&departure, to);
         }
-        self.forget();
-    }
-
-    /// Lets go of ways from before that are empty.
-    fn forget(&mut self) {
-        let Self { before, traffic, .. } = self;
-        before.retain(|way| {
-            let is_done = way.net.deadline().is_none();
-            if is_done {
-                way.add_to(traffic);
-            }
-            !is_done
-        });
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -219,7 +228,7 @@ impl Way {
         }
         let pauses = words.pauses().then(Pauses::default);
         if let Some(pauses) = &pauses {
-            let signal = net.add(Signal::new(pauses.clone()));
+            let signal = net.add(pauses.clone());
             net.connect((elements[0], 1), (signal, 0));
         }
         Ok(Self { net, elements, pauses })
@@ -235,12 +244,7 @@ impl Way {
             traffic.paused = Nanos(traffic.paused.0 + pauses.time(self.net.now()).0);
         }
         for counters in self.counters() {
-            traffic.duplicated += counters.duplicated;
-            traffic.marked += counters.marked;
-            traffic.corrupted += counters.corrupted;
-            for (sum, reason) in traffic.dropped.iter_mut().zip(Reason::ALL) {
-                *sum += counters.dropped(reason);
-            }
+            traffic.add(counters);
         }
     }
 }
@@ -286,4 +290,69 @@ fn write(
         segment::flip(scratch, bit);
         to.write(scratch, &[])
     })
+}
+
+/// The pauses that a queue asked for so far; copies are of the same. As the end of a net it is where they go.
+///
+/// A queue asks again before its request ends and says when it wants packets again, so the times of the
+/// requests do not matter.
+#[derive(Clone, Debug, Default)]
+struct Pauses(Rc<Cell<State>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// When the pause began that has not ended.
+    since: Option<Instant>,
+    count: u64,
+    /// Of those that have ended.
+    time: Nanos,
+}
+
+impl Pauses {
+    /// Whether one has begun and not ended.
+    fn is_stopped(&self) -> bool {
+        self.0.get().since.is_some()
+    }
+
+    fn count(&self) -> u64 {
+        self.0.get().count
+    }
+
+    /// How long they were until `now`.
+    fn time(&self, now: Instant) -> Nanos {
+        let State { since, time, .. } = self.0.get();
+        Nanos(time.0 + since.map_or(0, |since| now.0.saturating_sub(since.0)))
+    }
+}
+
+impl<T> Element<T> for Pauses {
+    fn step(&mut self, now: Instant, input: Input<T>, _: &mut Counters) -> Output<T> {
+        if let Input::Pause { time, .. } = input {
+            let mut state = self.0.get();
+            if time == Nanos(0) {
+                (state.time, state.since) = (self.time(now), None);
+            } else if state.since.is_none() {
+                (state.since, state.count) = (Some(now), state.count + 1);
+            }
+            self.0.set(state);
+        }
+        Output::Idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_is_asked_for_again_is_one() {
+        let pauses = Pauses::default();
+        let mut signal = pauses.clone();
+        for (at, time) in [(10, 50), (30, 50), (70, 0), (80, 0), (100, 50)] {
+            let input = Input::<()>::Pause { port: 0, time: Nanos(time) };
+            let _ = signal.step(Instant(at), input, &mut Counters::default());
+        }
+        assert_eq!((pauses.is_stopped(), pauses.count()), (true, 2));
+        assert_eq!(pauses.time(Instant(140)), Nanos(100));
+    }
 }

@@ -21,7 +21,6 @@ pub(crate) struct SwitchPort {
 type Elements = (Vec<Box<dyn Element<Slice> + Send>>, u16);
 
 impl SwitchPort {
-    /// For a switch with `ports` ports.
     pub(crate) fn new(forwarding: Forwarding, delay: Nanos, ports: usize) -> Result<Self, Invalid> {
         Ok(Self { forwarding, delay, wires: vec![no_wire()?; ports] })
     }

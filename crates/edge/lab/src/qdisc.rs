@@ -36,40 +36,18 @@ pub(crate) struct Qdiscs {
     leaf: Option<String>,
 }
 
-/// Why queues of the kernel cannot do what is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// There is no such thing.
-    #[error("backend `{backend}` cannot do `{word}`{why}: use backend {instead}, or leave it out")]
-    Word {
-        /// Which one.
-        backend: Backend,
-        /// The word.
-        word: String,
-        /// The reason, where the word alone would do.
-        why: &'static str,
-        /// What can.
-        instead: &'static str,
-    },
-    /// A shaper without a rate.
-    #[error(
-        "backend `{0}` shapes to a rate: give `rate` or a `link` with one, or use backend `netem`"
-    )]
-    NoRate(Backend),
-}
-
 /// The queues that the lab may ask for: what a kernel without one of them lacks is `sch_KIND`.
 const KINDS: [&str; 7] = ["tbf", "htb", "netem", "pfifo", "bfifo", "codel", "red"];
 
-/// Bytes of a frame that a queue counts beyond the IP packet.
-const HEADER: u64 = frame::ETHERNET_HEADER;
+/// Bytes of a frame that queues and veth devices count beyond the IP packet.
+pub(crate) const HEADER: u64 = frame::ETHERNET_HEADER;
 
 /// Where the rate is one of IP packets, the queue is not to count the Ethernet header: tc-stab(8).
 const WITHOUT_HEADER: &str = "stab overhead -14 ";
 
 impl Qdiscs {
-    /// What does what the words say; `None` where the emulator does.
-    pub(crate) fn of(backend: Backend, words: &LinkWords) -> Result<Option<Self>, Refusal> {
+    /// What does what the words say, `None` where the emulator does; or which word it cannot do, and what can.
+    pub(crate) fn of(backend: Backend, words: &LinkWords) -> Result<Option<Self>, String> {
         if backend == Backend::Emulator {
             return Ok(None);
         }
@@ -82,7 +60,10 @@ impl Qdiscs {
         match (backend, ask.asked.wire) {
             (Backend::Netem, wire) => ask.netem_alone(wire).map(Some),
             (_, Some(wire)) => ask.shaped(wire).map(Some),
-            (_, None) => Err(Refusal::NoRate(backend)),
+            (_, None) => Err(format!(
+                "backend `{backend}` shapes to a rate: give `rate` or a `link` with one, or use backend \
+                 `netem`"
+            )),
         }
     }
 
@@ -99,42 +80,38 @@ impl Qdiscs {
     /// What sets them; `is_new` where the device has no queue of ours yet.
     pub(crate) fn commands(&self, device: &str, is_new: bool) -> Vec<Command> {
         let Self { root, class, leaf } = self;
-        let root = (is_new || class.is_none()).then(|| {
-            Command::new(root, |root, _| {
-                format!("qdisc replace dev {device} root handle 1: {root}")
-            })
-        });
-        let class = class.as_ref().map(|class| {
-            Command::new(class, |class, _| {
-                format!("class replace dev {device} parent 1: classid 1:1 {class}")
-            })
-        });
-        let leaf = leaf.as_ref().map(|leaf| {
+        let command = |queue, words| Command { kind: KINDS[kind(queue)], words };
+        let mut commands = Vec::new();
+        if is_new || class.is_none() {
+            let words = format!("qdisc replace dev {device} root handle 1: {root}");
+            commands.push(command(root, words));
+        }
+        if let Some(class) = class {
+            let words = format!("class replace dev {device} parent 1: classid 1:1 {class}");
+            commands.push(command(class, words));
+        }
+        if let Some(leaf) = leaf {
             // A handle keeps its kind, so that each kind has one of its own.
-            Command::new(leaf, |leaf, number| {
-                format!("qdisc replace dev {device} parent 1:1 handle {}: {leaf}", number + 2)
-            })
-        });
-        [root, class, leaf].into_iter().flatten().collect()
+            let handle = kind(leaf) + 2;
+            let words = format!("qdisc replace dev {device} parent 1:1 handle {handle}: {leaf}");
+            commands.push(command(leaf, words));
+        }
+        commands
     }
 }
 
-/// One command.
+/// The place of a queue's kind in [`KINDS`].
+fn kind(queue: &str) -> usize {
+    let place = |word| KINDS.iter().position(|&kind| kind == word);
+    queue.split(' ').find_map(place).unwrap_or(0)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     /// The kind of queue that it needs.
     pub(crate) kind: &'static str,
     /// The words behind `tc`.
     pub(crate) words: String,
-}
-
-impl Command {
-    /// `words` makes the command of what a queue does and the number of its kind.
-    fn new(queue: &str, words: impl FnOnce(&str, usize) -> String) -> Self {
-        let number = |word| KINDS.iter().position(|&kind| kind == word);
-        let number = queue.split(' ').find_map(number).unwrap_or(0);
-        Self { kind: KINDS[number], words: words(queue, number) }
-    }
 }
 
 /// What one direction of a link is asked to do.
@@ -147,7 +124,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     /// A tbf or htb, and below it what waits.
-    fn shaped(&self, wire: WireDescription) -> Result<Qdiscs, Refusal> {
+    fn shaped(&self, wire: WireDescription) -> Result<Qdiscs, String> {
         let (rate, vlan) = self.framed(wire)?;
         let token_bucket = TokenBucket::new(rate, self.words.mtu(), vlan);
         let waiting = match wire.queue {
@@ -197,14 +174,15 @@ impl Ask<'_> {
     }
 
     /// The rate in bit/s and the tags of Ethernet's framing; `None` for a rate of IP packets.
-    fn framed(&self, wire: WireDescription) -> Result<(BitRate, Option<u8>), Refusal> {
+    fn framed(&self, wire: WireDescription) -> Result<(BitRate, Option<u8>), String> {
         match (wire.framing, wire.rate) {
-            (None, (rate, 1)) => Ok((BitRate(rate), None)),
+            // A link of memory has no framing.
+            (None | Some(Link::Loopback | Link::Veth { .. }), (rate, 1)) => {
+                Ok((BitRate(rate), None))
+            }
             (Some(Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. }), (rate, 1)) => {
                 Ok((BitRate(rate), Some(vlan)))
             }
-            // A link of memory has no framing.
-            (Some(Link::Loopback | Link::Veth { .. }), (rate, 1)) => Ok((BitRate(rate), None)),
             _ => {
                 let key = if self.said("framing").is_some() { "framing" } else { "link" };
                 let why = ", whose packets are padded and cut by rules of their own";
@@ -248,9 +226,12 @@ impl Ask<'_> {
         word.filter(|word| !word.ends_with("=none")).map(str::to_owned)
     }
 
-    fn refusal(&self, key: &str, why: &'static str, instead: &'static str) -> Refusal {
-        let word = self.said(key).unwrap_or_else(|| key.to_owned());
-        Refusal::Word { backend: self.backend, word, why, instead }
+    /// That a word cannot be done, `why` if the word alone would do, and which backends can.
+    fn refusal(&self, key: &str, why: &str, instead: &str) -> String {
+        let (backend, word) = (self.backend, self.said(key).unwrap_or_else(|| key.to_owned()));
+        format!(
+            "backend `{backend}` cannot do `{word}`{why}: use backend {instead}, or leave it out"
+        )
     }
 }
 

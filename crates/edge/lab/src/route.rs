@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::topology::Topology;
+use fabricmark_wire::Family;
+
+use crate::topology::{self, Topology};
 
 /// The first step of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +17,26 @@ pub(crate) struct Step {
     pub(crate) via: (usize, usize),
 }
 
+impl Step {
+    /// The route, as words for `ip -batch`.
+    pub(crate) fn words(&self, topology: &Topology, family: Family) -> String {
+        let to = topology::prefix(self.target, 0, family);
+        let via = topology.address(self.via.0, self.via.1, family);
+        format!("route add {to} via {via} dev {}", topology.links[self.by].name)
+    }
+}
+
 /// The routes of a node: to all networks that it can reach and is not attached to. Only routers forward.
 /// Of ways with equally many networks it takes that over the first link by name.
 pub(crate) fn routes(topology: &Topology, node: &str) -> Vec<Step> {
-    let reached = topology.ends(node).map(|(link, _)| topology.networks().of_link(link));
+    let reached = topology.ends(node).map(|(link, _)| topology.networks.of_link(link));
     Search { topology, reached: reached.collect(), seen: BTreeSet::from([node]) }
         .run(VecDeque::from([(node, None)]))
 }
 
 /// The same as [`routes`] where the node has one of its links alone.
-pub(crate) fn routes_by(topology: &Topology, node: &str, link: usize) -> Vec<Step> {
-    let network = topology.networks().of_link(link);
+fn routes_by(topology: &Topology, node: &str, link: usize) -> Vec<Step> {
+    let network = topology.networks.of_link(link);
     let mut search =
         Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::from([node]) };
     let routers = search.routers(network, |end| (link, end));
@@ -38,6 +49,29 @@ pub(crate) fn exits(topology: &Topology, network: usize) -> Vec<Step> {
     let mut search = Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::new() };
     let routers = search.routers(network, |end| (end.0, end));
     search.run(routers)
+}
+
+/// A table for each link begins here; tables from 253 on are the kernel's (`/etc/iproute2/rt_tables`).
+const TABLES: usize = 1000;
+
+/// What makes packets of a host with several links leave by the device whose address they carry: rules and
+/// their tables for one family, as words for `ip -batch`; none for routers and for hosts with one link. What a table does not know is looked up where hosts with one link look.
+pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
+    let mut text = String::new();
+    if topology.nodes[node].is_router || topology.ends(node).count() < 2 {
+        return text;
+    }
+    for (link, end) in topology.ends(node) {
+        let (table, device) = (TABLES + link, &topology.links[link].name);
+        let from = topology.address(link, end, family);
+        let own = topology::prefix(topology.networks.of_link(link), 0, family);
+        text += &format!("rule add from {from} table {table}\n");
+        text += &format!("route add {own} dev {device} table {table}\n");
+        for step in routes_by(topology, node, link) {
+            text += &format!("{} table {table}\n", step.words(topology, family));
+        }
+    }
+    text
 }
 
 /// A search in breadth.
@@ -58,7 +92,7 @@ impl<'a> Search<'a> {
         let mut steps = Vec::new();
         while let Some((here, first)) = next.pop_front() {
             for (link, _) in self.topology.ends(here) {
-                let network = self.topology.networks().of_link(link);
+                let network = self.topology.networks.of_link(link);
                 if let Some((by, via)) = first
                     && self.reached.insert(network)
                 {
@@ -78,7 +112,7 @@ impl<'a> Search<'a> {
         step: impl Fn((usize, usize)) -> First,
     ) -> VecDeque<(&'a str, Option<First>)> {
         let mut routers = VecDeque::new();
-        for (link, end) in self.topology.networks().ends(network) {
+        for (link, end) in self.topology.networks.ends(network) {
             let node = self.topology.links[link].between[end].as_str();
             if self.topology.nodes[node].is_router && self.seen.insert(node) {
                 routers.push_back((node, Some(step((link, end)))));
@@ -137,5 +171,28 @@ mod tests {
         let out = [to_b, to_c].map(|(target, via)| Step { target, by: via.0, via });
         assert_eq!(exits(&topology, 0), out);
         assert_eq!(routes(&topology, "b"), [step(0, 3, 0), step(4, 3, 0)]);
+    }
+
+    #[test]
+    fn each_address_of_a_dual_homed_host_has_ways_by_its_own_link() {
+        let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n[routers.s]\n\
+                    [links.l0]\nbetween = ['a', 'r']\n[links.l1]\nbetween = ['a', 's']\n\
+                    [links.l2]\nbetween = ['r', 's']\n[links.l3]\nbetween = ['s', 'b']\n";
+        let topology = Topology::parse(text).unwrap();
+        assert_eq!(
+            rules(&topology, "a", Family::V4),
+            "rule add from 10.71.0.1 table 1000\n\
+             route add 10.71.0.0/24 dev l0 table 1000\n\
+             route add 10.71.1.0/24 via 10.71.0.2 dev l0 table 1000\n\
+             route add 10.71.2.0/24 via 10.71.0.2 dev l0 table 1000\n\
+             route add 10.71.3.0/24 via 10.71.0.2 dev l0 table 1000\n\
+             rule add from 10.71.1.1 table 1001\n\
+             route add 10.71.1.0/24 dev l1 table 1001\n\
+             route add 10.71.0.0/24 via 10.71.1.2 dev l1 table 1001\n\
+             route add 10.71.2.0/24 via 10.71.1.2 dev l1 table 1001\n\
+             route add 10.71.3.0/24 via 10.71.1.2 dev l1 table 1001\n"
+        );
+        assert!(rules(&topology, "b", Family::V6).is_empty());
+        assert!(rules(&topology, "s", Family::V6).is_empty());
     }
 }

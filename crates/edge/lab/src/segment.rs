@@ -63,9 +63,7 @@ fn headers(whole: &[u8]) -> Option<(Offload, usize)> {
     let smallest = start + if transport == Transport::Tcp { 20 } else { 8 };
     let internet = if packet.first()? >> 4 == 4 { 20 } else { 40 };
     let fits = internet <= start && smallest <= header_bytes && header_bytes <= HEADERS_MAX;
-    let is_checksum_inside =
-        usize::from(offload.checksum_start) + usize::from(offload.checksum_offset) + 2
-            <= header_bytes;
+    let is_checksum_inside = start + usize::from(offload.checksum_offset) + 2 <= header_bytes;
     (fits && is_checksum_inside && header_bytes < packet.len()).then_some((offload, header_bytes))
 }
 
@@ -100,15 +98,12 @@ pub(crate) fn piece<T>(whole: &[u8], packet: &Packet<T>) -> Option<Piece> {
             let end = Offload::BYTES + header_bytes;
             packet_headers.copy_from_slice(&whole[Offload::BYTES..end]);
             let length = packet.length;
+            cut(packet_headers, offload, length, whole.len());
             let offset = length.offset_bytes();
-            let payload_bytes = payload_bytes(length);
-            let is_last = end + (offset + payload_bytes) as usize >= whole.len();
-            let cut = Cut { offload, offset, payload_bytes, is_last, whole_bytes: whole.len() };
-            cut.write(packet_headers);
             let offload = offload.of_piece(length.segments(), offset == 0, header_bytes as u16);
             before.copy_from_slice(&offload.to_bytes());
             let from = (end + offset as usize).min(whole.len());
-            (end, from..(from + payload_bytes as usize).min(whole.len()))
+            (end, from..(from + payload_bytes(length) as usize).min(whole.len()))
         }
         _ => {
             let end = (Offload::BYTES + 20).min(whole.len());
@@ -150,60 +145,47 @@ pub(crate) fn flip(bytes: &mut [u8], bit: u32) {
     }
 }
 
-/// One piece of a train.
-struct Cut {
-    offload: Offload,
-    /// Of its payload in that of the train.
-    offset: u32,
-    payload_bytes: u32,
-    is_last: bool,
-    /// Of the train with its [`Offload`] header.
-    whole_bytes: usize,
-}
-
-impl Cut {
-    /// Changes the headers of the train to those of the piece.
-    fn write(&self, headers: &mut [u8]) {
-        let Self { offload, offset, payload_bytes, is_last, whole_bytes } = *self;
-        let start = usize::from(offload.checksum_start);
-        let packet_bytes = headers.len() + payload_bytes as usize;
-        let transport_bytes = packet_bytes - start;
-        if headers[0] >> 4 == 4 {
-            put(headers, 2, packet_bytes as u16);
-            let segments_before = offset / u32::from(offload.segment_bytes);
-            let identification = get(headers, 4).wrapping_add(segments_before as u16);
-            put(headers, 4, identification);
-            put(headers, 10, 0);
-            let options_end = usize::from(headers[0] & 15) * 4;
-            let internet = headers.get(..options_end).unwrap_or_default();
-            let sum = Internet::new().with(internet).finish();
-            put(headers, 10, sum);
-        } else {
-            put(headers, 4, (packet_bytes - 40) as u16);
-        }
-        // The pseudo-header's length is part of the sum that stands there (RFC 1624).
-        let at = start + usize::from(offload.checksum_offset);
-        let whole_transport_bytes = whole_bytes - Offload::BYTES - start;
-        let sum = add(get(headers, at), !(whole_transport_bytes as u16));
-        put(headers, at, add(sum, transport_bytes as u16));
-        match offload.transport() {
-            Some(Transport::Tcp) => {
-                let number = &mut headers[start + 4..start + 8];
-                if let Ok(sequence) = <[u8; 4]>::try_from(&*number) {
-                    let sequence = u32::from_be_bytes(sequence).wrapping_add(offset);
-                    number.copy_from_slice(&sequence.to_be_bytes());
-                }
-                let flags = &mut headers[start + 13];
-                if !is_last {
-                    *flags &= !FIN_PSH;
-                }
-                if offset > 0 {
-                    *flags &= !CWR;
-                }
+/// Changes the headers of a train of `whole_bytes`, with its [`Offload`] header, to those of its piece of this
+/// length.
+fn cut(headers: &mut [u8], offload: Offload, length: Length, whole_bytes: usize) {
+    let (offset, payload_bytes) = (length.offset_bytes(), payload_bytes(length));
+    let end = Offload::BYTES + headers.len() + (offset + payload_bytes) as usize;
+    let start = usize::from(offload.checksum_start);
+    let packet_bytes = headers.len() + payload_bytes as usize;
+    let transport_bytes = packet_bytes - start;
+    if headers[0] >> 4 == 4 {
+        put(headers, 2, packet_bytes as u16);
+        let segments_before = offset / u32::from(offload.segment_bytes);
+        let identification = get(headers, 4).wrapping_add(segments_before as u16);
+        put(headers, 4, identification);
+        put(headers, 10, 0);
+        let options_end = usize::from(headers[0] & 15) * 4;
+        let internet = headers.get(..options_end).unwrap_or_default();
+        let sum = Internet::new().with(internet).finish();
+        put(headers, 10, sum);
+    } else {
+        put(headers, 4, (packet_bytes - 40) as u16);
+    }
+    // The pseudo-header's length is part of the sum that stands there (RFC 1624).
+    let at = start + usize::from(offload.checksum_offset);
+    let whole_transport_bytes = whole_bytes - Offload::BYTES - start;
+    let sum = add(get(headers, at), !(whole_transport_bytes as u16));
+    put(headers, at, add(sum, transport_bytes as u16));
+    match offload.transport() {
+        Some(Transport::Tcp) => {
+            if let Some(sequence) = headers[start + 4..].first_chunk_mut() {
+                *sequence = u32::from_be_bytes(*sequence).wrapping_add(offset).to_be_bytes();
             }
-            Some(Transport::Udp) => put(headers, start + 4, transport_bytes as u16),
-            None => {}
+            let flags = &mut headers[start + 13];
+            if end < whole_bytes {
+                *flags &= !FIN_PSH;
+            }
+            if offset > 0 {
+                *flags &= !CWR;
+            }
         }
+        Some(Transport::Udp) => put(headers, start + 4, transport_bytes as u16),
+        None => {}
     }
 }
 

@@ -7,48 +7,13 @@
 use fabricmark_link::{Departure, Id, Invalid, LinkWords, Medium, Net, Packet, Reason};
 use fabricmark_units::Instant;
 
-use crate::bus::{Bus, BusPlan, Crossed};
+use crate::bus::{Bus, Crossed};
 use crate::emulator::Device;
 use crate::path::{self, Path, Traffic};
 use crate::pool::Slice;
 use crate::port::SwitchPort;
 use crate::table::Table;
 use crate::topology::{Junction, Topology};
-use crate::tun::Tun;
-
-/// One direction of a link that is wanted, at the end where it begins.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// The device of that end; none at a switch or a hub.
-    pub(crate) tun: Option<Tun>,
-    /// Its name, as in [`LinkEnd`](crate::LinkEnd).
-    pub(crate) name: String,
-    pub(crate) words: LinkWords,
-}
-
-/// A switch or a hub that is wanted.
-#[derive(Debug)]
-pub(crate) struct Meeting {
-    name: String,
-    junction: Junction,
-    /// The directions that end here, port by port; that to the same link is the number with the last bit
-    /// flipped.
-    inward: Vec<usize>,
-    table: Table,
-}
-
-impl Meeting {
-    /// A switch or a hub of a topology, by its name.
-    pub(crate) fn new(topology: &Topology, name: &str) -> Self {
-        let inward = topology.ends(name).map(|(link, end)| topology.direction(link, 1 - end));
-        Self {
-            name: name.to_owned(),
-            junction: topology.junctions[name].clone(),
-            inward: inward.collect(),
-            table: Table::new(topology, name),
-        }
-    }
-}
 
 /// All of them, at work.
 pub(crate) struct Shared {
@@ -67,30 +32,35 @@ pub(crate) struct Shared {
 const END: usize = 0;
 const BEGIN: usize = 1;
 
+/// A switch or a hub.
 struct Place {
-    meeting: Meeting,
+    junction: Junction,
+    /// The directions that end here, port by port; that to the same link is the number with the last bit
+    /// flipped.
+    inward: Vec<usize>,
+    table: Table,
     /// That of a hub, with a port for each link.
     medium: Option<(Net<Slice>, Id)>,
     traffic: Traffic,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        meetings: Vec<Meeting>,
-        buses: Vec<BusPlan>,
-        directions: usize,
-    ) -> Result<Self, Invalid> {
+    pub(crate) fn new(topology: &Topology, directions: usize) -> Result<Self, Invalid> {
+        let places = topology.junctions.keys().map(|name| Place::new(topology, name));
+        let places: Vec<Place> = places.collect::<Result<_, _>>()?;
+        let buses = topology.buses().map(|(host, bus)| Bus::new(topology, host, bus));
+        let buses: Vec<Bus> = buses.collect::<Result<_, _>>()?;
         let mut on_bus = vec![None; directions];
         for (number, bus) in buses.iter().enumerate() {
-            for (device, &direction) in bus.devices().iter().enumerate() {
+            for (device, &direction) in bus.directions.iter().enumerate() {
                 on_bus[direction] = Some((number, device));
             }
         }
         let mut ends = vec![[None; 2]; directions];
-        for (place, meeting) in meetings.iter().enumerate() {
-            for (port, &direction) in (0..).zip(&meeting.inward) {
-                ends[direction][END] = Some((place, port));
-                ends[direction ^ 1][BEGIN] = Some((place, port));
+        for (number, place) in places.iter().enumerate() {
+            for (port, &direction) in (0..).zip(&place.inward) {
+                ends[direction][END] = Some((number, port));
+                ends[direction ^ 1][BEGIN] = Some((number, port));
             }
         }
         let is_member = |direction: usize| {
@@ -99,8 +69,6 @@ impl Shared {
         };
         let is_member: Vec<bool> = (0..directions).map(is_member).collect();
         let members = (0..directions).filter(|&direction| is_member[direction]).collect();
-        let places = meetings.into_iter().map(Place::new).collect::<Result<_, _>>()?;
-        let buses = buses.into_iter().map(Bus::new).collect::<Result<_, _>>()?;
         Ok(Self { places, buses, on_bus, ends, members, is_member })
     }
 
@@ -138,13 +106,9 @@ impl Shared {
     /// What a direction begins with, if it begins at a switch.
     pub(crate) fn port(&self, direction: usize) -> Result<Option<SwitchPort>, Invalid> {
         let Some((place, _)) = self.ends[direction][BEGIN] else { return Ok(None) };
-        let Meeting { junction, inward, .. } = &self.places[place].meeting;
-        match *junction {
-            Junction::Switch { forwarding, delay } => {
-                SwitchPort::new(forwarding, delay, inward.len()).map(Some)
-            }
-            Junction::Hub { .. } => Ok(None),
-        }
+        let Place { junction, inward, .. } = &self.places[place];
+        let Junction::Switch { forwarding, delay } = *junction else { return Ok(None) };
+        SwitchPort::new(forwarding, delay, inward.len()).map(Some)
     }
 
     /// Lets all ports know by which wires packets come to them.
@@ -155,8 +119,8 @@ impl Shared {
     /// The same for one wire that has changed.
     pub(crate) fn connect_from(&self, from: usize, paths: &mut [Path]) -> Result<(), Invalid> {
         let Some((place, port)) = self.ends[from][END] else { return Ok(()) };
-        let words = paths[from].words().clone();
-        let inward = self.places[place].meeting.inward.iter().filter(|&&inward| inward != from);
+        let words = paths[from].words.clone();
+        let inward = self.places[place].inward.iter().filter(|&&inward| inward != from);
         inward.map(|inward| inward ^ 1).try_for_each(|out| paths[out].change_wire(port, &words))
     }
 
@@ -204,12 +168,11 @@ impl Shared {
         devices: &[Option<Device>],
     ) {
         while let Some(departure) = paths[number].next(due) {
-            let length = departure.packet.length;
             if let Some((place, port)) = self.ends[number][END] {
-                paths[number].count_departed(length);
+                paths[number].traffic.departed += departure.packet.length.into();
                 self.places[place].arrive(port, departure, paths);
             } else if let Some((bus, device)) = self.on_bus[number ^ 1] {
-                paths[number].count_departed(length);
+                paths[number].traffic.departed += departure.packet.length.into();
                 self.buses[bus].receive(departure.at, device, departure.packet);
             } else if let Some(Device { tun, .. }) = &devices[number ^ 1] {
                 paths[number].write(&departure, tun);
@@ -223,12 +186,12 @@ impl Shared {
         while let Some(crossed) = self.buses[bus].next(due) {
             match crossed {
                 Crossed::Out(device, Departure { at, packet, .. }) => {
-                    let number = self.buses[bus].direction(device);
+                    let number = self.buses[bus].directions[device];
                     paths[number].pass(at, 0, packet);
                     self.press(at, number, paths);
                 }
                 Crossed::In(device, departure) => {
-                    let number = self.buses[bus].direction(device);
+                    let number = self.buses[bus].directions[device];
                     if let Some(Device { tun, .. }) = &devices[number] {
                         self.buses[bus].write(&departure, tun);
                     }
@@ -247,9 +210,11 @@ enum Part {
 }
 
 impl Place {
-    fn new(meeting: Meeting) -> Result<Self, Invalid> {
-        let traffic = Traffic { name: meeting.name.clone(), ..Traffic::default() };
-        let medium = match &meeting.junction {
+    fn new(topology: &Topology, name: &str) -> Result<Self, Invalid> {
+        let inward = topology.ends(name).map(|(link, end)| topology.direction(link, 1 - end));
+        let inward: Vec<usize> = inward.collect();
+        let junction = topology.junctions[name].clone();
+        let medium = match &junction {
             Junction::Switch { .. } => None,
             Junction::Hub { link } => {
                 // A queue for each station; who is not the destination takes nothing, so that a packet
@@ -259,8 +224,8 @@ impl Place {
                 let _ = words.set("link", &link.to_string());
                 let mut queues = Vec::new();
                 let mut wire = None;
-                for _ in &meeting.inward {
-                    let Some((line, queue)) = words.build_line(0, &meeting.name)? else { continue };
+                for _ in &inward {
+                    let Some((line, queue)) = words.build_line(0, name)? else { continue };
                     wire = Some(line);
                     queues.push(queue);
                 }
@@ -269,7 +234,8 @@ impl Place {
                 medium.map(|medium| net.add(medium)).map(|id| (net, id))
             }
         };
-        Ok(Self { meeting, medium, traffic })
+        let traffic = Traffic { name: name.to_owned(), ..Traffic::default() };
+        Ok(Self { junction, inward, table: Table::new(topology, name), medium, traffic })
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -297,8 +263,8 @@ impl Place {
 
     /// Hands a packet to the link that leads to its destination; none leads back.
     fn forward(&mut self, at: Instant, from: u16, packet: Packet<Slice>, paths: &mut [Path]) {
-        let out = packet.payload.with(|whole| self.meeting.table.direction(whole));
-        let back = self.meeting.inward[usize::from(from)] ^ 1;
+        let out = packet.payload.with(|whole| self.table.direction(whole));
+        let back = self.inward[usize::from(from)] ^ 1;
         match out.filter(|&out| out != back) {
             Some(out) => {
                 self.traffic.departed += packet.length.into();
@@ -310,14 +276,7 @@ impl Place {
 
     fn traffic(&self) -> Traffic {
         let mut traffic = self.traffic.clone();
-        if let Some((net, id)) = &self.medium {
-            let counters = net.counters(*id);
-            for (sum, reason) in traffic.dropped.iter_mut().zip(Reason::ALL) {
-                *sum += counters.dropped(reason);
-            }
-            traffic.held = net.held();
-            traffic.elements = vec![*counters];
-        }
+        self.medium.iter().for_each(|medium| traffic.add_shared(medium));
         traffic
     }
 }

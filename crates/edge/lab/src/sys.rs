@@ -6,17 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives the calling thread a network namespace of its own.
-pub(crate) fn unshare_network() -> io::Result<()> {
-    unshare(libc::CLONE_NEWNET)
-}
-
-/// Gives this process a user namespace of its own. It must have one thread only (user_namespaces(7)).
-pub(crate) fn unshare_user() -> io::Result<()> {
-    unshare(libc::CLONE_NEWUSER)
-}
-
-fn unshare(flags: libc::c_int) -> io::Result<()> {
+/// Gives the calling thread namespaces of its own. For one of users the process must have one thread
+/// only (user_namespaces(7)).
+pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: the call takes no pointers; it changes which namespaces the calling thread is in, on
     // which no memory of this program depends.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -41,16 +33,7 @@ pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
 /// Makes a TUN device of this name in the namespace of the calling thread: IP packets without a
 /// header of their own but `struct virtio_net_hdr`. It lives as long as the file.
 pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
-    // SAFETY: all zeros are a valid `ifreq`: a name of no letters, a union of integers and addresses.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays 0, for the name is a C string.
-    let room = request.ifr_name.len() - 1;
-    if name.len() > room {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+    let mut request = fabricmark_host::request(name)?;
     request.ifr_ifru.ifru_flags =
         (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes an `ifreq`, which is alive and of the kernel's layout.

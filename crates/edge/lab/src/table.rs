@@ -21,24 +21,23 @@ impl Table {
         let mut hosts = vec![None; 256];
         let mut network = 0;
         for (link, here) in topology.ends(name) {
-            network = topology.networks().of_link(link);
+            network = topology.networks.of_link(link);
             // A tree: what is behind a link is behind no other.
             let mut behind = vec![(link, 1 - here)];
             while let Some((at, end)) = behind.pop() {
-                let host = topology.networks().host(at, end);
+                let host = topology.networks.host(at, end);
                 if host > 0 {
                     hosts[usize::from(host)] = Some(topology.direction(link, here));
                     continue;
                 }
                 let next = topology.ends(&topology.links[at].between[end]);
-                behind.extend(
-                    next.filter(|&(next, _)| next != at).map(|(next, end)| (next, 1 - end)),
-                );
+                let others = next.filter(|&(next, _)| next != at);
+                behind.extend(others.map(|(next, end)| (next, 1 - end)));
             }
         }
         let mut networks = vec![None; 256];
         for step in route::exits(topology, network) {
-            let router = topology.networks().host(step.via.0, step.via.1);
+            let router = topology.networks.host(step.via.0, step.via.1);
             networks[step.target] = hosts[usize::from(router)];
         }
         Self { network: u8::try_from(network).unwrap_or(u8::MAX), hosts, networks }
@@ -64,9 +63,7 @@ fn destination(packet: &[u8]) -> Option<(u8, u8)> {
             _ => None,
         },
         6 => match *packet.get(24..40)? {
-            [0xfd, 0x71, 0, network, ref zeros @ .., host]
-                if zeros.iter().all(|&byte| byte == 0) =>
-            {
+            [0xfd, 0x71, 0, network, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host] => {
                 Some((network, host))
             }
             _ => None,

@@ -3,27 +3,16 @@
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use fabricmark_wire::Link;
+use serde_json::Value;
 
 use crate::namespace::Namespace;
-use crate::qdisc::Refusal;
 
 /// Why there is no lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// This user may not make namespaces.
-    #[error("{cause}\n{remedy}")]
-    Refused {
-        /// What the kernel refused and why.
-        cause: String,
-        /// What to do about it.
-        remedy: String,
-    },
-    /// A program is missing.
-    #[error(
-        "the program `{0}` is missing: install iproute2 (Debian, Ubuntu: apt-get install iproute2)"
-    )]
-    Missing(&'static str),
+    /// This machine lacks a right or a program: which, and what to do about it.
+    #[error("{0}")]
+    Lacks(String),
     /// A program did not do what it was asked for.
     #[error("`{command}` failed: {message}")]
     Tool {
@@ -32,42 +21,15 @@ pub enum LabError {
         /// What it said.
         message: String,
     },
-    /// The addresses of a lab do not reach further.
-    #[error("a lab has at most {max} links, the plan names {asked}", max = crate::network::LINKS_MAX)]
-    TooManyLinks {
-        /// Links asked for.
-        asked: usize,
-    },
-    /// No network on this machine passes for this link.
-    #[error(
-        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR \
-         or veth, or name a host that has one and --link {link}"
-    )]
-    NotEmulated {
-        /// The link asked for.
-        link: Link,
-        /// What it is made of.
-        technology: &'static str,
-    },
+    /// What was asked for cannot be, and why.
+    #[error("{0}")]
+    Input(String),
     /// A link cannot be made of what it was said to be.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
-    /// A link cannot do what its words say.
-    #[error("link `{link}`: {error}")]
-    Words {
-        /// The link.
-        link: String,
-        /// What is wrong.
-        error: String,
-    },
-    /// Queues of the kernel cannot do what a link is to do.
-    #[error("link `{link}`: {refusal}")]
-    Backend {
-        /// The link.
-        link: String,
-        /// What they cannot do.
-        refusal: Refusal,
-    },
+    /// Queues of the kernel cannot do what a link is to do: what, and what can.
+    #[error("{0}")]
+    Backend(String),
     /// The kernel has no such queue.
     #[error(
         "link `{link}`: this kernel has no queue of the kind {kind}: as root try `modprobe sch_{kind}`; \
@@ -78,24 +40,6 @@ pub enum LabError {
         link: String,
         /// As `tc` calls it.
         kind: &'static str,
-    },
-    /// Some queues keep what they count while they are up.
-    #[error(
-        "link `{link}`: the framing of an htb that is up stays: say it in the file, `lab down`, `lab up`"
-    )]
-    OtherFraming {
-        /// The link.
-        link: String,
-    },
-    /// The kernel does not take a setting.
-    #[error("cannot set {key} to `{value}`: {source}")]
-    Sysctl {
-        /// Its name.
-        key: String,
-        /// What it was to be.
-        value: String,
-        /// Why not.
-        source: io::Error,
     },
     /// The emulator has ended, which it only does by a defect.
     #[error("the thread of the emulator has stopped: `lab down` and `lab up` start it again")]
@@ -113,12 +57,28 @@ pub enum LabError {
 impl LabError {
     /// Whether this machine lacks something: a right, a program, a part of the kernel.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::Missing(_) | Self::NoQdisc { .. })
+        matches!(self, Self::Lacks(_) | Self::NoQdisc { .. })
     }
 
-    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { doing, source }
+    pub(crate) fn system<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::System { doing, source: error.into() }
     }
+}
+
+/// Runs lines of `ip -batch` in a namespace.
+pub(crate) fn ip(namespace: &Namespace, lines: &str) -> Result<String, LabError> {
+    run(namespace, "ip", &["-batch", "-"], lines)
+}
+
+/// Runs `tc` in a namespace, with words between single blanks.
+pub(crate) fn tc(namespace: &Namespace, words: &str) -> Result<String, LabError> {
+    run(namespace, "tc", &words.split(' ').collect::<Vec<_>>(), "")
+}
+
+/// The queues of a device, with what they counted.
+pub(crate) fn queues(namespace: &Namespace, device: &str) -> Result<Vec<Value>, LabError> {
+    let text = tc(namespace, &format!("-s -j qdisc show dev {device}"))?;
+    Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
 /// Runs a program in a namespace, with `input` on its standard input; gives its standard output.
@@ -128,8 +88,13 @@ pub(crate) fn run(
     arguments: &[&str],
     input: &str,
 ) -> Result<String, LabError> {
-    let program_file = fabricmark_host::program(program).ok_or(LabError::Missing(program))?;
-    let mut command = Command::new(program_file);
+    let file = fabricmark_host::program(program).ok_or_else(|| {
+        LabError::Lacks(format!(
+            "the program `{program}` is missing: install iproute2 (Debian, Ubuntu: apt-get install \
+             iproute2)"
+        ))
+    })?;
+    let mut command = Command::new(file);
     command.args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     namespace.enter(&mut command);

@@ -1,33 +1,35 @@
 //! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
 
-mod chain;
-mod error;
 mod file;
 mod junction;
 mod networks;
-mod source;
 mod way;
 
-pub use error::TopologyError;
 pub use junction::Junction;
-pub use source::Source;
-pub(crate) use source::fill_trace;
 pub use way::Way;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 
 use fabricmark_link::{HostBus, Invalid, LinkWords, SUPER_PACKET_MAX};
 use fabricmark_wire::Family;
+use serde::{Deserialize, Serialize};
 
 use crate::qdisc::Backend;
 use file::File;
 use networks::Networks;
 
+/// Why a text describes no lab: which part of it, and what would do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TopologyError(String);
+
 /// A lab that is wanted, checked: each link is between two that exist.
 ///
 /// Nodes and links are in the order of their names; the addresses follow from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Topology {
     /// What it is called; the name of the file where it says none.
     pub title: Option<String>,
@@ -37,11 +39,11 @@ pub struct Topology {
     pub junctions: BTreeMap<String, Junction>,
     /// In the order of their names.
     pub links: Vec<Wire>,
-    networks: Networks,
+    pub(crate) networks: Networks,
 }
 
 /// A host or a router.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Whether it forwards packets of others.
     pub is_router: bool,
@@ -79,7 +81,8 @@ impl Topology {
         text: &str,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, TopologyError> {
-        toml::from_str::<File>(text)?.check(read)
+        let file: File = toml::from_str(text).map_err(|error| TopologyError(error.to_string()))?;
+        file.check(read).map_err(TopologyError)
     }
 
     /// The address of one end of a link: 10.71.NETWORK.HOST and fd71:NETWORK::HOST. The number of a network
@@ -93,10 +96,6 @@ impl Topology {
         let buses = self.nodes.iter().filter_map(|(name, node)| node.bus.map(|bus| (name, bus)));
         // Nothing crosses the bus of a node without devices.
         buses.filter(|(name, _)| self.ends(name).next().is_some())
-    }
-
-    pub(crate) fn networks(&self) -> &Networks {
-        &self.networks
     }
 
     /// Whether one end of a link is at a switch or a hub.
@@ -157,11 +156,10 @@ impl Topology {
                  to: leave `backend` out"
             ));
         }
+        let is_hub =
+            |name: &&String| matches!(self.junctions.get(*name), Some(Junction::Hub { .. }));
         for (end, words) in words.iter().enumerate() {
-            let hub = between
-                .iter()
-                .find(|name| matches!(self.junctions.get(*name), Some(Junction::Hub { .. })));
-            if let (Some(hub), true) = (hub, words.is_paced()) {
+            if let (Some(hub), true) = (between.iter().find(is_hub), words.is_paced()) {
                 return Err(format!(
                     "the rate is that of the hub `{hub}`: leave rate, link, schedule and trace out"
                 ));
@@ -184,13 +182,50 @@ impl Topology {
 
     /// Where a node is attached: links, and which of their ends.
     pub fn ends<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
-        let ends = self
-            .links
-            .iter()
-            .enumerate()
-            .flat_map(|(link, wire)| [0, 1].map(|end| (link, end, wire.between[end].as_str())));
-        ends.filter(move |&(_, _, name)| name == node).map(|(link, end, _)| (link, end))
+        let ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
+        ends.filter(move |&(link, end)| self.links[link].between[end] == node)
     }
+}
+
+/// What stands in a topology file and in the traces that it names.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Source {
+    text: String,
+    /// By the names of their files.
+    traces: BTreeMap<String, String>,
+}
+
+impl Source {
+    /// Takes what stands in a topology file, checks it, and reads the traces that it names, relative to
+    /// `folder`.
+    pub fn read(text: String, folder: &Path) -> Result<Self, TopologyError> {
+        let mut traces = BTreeMap::new();
+        let mut read = |file: &str| {
+            let text = fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())?;
+            traces.insert(file.to_owned(), text.clone());
+            Ok(text)
+        };
+        Topology::parse_with(&text, &mut read)?;
+        Ok(Self { text, traces })
+    }
+
+    /// The topology.
+    pub fn topology(&self) -> Result<Topology, TopologyError> {
+        let mut read = |file: &str| {
+            self.traces.get(file).cloned().ok_or_else(|| "it did not come along".to_owned())
+        };
+        Topology::parse_with(&self.text, &mut read)
+    }
+}
+
+/// Hands words the text of the file that their `trace` names.
+pub(crate) fn fill_trace(
+    words: &mut LinkWords,
+    read: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<(), String> {
+    let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
+    let text = read(&file).map_err(|error| format!("cannot read the trace {file}: {error}"))?;
+    words.set_trace(&text).map_err(|error| format!("{file}: {error}"))
 }
 
 /// An address in a network; host 0 is the network itself.
@@ -199,6 +234,19 @@ pub(crate) fn address(network: usize, host: u8, family: Family) -> IpAddr {
         Family::V4 => IpAddr::from([10, 71, network as u8, host]),
         Family::V6 => IpAddr::from([0xfd71, network as u16, 0, 0, 0, 0, 0, u16::from(host)]),
     }
+}
+
+/// The same with the length of the network's prefix, as `ip` writes it.
+pub(crate) fn prefix(network: usize, host: u8, family: Family) -> String {
+    let bits = if family == Family::V4 { 24 } else { 64 };
+    format!("{}/{bits}", address(network, host, family))
+}
+
+/// What gives a device an address, as a line for `ip -batch`. A lab has no other node, so there is no duplicate
+/// address to wait for.
+pub(crate) fn add_address(network: usize, host: u8, family: Family, device: &str) -> String {
+    let nodad = if family == Family::V6 { " nodad" } else { "" };
+    format!("addr add {} dev {device}{nodad}\n", prefix(network, host, family))
 }
 
 #[cfg(test)]

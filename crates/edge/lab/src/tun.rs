@@ -19,7 +19,6 @@ use crate::tool::LabError;
 /// and checksums nobody has made yet.
 #[derive(Debug)]
 pub struct Tun {
-    name: String,
     file: File,
 }
 
@@ -43,7 +42,7 @@ impl Tun {
         };
         let made = namespace.within(make);
         made.map_err(|error| privilege::refused("make a TUN device", &error))?;
-        Ok(Self { name: name.to_owned(), file })
+        Ok(Self { file })
     }
 
     /// Has the kernel cut super-packets before they come here. That costs it much less than senders who
@@ -51,11 +50,6 @@ impl Tun {
     pub fn take_single_packets(&self) -> Result<(), LabError> {
         sys::set_tun_offloads(&self.file, libc::TUN_F_CSUM)
             .map_err(LabError::system("switch segmentation of a device off"))
-    }
-
-    /// Its name in the namespace.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Takes the next packet that the namespace sent; `None` while there is none. `bytes` must have

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Emulator, LinkEnd, Namespace, Tun};
+use fabricmark_lab::{Emulator, LinkEnd, Namespace, Topology, Tun};
 
 /// One lab at a time: two would share the processors.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -56,9 +56,9 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
         let mut child = ip.spawn().unwrap();
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
-        LinkEnd { tun, name: format!("wan:{end}"), words: words[end].parse().unwrap() }
+        LinkEnd { tun: Some(tun), name: format!("wan:{end}"), words: words[end].parse().unwrap() }
     });
-    let emulator = Emulator::start(vec![ends], 1, None).unwrap();
+    let emulator = Emulator::start(ends.into(), Topology::default(), 1, None).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
 }
 

@@ -133,16 +133,8 @@ impl From<StoreError> for Failure {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
-            LabError::Refused { .. } | LabError::Missing(_) | LabError::NoQdisc { .. } => {
-                Code::Missing
-            }
-            LabError::TooManyLinks { .. }
-            | LabError::NotEmulated { .. }
-            | LabError::Invalid(_)
-            | LabError::Words { .. }
-            | LabError::OtherFraming { .. }
-            | LabError::Backend { .. }
-            | LabError::Sysctl { .. } => Code::Input,
+            LabError::Lacks(_) | LabError::NoQdisc { .. } => Code::Missing,
+            LabError::Input(_) | LabError::Invalid(_) | LabError::Backend(_) => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
         };
@@ -153,9 +145,9 @@ impl From<LabError> for Failure {
 impl From<GuestError> for Failure {
     fn from(error: GuestError) -> Self {
         let code = match &error {
-            _ if error.is_missing() => Code::Missing,
+            GuestError::Missing(_) => Code::Missing,
             GuestError::Interrupted => Code::Interrupted,
-            _ => Code::RunFailed,
+            GuestError::Failed(_) => Code::RunFailed,
         };
         Self::new(code, error.to_string())
     }
@@ -165,15 +157,9 @@ impl From<HeldError> for Failure {
     fn from(error: HeldError) -> Self {
         let code = match error {
             HeldError::Lab(error) => return error.into(),
-            HeldError::NoPlace | HeldError::Folder { .. } | HeldError::Missing(_) => Code::Missing,
+            HeldError::Missing(_) => Code::Missing,
             HeldError::Lost(_) => Code::RunFailed,
-            HeldError::Name(_)
-            | HeldError::IsUp(_)
-            | HeldError::NoSuchLab { .. }
-            | HeldError::NoLab
-            | HeldError::Several(_)
-            | HeldError::Long { .. }
-            | HeldError::Refused(_) => Code::Input,
+            HeldError::Refused(_) => Code::Input,
         };
         Self::new(code, error.to_string())
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Lab, Way, Wiring};
+use fabricmark_lab::{Lab, Traffic, Wiring};
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -56,9 +56,8 @@ impl Testbed for InLab {
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
         let Some(place) = self.place(point)? else { return Loopback.attach(role, point) };
-        let fabricmark_lab::Attachment { device, address } =
-            self.lab.attach(self.plan.side(role, point), place, point.family);
-        Ok(Attachment { device, address, scope_id: 0 })
+        let address = self.lab.address(self.plan.side(role, point), place, point.family);
+        Ok(Attachment { device: Lab::device(place), address, scope_id: 0 })
     }
 
     fn is_apart(&self, link: Link) -> bool {
@@ -97,7 +96,7 @@ impl Testbed for InLab {
         })
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
         Ok(match self.place(point)? {
             Some(place) => self.lab.traffic(place)?.map(|[there, back]| {
                 match self.plan.side(Role::Client, point) {

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Fabric, Topology, TopologyWay, Way};
+use fabricmark_lab::{Fabric, Topology, Traffic, Way};
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -26,7 +26,7 @@ pub(super) struct InTopology {
 }
 
 /// The way from one node to another.
-pub(super) type Ways = BTreeMap<[String; 2], TopologyWay>;
+pub(super) type Ways = BTreeMap<[String; 2], Way>;
 
 /// The ways between the ends of a plan's points.
 pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> {
@@ -60,7 +60,7 @@ impl InTopology {
         }
     }
 
-    fn way(&self, point: &Point) -> &TopologyWay {
+    fn way(&self, point: &Point) -> &Way {
         &self.ways[&self.plan.nodes(point).map(str::to_owned)]
     }
 
@@ -109,15 +109,12 @@ impl Testbed for InTopology {
 
     fn drops(&self, point: &Point) -> Result<u64, PlanError> {
         let ways = self.traffic(point)?;
-        Ok(ways.into_iter().flatten().flatten().map(|way| way.lost_packets()).sum())
+        Ok(ways.into_iter().flatten().flatten().map(|link| link.lost_packets()).sum())
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Way>; 2]>, PlanError> {
-        let (traffic, drops) = (self.fabric.traffic()?, self.fabric.device_drops()?);
-        let of_link = |(link, end): (usize, usize)| Way {
-            traffic: traffic[2 * link + end].clone(),
-            device_drops: drops[2 * link + end],
-        };
+    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
+        let traffic = self.fabric.traffic()?;
+        let of_link = |(link, end): (usize, usize)| traffic[2 * link + end].clone();
         let of_way = |from| self.links(from, point).into_iter().map(of_link).collect();
         Ok(Some([Role::Client, Role::Server].map(of_way)))
     }

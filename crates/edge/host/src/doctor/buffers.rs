@@ -40,17 +40,10 @@ const TCP_BYTES_PER_WINDOW_BYTE: f64 = 2.0;
 const SOCKET_BYTES: u64 = 1 << 24;
 const TCP_BYTES: u64 = 1 << 25;
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     vec![
-        socket_buffers(
-            &tree.file("/proc/sys/net/core/rmem_max"),
-            &tree.file("/proc/sys/net/core/wmem_max"),
-        ),
-        tcp_buffers(
-            &tree.file("/proc/sys/net/ipv4/tcp_rmem"),
-            &tree.file("/proc/sys/net/ipv4/tcp_wmem"),
-        ),
+        socket_buffers(&tree.files_in("/proc/sys/net/core", ["rmem_max", "wmem_max"])),
+        tcp_buffers(&tree.files_in("/proc/sys/net/ipv4", ["tcp_rmem", "tcp_wmem"])),
         backlog(
             &tree.file("/proc/sys/net/core/netdev_max_backlog"),
             &tree.file("/proc/net/softnet_stat"),
@@ -66,81 +59,74 @@ fn reach(window_bytes: f64) -> String {
 
 /// Judges the limits of SO_RCVBUF and SO_SNDBUF, which the kernel doubles for its overhead
 /// (socket(7)): the whole value is window.
-fn socket_buffers(receive: &File, send: &File) -> Finding {
-    let (Some(receive_max), Some(send_max)) = (receive.count(), send.count()) else {
-        return SOCKET_BUFFERS
-            .not_observable("Limits of socket buffers: cannot be read")
-            .found(receive)
-            .found(send);
+fn socket_buffers(limits: &[File; 2]) -> Finding {
+    let found = SOCKET_BUFFERS.found_all(limits);
+    let [Some(receive_max), Some(send_max)] = limits.each_ref().map(File::count) else {
+        return found.not_observable("Limits of socket buffers: cannot be read");
     };
     let window = receive_max.min(send_max) as f64;
     let title = format!("Sockets may ask for {:.1} MB: {}", window / 1e6, reach(window));
-    let finding = if window < PATH_BYTES {
-        SOCKET_BUFFERS.warning(title).fixed_by(format!(
+    if window < PATH_BYTES {
+        found.warning(title).fixed_by(format!(
             "sysctl -w net.core.rmem_max={} net.core.wmem_max={}",
             receive_max.max(SOCKET_BYTES),
             send_max.max(SOCKET_BYTES)
         ))
     } else {
-        SOCKET_BUFFERS.fine(title)
-    };
-    finding.found(receive).found(send)
+        found.fine(title)
+    }
 }
 
 /// Judges the largest of `min default max`, up to which TCP grows its buffers by itself.
-fn tcp_buffers(receive: &File, send: &File) -> Finding {
+fn tcp_buffers(limits: &[File; 2]) -> Finding {
+    let found = TCP_BUFFERS.found_all(limits);
+    let [receive, send] = limits.each_ref().map(File::counts);
     let (&[receive_min, receive_default, receive_max], &[send_min, send_default, send_max]) =
-        (&receive.counts()[..], &send.counts()[..])
+        (&receive[..], &send[..])
     else {
-        return TCP_BUFFERS
-            .not_observable("Limits of TCP's buffers: cannot be read")
-            .found(receive)
-            .found(send);
+        return found.not_observable("Limits of TCP's buffers: cannot be read");
     };
     let window = receive_max.min(send_max) as f64 / TCP_BYTES_PER_WINDOW_BYTE;
     let title = format!("TCP's window ends near {:.1} MB: {}", window / 1e6, reach(window));
-    let finding = if window < PATH_BYTES {
-        TCP_BUFFERS.warning(title).fixed_by(format!(
+    if window < PATH_BYTES {
+        found.warning(title).fixed_by(format!(
             "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {}\" \
              net.ipv4.tcp_wmem=\"{send_min} {send_default} {}\"",
             receive_max.max(TCP_BYTES),
             send_max.max(TCP_BYTES)
         ))
     } else {
-        TCP_BUFFERS.fine(title)
-    };
-    finding.found(receive).found(send)
+        found.fine(title)
+    }
 }
 
 /// Judges drops since boot: the second number, in hexadecimal, of each processor's line in
 /// softnet_stat (`softnet_seq_show` in the kernel's net/core/net-procfs.c).
 fn backlog(limit: &File, softnet: &File) -> Finding {
+    let found = BACKLOG.found(limit);
     let dropped: Option<Vec<u64>> = softnet.text().map(|text| {
         let words = text.lines().filter_map(|line| line.split_whitespace().nth(1));
         words.filter_map(|word| u64::from_str_radix(word, 16).ok()).collect()
     });
     let Some(dropped) = dropped.filter(|drops| !drops.is_empty()) else {
-        return BACKLOG
-            .not_observable("Drops of the backlog: cannot be read")
-            .found(limit)
-            .found(Evidence::new(&softnet.path, "no drops in its lines"));
+        let evidence = Evidence::new(&softnet.path, "no drops in its lines");
+        return found.found(evidence).not_observable("Drops of the backlog: cannot be read");
     };
     let dropped = dropped.into_iter().fold(0, u64::saturating_add);
     // Twice what there is, and at least enough for the path.
     let size = limit.count().unwrap_or(0).saturating_mul(2).clamp(10_000, 1_000_000);
     let command = format!("sysctl -w net.core.netdev_max_backlog={size}");
-    let finding = if dropped > 0 {
-        BACKLOG
+    let evidence = Evidence::new(format!("{}, 2nd column", softnet.path), dropped.to_string());
+    let found = found.found(evidence);
+    if dropped > 0 {
+        found
             .warning(format!("The backlog overflowed: {dropped} packets dropped since boot"))
             .fixed_by(command)
     } else if limit.count().is_some_and(|frames| frames < PATH_FRAMES) {
-        BACKLOG.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").fixed_by(command)
+        found.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").fixed_by(command)
     } else {
-        BACKLOG.fine("The backlog has dropped nothing since boot")
-    };
-    finding
-        .found(limit)
-        .found(Evidence::new(format!("{}, 2nd column", softnet.path), dropped.to_string()))
+        found.fine("The backlog has dropped nothing since boot")
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +137,7 @@ mod tests {
     #[test]
     fn socket_buffers_are_judged_by_the_smaller_limit() {
         let judge = |receive: &str, send: &str| {
-            socket_buffers(&File::of("/rmem_max", receive), &File::of("/wmem_max", send))
+            socket_buffers(&[File::of("/rmem_max", receive), File::of("/wmem_max", send)])
         };
         let finding = judge("212992", "16777216");
         assert_eq!(finding.severity, Warning);
@@ -166,7 +152,7 @@ mod tests {
     #[test]
     fn the_remedy_for_tcp_raises_the_largest_number_only() {
         let judge = |receive: &str, send: &str| {
-            tcp_buffers(&File::of("/tcp_rmem", receive), &File::of("/tcp_wmem", send))
+            tcp_buffers(&[File::of("/tcp_rmem", receive), File::of("/tcp_wmem", send)])
         };
         let finding = judge("4096\t131072\t67108864", "4096\t16384\t4194304");
         assert_eq!(finding.severity, Warning);

@@ -2,6 +2,7 @@
 
 use super::finding::{Check, Evidence, Finding};
 use super::tree::{File, Tree};
+use crate::flags;
 
 pub(super) const CLOCK_SOURCE: Check = Check {
     name: "clock-source",
@@ -39,73 +40,55 @@ const READING_NS_MAX: f64 = 200.0;
 pub(super) fn examine(tree: &Tree, reading_ns: f64) -> Vec<Finding> {
     let folder = "/sys/devices/system/clocksource/clocksource0";
     vec![
-        clock_source(
-            &tree.file(&format!("{folder}/current_clocksource")),
-            &tree.file(&format!("{folder}/available_clocksource")),
-        ),
+        clock_source(&tree.files_in(folder, ["current_clocksource", "available_clocksource"])),
         clock_cost(reading_ns),
         tsc(&tree.file("/proc/cpuinfo")),
     ]
 }
 
-fn clock_source(current: &File, available: &File) -> Finding {
+fn clock_source([current, available]: &[File; 2]) -> Finding {
+    let found = CLOCK_SOURCE.found(current);
     let Some(name) = current.text() else {
-        return CLOCK_SOURCE.not_observable("Clock source: the kernel does not say").found(current);
+        return found.not_observable("Clock source: the kernel does not say");
     };
-    let finding = if FAST.contains(&name) {
-        CLOCK_SOURCE.fine(format!("The clock source is {name}, read without entering the kernel"))
+    let found = found.found(available);
+    if FAST.contains(&name) {
+        found.fine(format!("The clock source is {name}, read without entering the kernel"))
     } else {
-        let slow = CLOCK_SOURCE.problem(format!("The clock source is slow: {name}"));
+        let slow = found.problem(format!("The clock source is slow: {name}"));
         let mut offered = available.text().unwrap_or_default().split_whitespace();
         match offered.find(|name| FAST.contains(name)) {
             Some(fast) => slow.fixed_by(format!("echo {fast} > {}", current.path)),
             None => slow,
         }
-    };
-    finding.found(current).found(available)
+    }
 }
 
 fn clock_cost(reading_ns: f64) -> Finding {
-    let finding = if reading_ns > READING_NS_MAX {
-        CLOCK_COST.warning(format!("Reading the clock takes {reading_ns:.0} ns"))
-    } else {
-        CLOCK_COST.fine(format!("Reading the clock takes {reading_ns:.0} ns"))
-    };
-    finding.found(Evidence::new(
-        "clock_gettime(CLOCK_MONOTONIC), best of 20 x 1,000",
-        format!("{reading_ns:.1} ns"),
-    ))
+    let source = "clock_gettime(CLOCK_MONOTONIC), best of 20 x 1,000";
+    let found = CLOCK_COST.found(Evidence::new(source, format!("{reading_ns:.1} ns")));
+    let title = format!("Reading the clock takes {reading_ns:.0} ns");
+    if reading_ns > READING_NS_MAX { found.warning(title) } else { found.fine(title) }
 }
 
 /// Judges the flags of the first processor.
 fn tsc(cpuinfo: &File) -> Finding {
-    let Some(flags) = flags(cpuinfo) else {
+    let Some(flags) = cpuinfo.text().and_then(flags) else {
         return TSC
-            .not_observable("Time stamp counter: /proc/cpuinfo has no x86 flags")
-            .found(Evidence::new(&cpuinfo.path, "no line `flags`"));
+            .found(Evidence::new(&cpuinfo.path, "no line `flags`"))
+            .not_observable("Time stamp counter: /proc/cpuinfo has no x86 flags");
     };
     let has = |flag: &str| flags.contains(&flag);
     let evidence = ["constant_tsc", "nonstop_tsc"].map(|flag| {
-        Evidence::new(
-            format!("{} flags", cpuinfo.path),
-            if has(flag) { flag.to_owned() } else { format!("no {flag}") },
-        )
+        let value = if has(flag) { flag.to_owned() } else { format!("no {flag}") };
+        Evidence::new(format!("{} flags", cpuinfo.path), value)
     });
-    let finding = if has("constant_tsc") && has("nonstop_tsc") {
-        TSC.fine("The time stamp counter is invariant")
+    let found = TSC.found_all(evidence);
+    if has("constant_tsc") && has("nonstop_tsc") {
+        found.fine("The time stamp counter is invariant")
     } else {
-        TSC.warning("The time stamp counter is not invariant")
-    };
-    finding.found_all(evidence)
-}
-
-/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
-pub(super) fn flags(cpuinfo: &File) -> Option<Vec<&str>> {
-    let line = cpuinfo.text()?.lines().find_map(|line| {
-        let (name, flags) = line.split_once(':')?;
-        (name.trim() == "flags").then_some(flags)
-    })?;
-    Some(line.split_whitespace().collect())
+        found.warning("The time stamp counter is not invariant")
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +97,7 @@ mod tests {
     use super::*;
 
     fn source(current: &str, available: &str) -> Finding {
-        clock_source(&File::of("/sys/current", current), &File::of("/sys/available", available))
+        clock_source(&[File::of("/sys/current", current), File::of("/sys/available", available)])
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the network cards counted as wrong.
 
-use super::finding::{Check, Evidence, Finding};
-use super::interface::Interface;
+use super::finding::{Check, Finding};
+use super::interface::folder;
 use super::tree::{File, Tree};
 
 pub(super) const ERRORS: Check = Check {
@@ -19,39 +19,38 @@ const COUNTERS: [&str; 6] =
 /// Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, 1997).
 const LOST_MAX: f64 = 2e-6;
 
-/// Reads and judges.
-pub(super) fn examine(tree: &Tree, interfaces: &[Interface]) -> Vec<Finding> {
-    let judge = |interface: &Interface| {
-        let file = |leaf: &str| tree.file(&format!("{}/statistics/{leaf}", interface.folder()));
-        let packets = [file("rx_packets"), file("tx_packets")];
-        errors(&interface.name, &packets, &COUNTERS.map(file))
+pub(super) fn examine(tree: &Tree, cards: &[String]) -> Vec<Finding> {
+    let judge = |name: &String| {
+        let files = format!("{}/statistics", folder(name));
+        let packets = tree.files_in(&files, ["rx_packets", "tx_packets"]);
+        errors(name, &packets, &tree.files_in(&files, COUNTERS))
     };
-    interfaces.iter().map(judge).collect()
+    cards.iter().map(judge).collect()
 }
 
 fn errors(name: &str, packets: &[File], counters: &[File]) -> Finding {
     let sum =
         |files: &[File]| files.iter().filter_map(File::count).fold(0_u64, u64::saturating_add);
     if counters.iter().all(|file| file.count().is_none()) {
-        return ERRORS
-            .not_observable(format!("Errors of {name}: cannot be read"))
-            .found_all(counters.iter().take(1).map(Evidence::from));
+        let title = format!("Errors of {name}: cannot be read");
+        return ERRORS.found_all(counters.iter().take(1)).not_observable(title);
     }
     let (packets_sum, lost) = (sum(packets), sum(counters));
-    let title = format!("{name} lost or damaged {lost} of {packets_sum} packets since boot");
-    let finding = if lost == 0 {
-        ERRORS.fine(format!("{name} lost and damaged nothing since boot"))
-    } else if lost as f64 >= LOST_MAX * packets_sum as f64 {
-        ERRORS.warning(title)
-    } else {
-        ERRORS.note(title)
-    };
     let not_zero = counters.iter().filter(|file| file.count().is_some_and(|count| count > 0));
-    finding.found_all(packets.iter().chain(not_zero).map(Evidence::from))
+    let found = ERRORS.found_all(packets.iter().chain(not_zero));
+    let title = format!("{name} lost or damaged {lost} of {packets_sum} packets since boot");
+    if lost == 0 {
+        found.fine(format!("{name} lost and damaged nothing since boot"))
+    } else if lost as f64 >= LOST_MAX * packets_sum as f64 {
+        found.warning(title)
+    } else {
+        found.note(title)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::finding::Evidence;
     use super::super::finding::Severity::{Fine, NotObservable, Note, Warning};
     use super::*;
 

@@ -5,7 +5,7 @@ use std::io;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::finding::{Check, Evidence, Finding};
-use super::sys;
+use crate::sys;
 
 pub(super) const OFFLOADS: Check = Check {
     name: "offloads",
@@ -93,67 +93,61 @@ fn word(setting: Option<bool>) -> &'static str {
 
 /// Judges what the card and the kernel do to packets by themselves.
 pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Finding {
-    let settings = match settings {
-        Ok(settings) => settings,
+    let found = |value: &str| OFFLOADS.found(Evidence::new(format!("{SOURCE} {name}"), value));
+    let Settings { tso, gso, gro, lro, .. } = match settings {
+        Ok(settings) => *settings,
         Err(reason) => {
-            return OFFLOADS
-                .not_observable(format!("Offloads of {name}: the driver does not answer"))
-                .found(Evidence::new(format!("{SOURCE} {name}"), reason));
+            let title = format!("Offloads of {name}: the driver does not answer");
+            return found(reason).not_observable(title);
         }
     };
-    let Settings { tso, gso, gro, lro, .. } = *settings;
+    let value =
+        format!("tso {}, gso {}, gro {}, lro {}", word(tso), word(gso), word(gro), word(lro));
+    let found = found(&value);
     let named = [("tso", tso), ("gso", gso), ("gro", gro)];
     let off: Vec<&str> =
         named.iter().filter(|(_, is_on)| *is_on == Some(false)).map(|(name, _)| *name).collect();
-    let finding = if lro == Some(true) {
-        OFFLOADS
+    if lro == Some(true) {
+        found
             .warning(format!("{name} merges packets beyond recognition (lro)"))
             .fixed_by(format!("ethtool -K {name} lro off"))
     } else if !off.is_empty() {
         let commands: Vec<String> = off.iter().map(|offload| format!("{offload} on")).collect();
-        OFFLOADS
+        found
             .warning(format!("{name} has offloads switched off: {}", off.join(", ")))
             .fixed_by(format!("ethtool -K {name} {}", commands.join(" ")))
     } else if named.iter().all(|(_, is_on)| is_on.is_none()) {
-        OFFLOADS.not_observable(format!("Offloads of {name}: its driver does not say"))
+        found.not_observable(format!("Offloads of {name}: its driver does not say"))
     } else {
-        OFFLOADS.fine(format!("{name} has its offloads switched on"))
-    };
-    let value =
-        format!("tso {}, gso {}, gro {}, lro {}", word(tso), word(gso), word(gro), word(lro));
-    finding.found(Evidence::new(format!("{SOURCE} {name}"), value))
+        found.fine(format!("{name} has its offloads switched on"))
+    }
 }
 
 /// Judges how long a received packet waits for more before the card interrupts.
 pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Finding {
-    let source = format!("{SOURCE} {name}");
+    let found = |value: &str| COALESCING.found(Evidence::new(format!("{SOURCE} {name}"), value));
     let (rx_usecs, adaptive_rx) = match settings {
         Ok(Settings { rx_usecs: Some(rx_usecs), adaptive_rx, .. }) => (*rx_usecs, *adaptive_rx),
         Ok(_) => {
-            return COALESCING
-                .not_observable(format!("Interrupt coalescing of {name}: its driver does not say"))
-                .found(Evidence::new(source, "ETHTOOL_GCOALESCE is not supported"));
+            let title = format!("Interrupt coalescing of {name}: its driver does not say");
+            return found("ETHTOOL_GCOALESCE is not supported").not_observable(title);
         }
         Err(reason) => {
-            return COALESCING
-                .not_observable(format!("Interrupt coalescing of {name}: no answer"))
-                .found(Evidence::new(source, reason));
+            let title = format!("Interrupt coalescing of {name}: no answer");
+            return found(reason).not_observable(title);
         }
     };
+    let found = found(&format!("rx-usecs {rx_usecs}, adaptive-rx {}", word(adaptive_rx)));
     let command = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
-    let finding = if adaptive_rx == Some(true) {
-        COALESCING
+    if adaptive_rx == Some(true) {
+        found
             .warning(format!("{name} holds interrupts back for as long as it likes"))
             .fixed_by(command)
     } else if rx_usecs > RX_USECS_MAX {
-        COALESCING
-            .warning(format!("{name} holds interrupts back for {rx_usecs} µs"))
-            .fixed_by(command)
+        found.warning(format!("{name} holds interrupts back for {rx_usecs} µs")).fixed_by(command)
     } else {
-        COALESCING.fine(format!("{name} holds interrupts back for {rx_usecs} µs"))
-    };
-    let value = format!("rx-usecs {rx_usecs}, adaptive-rx {}", word(adaptive_rx));
-    finding.found(Evidence::new(source, value))
+        found.fine(format!("{name} holds interrupts back for {rx_usecs} µs"))
+    }
 }
 
 #[cfg(test)]

@@ -6,21 +6,18 @@ use super::tree::File;
 
 /// How much a finding matters, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Figures measured now are wrong or do not repeat.
-    #[serde(rename = "problem")]
     Problem,
     /// Figures suffer on some paths, at some rates, or at some times.
-    #[serde(rename = "warning")]
     Warning,
     /// Worth knowing when figures are read or compared.
-    #[serde(rename = "note")]
     Note,
     /// This machine does not show it; the finding says why.
     #[serde(rename = "not observable")]
     NotObservable,
     /// As it should be.
-    #[serde(rename = "fine")]
     Fine,
 }
 
@@ -56,7 +53,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// A value from a file or a call.
     pub(super) fn new(source: impl Into<String>, value: impl Into<String>) -> Self {
         Self { source: source.into(), value: value.into() }
     }
@@ -88,53 +84,65 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
+/// The evidence of a check, not judged yet.
+pub(super) struct Found {
+    check: Check,
+    evidence: Vec<Evidence>,
+}
+
 impl Check {
-    /// A finding of this check.
-    pub(super) fn finds(&self, severity: Severity, title: impl Into<String>) -> Finding {
-        Finding {
-            check: self.name,
-            severity,
-            title: title.into(),
-            evidence: Vec::new(),
-            why: self.why,
-            remedy: None,
-        }
+    pub(super) fn found(self, evidence: impl Into<Evidence>) -> Found {
+        self.found_all([evidence])
     }
 
-    pub(super) fn problem(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::Problem, title)
+    pub(super) fn found_all(
+        self,
+        evidence: impl IntoIterator<Item = impl Into<Evidence>>,
+    ) -> Found {
+        Found { check: self, evidence: Vec::new() }.found_all(evidence)
+    }
+}
+
+impl Found {
+    pub(super) fn found(self, evidence: impl Into<Evidence>) -> Self {
+        self.found_all([evidence])
     }
 
-    pub(super) fn warning(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::Warning, title)
+    pub(super) fn found_all(
+        mut self,
+        evidence: impl IntoIterator<Item = impl Into<Evidence>>,
+    ) -> Self {
+        self.evidence.extend(evidence.into_iter().map(Into::into));
+        self
     }
 
-    pub(super) fn note(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::Note, title)
+    pub(super) fn problem(self, title: impl Into<String>) -> Finding {
+        self.judged(Severity::Problem, title.into())
     }
 
-    pub(super) fn fine(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::Fine, title)
+    pub(super) fn warning(self, title: impl Into<String>) -> Finding {
+        self.judged(Severity::Warning, title.into())
     }
 
-    pub(super) fn not_observable(&self, title: impl Into<String>) -> Finding {
-        self.finds(Severity::NotObservable, title)
+    pub(super) fn note(self, title: impl Into<String>) -> Finding {
+        self.judged(Severity::Note, title.into())
+    }
+
+    pub(super) fn fine(self, title: impl Into<String>) -> Finding {
+        self.judged(Severity::Fine, title.into())
+    }
+
+    pub(super) fn not_observable(self, title: impl Into<String>) -> Finding {
+        self.judged(Severity::NotObservable, title.into())
+    }
+
+    fn judged(self, severity: Severity, title: String) -> Finding {
+        let Self { check: Check { name: check, why }, evidence } = self;
+        Finding { check, severity, title, evidence, why, remedy: None }
     }
 }
 
 impl Finding {
-    /// Adds evidence.
-    pub(super) fn found(mut self, evidence: impl Into<Evidence>) -> Self {
-        self.evidence.push(evidence.into());
-        self
-    }
-
-    /// Adds several pieces of evidence.
-    pub(super) fn found_all(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
-        self.evidence.extend(evidence);
-        self
-    }
-
     /// Adds the command that fixes it.
     pub(super) fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.remedy = Some(command.into());

@@ -18,7 +18,6 @@ pub(super) const TURBO: Check = Check {
 const SET_PERFORMANCE: &str =
     "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     vec![
         governor(
@@ -35,25 +34,22 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
 /// Judges `scaling_governor` of each processor. Under intel_pstate and amd-pstate-epp `powersave`
 /// follows the load; elsewhere it holds the lowest clock (admin-guide/pm in the kernel).
 fn governor(governors: &[File], driver: &File) -> Finding {
+    let found = GOVERNOR.found_all(grouped(governors)).found(driver);
     if governors.is_empty() {
-        return GOVERNOR
-            .not_observable("CPU frequency: the kernel has no cpufreq here, as in most guests")
-            .found(driver);
+        return found
+            .not_observable("CPU frequency: the kernel has no cpufreq here, as in most guests");
     }
     let holds_lowest = !matches!(driver.text(), Some("intel_pstate" | "amd-pstate-epp"));
     let is = |name: &str| governors.iter().any(|file| file.text() == Some(name));
-    let finding = if governors.iter().all(|file| file.text() == Some("performance")) {
-        GOVERNOR.fine("The CPU governor is performance")
+    if governors.iter().all(|file| file.text() == Some("performance")) {
+        found.fine("The CPU governor is performance")
     } else if holds_lowest && is("powersave") {
-        GOVERNOR
+        found
             .problem("The CPU governor holds the lowest clock: powersave")
             .fixed_by(SET_PERFORMANCE)
     } else {
-        GOVERNOR
-            .warning("The CPU governor changes the clock with the load")
-            .fixed_by(SET_PERFORMANCE)
-    };
-    finding.found_all(grouped(governors)).found(driver)
+        found.warning("The CPU governor changes the clock with the load").fixed_by(SET_PERFORMANCE)
+    }
 }
 
 /// Judges the switches of intel_pstate (`no_turbo`) and of the other drivers (`boost`).
@@ -67,16 +63,12 @@ fn turbo(no_turbo: &File, boost: &File) -> Finding {
         }
         (None, None) => {
             return TURBO
-                .not_observable("Turbo: no driver here has a switch for it")
-                .found(no_turbo)
-                .found(boost);
+                .found_all([no_turbo, boost])
+                .not_observable("Turbo: no driver here has a switch for it");
         }
     };
-    if on {
-        TURBO.warning("Turbo is on").found(file).fixed_by(command)
-    } else {
-        TURBO.fine("Turbo is off").found(file)
-    }
+    let found = TURBO.found(file);
+    if on { found.warning("Turbo is on").fixed_by(command) } else { found.fine("Turbo is off") }
 }
 
 #[cfg(test)]

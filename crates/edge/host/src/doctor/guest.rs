@@ -1,9 +1,9 @@
 //! Whether this is a virtual machine, and what its host takes away.
 
-use super::clock::flags;
 use super::finding::{Check, Evidence, Finding};
-use super::stat::CpuTimes;
 use super::tree::{File, Tree};
+use crate::flags;
+use crate::stat::CpuTimes;
 
 pub(super) const VIRTUAL_MACHINE: Check = Check {
     name: "virtual-machine",
@@ -23,7 +23,6 @@ const STOLEN_MAX: f64 = 0.02;
 /// A tenth of it.
 const STOLEN_FINE: f64 = 0.002;
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     vec![
         virtual_machine(
@@ -49,7 +48,7 @@ const MAKERS: [&str; 8] = [
 
 /// Judges the flag that x86 guests have; the machine's maker and a Xen type are for the others.
 fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
-    let is_flagged = flags(cpuinfo).map(|flags| flags.contains(&"hypervisor"));
+    let is_flagged = cpuinfo.text().and_then(flags).map(|flags| flags.contains(&"hypervisor"));
     let is_made_by =
         maker.text().is_some_and(|name| MAKERS.iter().any(|other| name.starts_with(other)));
     let flag = match is_flagged {
@@ -57,42 +56,41 @@ fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
         Some(false) => "no hypervisor",
         None => "no line `flags`",
     };
-    let finding = if is_flagged == Some(true)
+    let named = [maker, hypervisor].into_iter().filter(|file| file.text().is_some());
+    let found = VIRTUAL_MACHINE
+        .found(Evidence::new(format!("{} flags", cpuinfo.path), flag))
+        .found_all(named);
+    if is_flagged == Some(true)
         || hypervisor.text().is_some()
         || (is_flagged.is_none() && is_made_by)
     {
-        VIRTUAL_MACHINE.warning("This is a virtual machine")
+        found.warning("This is a virtual machine")
     } else if is_flagged.is_none() && maker.text().is_none() {
-        VIRTUAL_MACHINE.not_observable("Virtual machine: neither processor flags nor a maker")
+        found.not_observable("Virtual machine: neither processor flags nor a maker")
     } else {
-        VIRTUAL_MACHINE.fine("This is no virtual machine")
-    };
-    let finding = finding.found(Evidence::new(format!("{} flags", cpuinfo.path), flag));
-    let named = [maker, hypervisor].into_iter().filter(|file| file.text().is_some());
-    finding.found_all(named.map(Evidence::from))
+        found.fine("This is no virtual machine")
+    }
 }
 
 /// Judges the share of the time since boot that processors wanted to run but were not let.
 fn stolen_time(stat: &File) -> Finding {
     let Some(times) = stat.text().and_then(CpuTimes::of_all) else {
         return STOLEN_TIME
-            .not_observable("Stolen time: /proc/stat has no line `cpu`")
-            .found(Evidence::new(&stat.path, "no line `cpu` with times"));
+            .found(Evidence::new(&stat.path, "no line `cpu` with times"))
+            .not_observable("Stolen time: /proc/stat has no line `cpu`");
     };
     let wanted = times.busy + times.stolen;
     let share = if wanted == 0 { 0.0 } else { times.stolen as f64 / wanted as f64 };
     let title = format!("{:.2} % of the time to run was stolen since boot", 100.0 * share);
-    let finding = if share >= STOLEN_MAX {
-        STOLEN_TIME.problem(title)
+    let value = format!("steal {} of {wanted} busy or stolen ticks", times.stolen);
+    let found = STOLEN_TIME.found(Evidence::new(format!("{} cpu", stat.path), value));
+    if share >= STOLEN_MAX {
+        found.problem(title)
     } else if share >= STOLEN_FINE {
-        STOLEN_TIME.warning(title)
+        found.warning(title)
     } else {
-        STOLEN_TIME.fine(title)
-    };
-    finding.found(Evidence::new(
-        format!("{} cpu", stat.path),
-        format!("steal {} of {wanted} busy or stolen ticks", times.stolen),
-    ))
+        found.fine(title)
+    }
 }
 
 #[cfg(test)]

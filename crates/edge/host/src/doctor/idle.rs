@@ -22,30 +22,27 @@ const WAKE_UP_US_MAX: u64 = 10;
 
 const LATENCY_LIMIT: &str = "/dev/cpu_dma_latency";
 
-/// An idle state of a processor.
 struct IdleState {
-    /// Its number.
     number: usize,
     /// Its name, such as `C6`.
     name: String,
     /// Time to wake up from it, in microseconds.
     latency_us: u64,
-    /// Whether it is switched off.
     is_disabled: bool,
 }
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     let cpu = system.cpus.first().copied().unwrap_or(0);
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     let states: Vec<IdleState> = (0..tree.names(&folder).len())
         .filter_map(|number| {
-            let file = |name| tree.file(&format!("{folder}/state{number}/{name}"));
+            let state = format!("{folder}/state{number}");
+            let [name, latency, disable] = tree.files_in(&state, ["name", "latency", "disable"]);
             Some(IdleState {
                 number,
-                name: file("name").text().unwrap_or("?").to_owned(),
-                latency_us: file("latency").count()?,
-                is_disabled: file("disable").count() == Some(1),
+                name: name.text().unwrap_or("?").to_owned(),
+                latency_us: latency.count()?,
+                is_disabled: disable.count() == Some(1),
             })
         })
         .collect();
@@ -62,48 +59,44 @@ pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
 /// Judges the deepest state that a processor may enter. `limit` holds microseconds as a 32-bit
 /// number in the byte order of the machine (admin-guide/pm/cpuidle in the kernel).
 fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, String>) -> Finding {
-    let limit_us = match limit {
-        Ok(bytes) => <[u8; 4]>::try_from(bytes.as_slice()).ok().map(i32::from_ne_bytes),
-        Err(_) => None,
+    let four = |bytes: &Vec<u8>| <[u8; 4]>::try_from(bytes.as_slice()).ok();
+    let limit_us = limit.as_ref().map(|bytes| four(bytes).map(i32::from_ne_bytes));
+    let value = match limit_us {
+        Ok(Some(us)) => format!("{us} µs"),
+        Ok(None) => "not four bytes".to_owned(),
+        Err(reason) => format!("cannot be read: {reason}"),
     };
-    let limit_evidence = match (limit, limit_us) {
-        (Ok(_), Some(us)) => Evidence::new(LATENCY_LIMIT, format!("{us} µs")),
-        (Ok(_), None) => Evidence::new(LATENCY_LIMIT, "not four bytes"),
-        (Err(reason), _) => Evidence::new(LATENCY_LIMIT, format!("cannot be read: {reason}")),
-    };
-    let is_let = |state: &&IdleState| {
-        let limit = limit_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(u64::MAX);
-        !state.is_disabled && state.latency_us <= limit
-    };
+    let limit_evidence = Evidence::new(LATENCY_LIMIT, value);
+    let limit_us = limit_us.ok().flatten().and_then(|us| u64::try_from(us).ok());
+    let is_let =
+        |state: &&IdleState| !state.is_disabled && state.latency_us <= limit_us.unwrap_or(u64::MAX);
     let Some(deepest) = states.iter().filter(is_let).max_by_key(|state| state.latency_us) else {
         return IDLE_STATES
-            .not_observable("Idle states: the kernel has no cpuidle here")
             .found(Evidence::new(folder, "no state that may be entered"))
-            .found(limit_evidence);
+            .found(limit_evidence)
+            .not_observable("Idle states: the kernel has no cpuidle here");
     };
-    let IdleState { name, latency_us, .. } = deepest;
-    let evidence = Evidence::new(
-        format!("{folder}/state{}", deepest.number),
-        format!("{name}, latency {latency_us} µs"),
-    );
-    let finding = if *latency_us > WAKE_UP_US_MAX {
+    let IdleState { number, name, latency_us, .. } = deepest;
+    let value = format!("{name}, latency {latency_us} µs");
+    let evidence = Evidence::new(format!("{folder}/state{number}"), value);
+    let found = IDLE_STATES.found_all([evidence, limit_evidence]);
+    if *latency_us > WAKE_UP_US_MAX {
         let deep = states.iter().filter(is_let).filter(|state| state.latency_us > WAKE_UP_US_MAX);
         let files: Vec<String> = deep
             .map(|s| format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", s.number))
             .collect();
-        IDLE_STATES
+        found
             .warning(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
             .fixed_by(format!("echo 1 | tee {}", files.join(" ")))
     } else {
-        IDLE_STATES.fine(format!("Processors wake up within {latency_us} µs"))
-    };
-    finding.found(evidence).found(limit_evidence)
+        found.fine(format!("Processors wake up within {latency_us} µs"))
+    }
 }
 
 /// Judges where the two load threads would run: on the first two processors of this process.
 fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     if siblings.is_empty() {
-        return SIBLINGS.not_observable("Cores: the kernel names no siblings").found(active);
+        return SIBLINGS.found(active).not_observable("Cores: the kernel names no siblings");
     }
     let load = &cpus[..cpus.len().min(2)];
     let cores: Vec<(Vec<u32>, &File)> = siblings
@@ -116,8 +109,8 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
             cores.iter().find(|(core, _)| core.contains(first) && core.contains(second))
     {
         let finding = SIBLINGS
-            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"))
-            .found(*file);
+            .found(*file)
+            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"));
         let core = parse_cpu_list(file.text().unwrap_or_default());
         return match cpus.iter().find(|cpu| !core.contains(cpu)) {
             Some(other) => {
@@ -128,12 +121,13 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     }
     if active.number() == Some(1) || cores.iter().any(|(core, _)| core.len() > 1) {
         return SIBLINGS
-            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
             .found(active)
-            .found_all(cores.iter().take(2).map(|(_, file)| Evidence::from(*file)))
+            .found_all(cores.iter().take(2).map(|(_, file)| *file))
+            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
             .fixed_by("echo off > /sys/devices/system/cpu/smt/control");
     }
-    SIBLINGS.fine("No core is shared by two hardware threads").found(active).found(&siblings[0])
+    let found = SIBLINGS.found_all([active, &siblings[0]]);
+    found.fine("No core is shared by two hardware threads")
 }
 
 #[cfg(test)]

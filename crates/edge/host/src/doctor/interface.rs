@@ -27,103 +27,91 @@ pub(super) const OF_A_CARD: [Check; 6] = [
     super::counters::ERRORS,
 ];
 
-/// A physical network card with a link.
-#[derive(Clone, Debug)]
-pub(super) struct Interface {
-    /// Its name.
-    pub name: String,
+/// The folder of a network card in sysfs.
+pub(super) fn folder(card: &str) -> String {
+    format!("/sys/class/net/{card}")
 }
 
-impl Interface {
-    /// Its folder in sysfs.
-    pub fn folder(&self) -> String {
-        format!("/sys/class/net/{}", self.name)
-    }
-}
-
-/// The physical cards that have a link, and findings on the link of each card. A physical card has
-/// a `device`; bridges, tunnels and veth have none.
-pub(super) fn links(tree: &Tree) -> (Vec<Interface>, Vec<Finding>) {
-    let folder = "/sys/class/net";
+/// The names of the physical cards that have a link, and findings on the link of each card. A physical
+/// card has a `device`; bridges, tunnels and veth have none.
+pub(super) fn links(tree: &Tree) -> (Vec<String>, Vec<Finding>) {
     let (mut linked, mut findings) = (Vec::new(), Vec::new());
-    for name in tree.names(folder) {
-        let file = |leaf: &str| tree.file(&format!("{folder}/{name}/{leaf}"));
-        if !tree.has(&format!("{folder}/{name}/device")) {
+    for name in tree.names("/sys/class/net") {
+        let folder = folder(&name);
+        if !tree.has(&format!("{folder}/device")) {
             continue;
         }
-        let carrier = file("carrier");
-        findings.push(link(&name, &carrier, &file("speed"), &file("duplex")));
-        if carrier.number() == Some(1) {
-            linked.push(Interface { name });
+        let files = tree.files_in(&folder, ["carrier", "speed", "duplex"]);
+        findings.push(link(&name, &files));
+        if files[0].number() == Some(1) {
+            linked.push(name);
         }
     }
     if findings.is_empty() {
-        let evidence = Evidence::new(format!("{folder}/*/device"), "none");
-        findings.push(
-            LINK.not_observable("Network cards: there is none in this namespace").found(evidence),
-        );
+        let found = LINK.found(Evidence::new("/sys/class/net/*/device", "none"));
+        findings.push(found.not_observable("Network cards: there is none in this namespace"));
     }
     if linked.is_empty() {
-        let evidence = || Evidence::new(format!("{folder}/*/carrier"), "no card with 1");
         findings.extend(OF_A_CARD.map(|check| {
-            let title = format!("{}: no network card with a link", check.name);
-            check.not_observable(title).found(evidence())
+            let found = check.found(Evidence::new("/sys/class/net/*/carrier", "no card with 1"));
+            found.not_observable(format!("{}: no network card with a link", check.name))
         }));
     }
     (linked, findings)
 }
 
-/// Reads and judges the cards that have a link.
-pub(super) fn examine(tree: &Tree, system: &System, interfaces: &[Interface]) -> Vec<Finding> {
-    let judge = |interface: &Interface| {
-        let file = |leaf: &str| tree.file(&format!("{}/{leaf}", interface.folder()));
-        let settings = (system.settings)(&interface.name);
+pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Finding> {
+    let judge = |name: &String| {
+        let settings = (system.settings)(name);
         [
-            mtu(&interface.name, &file("mtu"), &file("speed")),
-            ethtool::offloads(&interface.name, &settings),
-            ethtool::coalescing(&interface.name, &settings),
+            mtu(name, &tree.files_in(&folder(name), ["mtu", "speed"])),
+            ethtool::offloads(name, &settings),
+            ethtool::coalescing(name, &settings),
         ]
     };
-    interfaces.iter().flat_map(judge).collect()
+    cards.iter().flat_map(judge).collect()
 }
 
 /// Judges carrier, speed in Mbit/s and duplex (Documentation/ABI/testing/sysfs-class-net in the
 /// kernel). A card that is down refuses to say.
-fn link(name: &str, carrier: &File, speed: &File, duplex: &File) -> Finding {
-    let mbps = speed.number().filter(|mbps| *mbps > 0);
-    let finding = if carrier.number() != Some(1) {
-        LINK.note(format!("{name} has no link; its settings are not judged"))
-    } else if duplex.text() == Some("half") {
-        LINK.problem(format!("{name} is half duplex")).fixed_by(format!("ethtool -r {name}"))
-    } else {
-        match mbps {
-            None => LINK.not_observable(format!("Speed of {name}: its driver does not say")),
-            Some(mbps @ ..1000) => LINK
-                .warning(format!("{name} runs at {mbps} Mbit/s only"))
-                .fixed_by(format!("ethtool -r {name}")),
-            Some(mbps) => LINK.fine(format!("{name} runs at {mbps} Mbit/s")),
+fn link(name: &str, files: &[File; 3]) -> Finding {
+    let (found, [carrier, speed, duplex]) = (LINK.found_all(files), files);
+    let again = format!("ethtool -r {name}");
+    if carrier.number() != Some(1) {
+        return found.note(format!("{name} has no link; its settings are not judged"));
+    }
+    if duplex.text() == Some("half") {
+        return found.problem(format!("{name} is half duplex")).fixed_by(again);
+    }
+    match speed.number() {
+        None | Some(..=0) => {
+            found.not_observable(format!("Speed of {name}: its driver does not say"))
         }
-    };
-    finding.found(carrier).found(speed).found(duplex)
+        Some(mbps @ ..1000) => {
+            found.warning(format!("{name} runs at {mbps} Mbit/s only")).fixed_by(again)
+        }
+        Some(mbps) => found.fine(format!("{name} runs at {mbps} Mbit/s")),
+    }
 }
 
 /// Judges the MTU against Ethernet's 1,500 bytes (IEEE 802.3, 3.2.7).
-fn mtu(name: &str, mtu: &File, speed: &File) -> Finding {
+fn mtu(name: &str, [mtu, speed]: &[File; 2]) -> Finding {
+    let found = MTU.found(mtu);
     let Some(bytes) = mtu.count() else {
-        return MTU.not_observable(format!("MTU of {name}: cannot be read")).found(mtu);
+        return found.not_observable(format!("MTU of {name}: cannot be read"));
     };
     let is_fast = speed.number().is_some_and(|mbps| mbps >= 10_000);
     let title = format!("{name} has an MTU of {bytes}");
-    let finding = if bytes < 1500 {
+    if bytes < 1500 {
         // No command: a smaller MTU is mostly that of a tunnel underneath.
-        MTU.warning(format!("{title}, less than Ethernet's 1500"))
+        found.warning(format!("{title}, less than Ethernet's 1500"))
     } else if bytes < 9000 && is_fast {
-        MTU.note(format!("{title}; jumbo frames, where all switches pass them, need less CPU"))
+        found
+            .note(format!("{title}; jumbo frames, where all switches pass them, need less CPU"))
             .fixed_by(format!("ip link set dev {name} mtu 9000"))
     } else {
-        MTU.fine(title)
-    };
-    finding.found(mtu)
+        found.fine(title)
+    }
 }
 
 #[cfg(test)]
@@ -134,9 +122,7 @@ mod tests {
     #[test]
     fn a_link_is_judged_by_carrier_speed_and_duplex() {
         let judge = |carrier: &str, speed: &str, duplex: &str| {
-            let [carrier, speed, duplex] =
-                [carrier, speed, duplex].map(|text| File::of("/f", text));
-            link("eth0", &carrier, &speed, &duplex).severity
+            link("eth0", &[carrier, speed, duplex].map(|text| File::of("/f", text))).severity
         };
         assert_eq!(judge("1", "10000", "full"), Fine);
         assert_eq!(judge("1", "100", "full"), Warning);
@@ -148,7 +134,7 @@ mod tests {
     #[test]
     fn an_mtu_below_ethernets_may_spoil_and_jumbo_frames_are_proposed_to_fast_links() {
         let judge = |bytes: &str, mbps: &str| {
-            mtu("eth0", &File::of("/mtu", bytes), &File::of("/speed", mbps)).severity
+            mtu("eth0", &[File::of("/mtu", bytes), File::of("/speed", mbps)]).severity
         };
         assert_eq!(judge("1400", "-1"), Warning);
         assert_eq!(judge("1500", "1000"), Fine);

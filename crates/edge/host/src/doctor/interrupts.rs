@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::System;
 use super::cpus::cpu_list;
 use super::finding::{Check, Evidence, Finding};
-use super::interface::Interface;
+use super::interface::folder;
 use super::tree::{File, Tree, grouped};
 
 pub(super) const PLACEMENT: Check = Check {
@@ -23,7 +23,6 @@ const ALL: f64 = 0.95;
 /// An interrupt of a card.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interrupt {
-    /// Its number.
     pub number: u32,
     /// How often each processor took it since boot, by number of the processor.
     pub counts: Vec<(u32, u64)>,
@@ -48,29 +47,28 @@ pub(super) fn parse_interrupts(text: &str) -> Vec<Interrupt> {
 
 /// Interrupts of a card: its own (`device/msi_irqs`), or those of the PCI function behind a virtio
 /// device.
-fn numbers(tree: &Tree, interface: &Interface) -> Vec<u32> {
-    let device = format!("{}/device", interface.folder());
+fn numbers(tree: &Tree, card: &str) -> Vec<u32> {
+    let device = format!("{}/device", folder(card));
     let folders = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
     let numbers = folders.iter().map(|folder| tree.names(folder)).find(|names| !names.is_empty());
     numbers.unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Reads and judges.
-pub(super) fn examine(tree: &Tree, system: &System, interfaces: &[Interface]) -> Vec<Finding> {
+pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Finding> {
     let table = tree.file("/proc/interrupts");
     let all = parse_interrupts(table.text().unwrap_or_default());
     let load = &system.cpus[..system.cpus.len().min(2)];
-    let judge = |interface: &Interface| {
-        let numbers = numbers(tree, interface);
+    let judge = |name: &String| {
+        let numbers = numbers(tree, name);
         let own: Vec<&Interrupt> =
             all.iter().filter(|interrupt| numbers.contains(&interrupt.number)).collect();
         let affinities: Vec<File> = numbers
             .iter()
             .map(|number| tree.file(&format!("/proc/irq/{number}/smp_affinity_list")))
             .collect();
-        placement(&interface.name, &own, &affinities, load)
+        placement(name, &own, &affinities, load)
     };
-    interfaces.iter().map(judge).collect()
+    cards.iter().map(judge).collect()
 }
 
 /// Judges where a card's interrupts were served since boot. The two ends of a run are on the
@@ -87,32 +85,31 @@ fn placement(name: &str, interrupts: &[&Interrupt], affinities: &[File], load: &
         *sum = sum.saturating_add(*count);
     }
     let total = by_cpu.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
-    let evidence = Evidence::new("/proc/interrupts", counted(&active, &by_cpu));
+    let found = PLACEMENT.found(Evidence::new("/proc/interrupts", counted(&active, &by_cpu)));
     let others: Vec<u32> = by_cpu.keys().copied().filter(|cpu| !load.contains(cpu)).collect();
     let on_load = by_cpu.iter().filter(|(cpu, _)| load.contains(cpu)).map(|(_, count)| count);
     let on_load = on_load.fold(0_u64, |sum, count| sum.saturating_add(*count)) as f64;
     let Some((busiest, most)) = by_cpu.iter().max_by_key(|(_, count)| *count) else {
-        return PLACEMENT
-            .not_observable(format!("Interrupts of {name}: none counted under its device"))
-            .found(evidence);
+        return found
+            .not_observable(format!("Interrupts of {name}: none counted under its device"));
     };
+    let found = found.found_all(grouped(affinities));
     let all = ALL * total as f64;
-    let finding = if total < COUNT_MIN {
-        PLACEMENT.not_observable(format!("Interrupts of {name}: too few to judge their places"))
+    if total < COUNT_MIN {
+        found.not_observable(format!("Interrupts of {name}: too few to judge their places"))
     } else if others.is_empty() {
-        PLACEMENT.note(format!("Interrupts of {name} have no processor but those of the load"))
+        found.note(format!("Interrupts of {name} have no processor but those of the load"))
     } else if on_load >= all / 2.0 {
-        PLACEMENT
+        found
             .warning(format!("{name} is served by CPUs {}, where the load runs", cpu_list(load)))
             .fixed_by(moved(&active, &others))
     } else if active.len() > 1 && *most as f64 >= all {
-        PLACEMENT
+        found
             .warning(format!("All {} interrupts of {name} go to CPU {busiest}", active.len()))
             .fixed_by(moved(&active, &others))
     } else {
-        PLACEMENT.fine(format!("The interrupts of {name} are spread"))
-    };
-    finding.found(evidence).found_all(grouped(affinities))
+        found.fine(format!("The interrupts of {name} are spread"))
+    }
 }
 
 fn counted(active: &[&Interrupt], by_cpu: &BTreeMap<u32, u64>) -> String {

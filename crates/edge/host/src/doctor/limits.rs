@@ -38,7 +38,6 @@ const PRESSURE_FINE: f64 = 0.1;
 /// A file for each fault that the kernel knows.
 const FAULTS: &str = "/sys/devices/system/cpu/vulnerabilities/*";
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     vec![
         open_files(system.open_files),
@@ -58,23 +57,18 @@ fn open_files((soft, hard): (u64, u64)) -> Finding {
         u64::MAX => "unlimited".to_owned(),
         limit => limit.to_string(),
     };
-    let finding = if soft >= OPEN_FILES_MIN {
-        OPEN_FILES.fine(format!("A process may open {} files", word(soft)))
+    let value = format!("soft {}, hard {}", word(soft), word(hard));
+    let found = OPEN_FILES.found(Evidence::new("getrlimit(RLIMIT_NOFILE)", value));
+    let title = format!("A process may open {} files", word(soft));
+    if soft >= OPEN_FILES_MIN {
+        return found.fine(title);
+    }
+    let few = found.warning(format!("{title}: not enough for 10,000 flows"));
+    if hard >= OPEN_FILES_MIN {
+        few.fixed_by(format!("ulimit -n {}", hard.min(1 << 16)))
     } else {
-        let few = OPEN_FILES.warning(format!(
-            "A process may open {} files: not enough for 10,000 flows",
-            word(soft)
-        ));
-        if hard >= OPEN_FILES_MIN {
-            few.fixed_by(format!("ulimit -n {}", hard.min(1 << 16)))
-        } else {
-            few.fixed_by("prlimit --pid $$ --nofile=65536:65536")
-        }
-    };
-    finding.found(Evidence::new(
-        "getrlimit(RLIMIT_NOFILE)",
-        format!("soft {}, hard {}", word(soft), word(hard)),
-    ))
+        few.fixed_by("prlimit --pid $$ --nofile=65536:65536")
+    }
 }
 
 /// Judges swap in use, memory available and time spent waiting for memory.
@@ -82,24 +76,24 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
     let kib = |key: &str| meminfo.count_of(key);
     let (Some(total), Some(available)) = (kib("MemTotal"), kib("MemAvailable")) else {
         return MEMORY
-            .not_observable("Memory: /proc/meminfo cannot be read")
-            .found(Evidence::new(&meminfo.path, "no MemTotal and MemAvailable"));
+            .found(Evidence::new(&meminfo.path, "no MemTotal and MemAvailable"))
+            .not_observable("Memory: /proc/meminfo cannot be read");
     };
     let swapped = kib("SwapTotal").unwrap_or(0).saturating_sub(kib("SwapFree").unwrap_or(0));
     let waiting = some_avg10(pressure);
-    let finding = if let Some(share) = waiting
+    let value = format!("MemAvailable {available} of {total} kB, swapped {swapped} kB");
+    let found = MEMORY.found(Evidence::new(&meminfo.path, value)).found(first_line(pressure));
+    if let Some(share) = waiting
         && share >= PRESSURE_FINE
     {
-        MEMORY.warning(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
+        found.warning(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
     } else if (available as f64) < AVAILABLE_MIN * total as f64 {
-        MEMORY.warning(format!("Little memory is left: {} of {} MiB", available >> 10, total >> 10))
+        found.warning(format!("Little memory is left: {} of {} MiB", available >> 10, total >> 10))
     } else if swapped > 0 {
-        MEMORY.note(format!("{} MiB are swapped out", swapped >> 10)).fixed_by("swapoff -a")
+        found.note(format!("{} MiB are swapped out", swapped >> 10)).fixed_by("swapoff -a")
     } else {
-        MEMORY.fine("There is memory enough, and no swap in use")
-    };
-    let value = format!("MemAvailable {available} of {total} kB, swapped {swapped} kB");
-    finding.found(Evidence::new(&meminfo.path, value)).found(first_line(pressure))
+        found.fine("There is memory enough, and no swap in use")
+    }
 }
 
 /// Judges who may use perf events (admin-guide/perf-security in the kernel) and whether the
@@ -111,27 +105,27 @@ fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
     let evidence = Evidence::new("/sys/bus/event_source/devices", devices.join(" "));
     if !devices.iter().any(|name| is_counter(&name)) {
         return PERF_EVENTS
-            .not_observable("Performance counters: this processor shows none, as in most guests")
             .found(evidence)
-            .found(paranoid);
+            .found(paranoid)
+            .not_observable("Performance counters: this processor shows none, as in most guests");
     }
-    let finding = match paranoid.number() {
-        None => PERF_EVENTS.not_observable("Performance counters: the kernel has no perf events"),
+    let found = PERF_EVENTS.found(paranoid).found(evidence);
+    match paranoid.number() {
+        None => found.not_observable("Performance counters: the kernel has no perf events"),
         // Up to 1 a user may count the kernel's part of what is done on his behalf.
-        Some(2..) if !is_root => PERF_EVENTS
+        Some(2..) if !is_root => found
             .note("The kernel's part of the work may not be counted by this user")
             .fixed_by("sysctl -w kernel.perf_event_paranoid=1"),
-        Some(_) => PERF_EVENTS.fine("Performance counters may be used"),
-    };
-    finding.found(paranoid).found(evidence)
+        Some(_) => found.fine("Performance counters may be used"),
+    }
 }
 
 /// Says which mitigations are on (Documentation/ABI/testing/sysfs-devices-system-cpu).
 fn mitigations(files: &[File]) -> Finding {
     if files.is_empty() {
         return MITIGATIONS
-            .not_observable("Mitigations: the kernel does not list them")
-            .found(Evidence::new(FAULTS, "no such file"));
+            .found(Evidence::new(FAULTS, "no such file"))
+            .not_observable("Mitigations: the kernel does not list them");
     }
     let names = |word: &str| -> Vec<&str> {
         let with =
@@ -139,20 +133,18 @@ fn mitigations(files: &[File]) -> Finding {
         with.filter_map(|file| file.path.rsplit('/').next()).collect()
     };
     let (mitigated, open) = (names("Mitigation"), names("Vulnerable"));
-    let finding = if mitigated.is_empty() && open.is_empty() {
-        MITIGATIONS.fine("The processor needs no mitigations")
-    } else {
-        MITIGATIONS.note(format!(
-            "Processor faults: {} mitigated, {} left open",
-            mitigated.len(),
-            open.len()
-        ))
-    };
+    let counts = [mitigated.len(), open.len()];
     let listed = [("Mitigation", mitigated), ("Vulnerable", open)].map(|(word, names)| {
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         Evidence::new(FAULTS, format!("{word}: {names}"))
     });
-    finding.found_all(listed)
+    let found = MITIGATIONS.found_all(listed);
+    match counts {
+        [0, 0] => found.fine("The processor needs no mitigations"),
+        [mitigated, open] => {
+            found.note(format!("Processor faults: {mitigated} mitigated, {open} left open"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::finding::{Check, Evidence, Finding};
-use super::stat::{CpuTimes, Process, cpus_online};
 use super::tree::{File, Tree};
+use crate::stat::{CpuTimes, Process, cpus_online};
 
 pub(super) const BUSY_PROCESSES: Check = Check {
     name: "busy-processes",
@@ -38,7 +38,6 @@ const PRESSURE_FINE: f64 = 2.0;
 
 /// What ran during a short time.
 struct Sample {
-    /// How long.
     seconds: f64,
     /// Ticks a second.
     hertz: f64,
@@ -81,20 +80,12 @@ fn busy_processes(sample: &Sample) -> Finding {
     let [before, after] = sample.stat.each_ref().map(|file| CpuTimes::of_all(file.text()?));
     let (Some(before), Some(after)) = (before, after) else {
         return BUSY_PROCESSES
-            .not_observable("Busy processes: /proc/stat has no line `cpu`")
-            .found(Evidence::new("/proc/stat", "no line `cpu` with times"));
+            .found(Evidence::new("/proc/stat", "no line `cpu` with times"))
+            .not_observable("Busy processes: /proc/stat has no line `cpu`");
     };
     let of_a_cpu = |ticks: u64| ticks as f64 / sample.hertz / sample.seconds.max(0.001);
     let busy = of_a_cpu(after.busy.saturating_sub(before.busy));
     let cpus = cpus_online(sample.stat[1].text().unwrap_or_default()) as f64;
-    let title = format!("Others keep {busy:.1} of {cpus} CPUs busy");
-    let finding = if busy < BUSY_FINE {
-        BUSY_PROCESSES.fine("The processors are idle")
-    } else if busy + LOAD_THREADS > cpus {
-        BUSY_PROCESSES.problem(title)
-    } else {
-        BUSY_PROCESSES.warning(title)
-    };
     let millis = 1000.0 * sample.seconds;
     let names: Vec<String> = busiest(&sample.processes)
         .iter()
@@ -103,9 +94,17 @@ fn busy_processes(sample: &Sample) -> Finding {
         })
         .collect();
     let names = if names.is_empty() { "none in sight".to_owned() } else { names.join(", ") };
-    finding
+    let found = BUSY_PROCESSES
         .found(Evidence::new(format!("/proc/stat over {millis:.0} ms"), format!("{busy:.1} CPUs")))
-        .found(Evidence::new(format!("/proc/*/stat over {millis:.0} ms"), names))
+        .found(Evidence::new(format!("/proc/*/stat over {millis:.0} ms"), names));
+    let title = format!("Others keep {busy:.1} of {cpus} CPUs busy");
+    if busy < BUSY_FINE {
+        found.fine("The processors are idle")
+    } else if busy + LOAD_THREADS > cpus {
+        found.problem(title)
+    } else {
+        found.warning(title)
+    }
 }
 
 /// The three processes with the most ticks between two looks; one that is new had none before.
@@ -127,31 +126,27 @@ fn busiest([before, after]: &[Vec<Process>; 2]) -> Vec<(&Process, u64)> {
 /// Judges `1 min, 5 min, 15 min, runnable/all, last pid` (proc_loadavg(5)). This process is one of
 /// the runnable.
 fn load_average(file: &File, cpus: usize) -> Finding {
+    let found = LOAD_AVERAGE.found(file);
     let load: Option<f64> =
         file.text().and_then(|text| text.split_whitespace().next()?.parse().ok());
     let Some(load) = load.filter(|load| load.is_finite()) else {
-        return LOAD_AVERAGE.not_observable("Load average: cannot be read").found(file);
+        return found.not_observable("Load average: cannot be read");
     };
     let title = format!("The load average of the last minute is {load:.2} on {cpus} CPUs");
-    let finding = if load > LOAD_FINE && load + LOAD_THREADS > cpus as f64 {
-        LOAD_AVERAGE.warning(title)
-    } else {
-        LOAD_AVERAGE.fine(title)
-    };
-    finding.found(file)
+    let is_high = load > LOAD_FINE && load + LOAD_THREADS > cpus as f64;
+    if is_high { found.warning(title) } else { found.fine(title) }
 }
 
 /// Judges `some avg10=...` (Documentation/accounting/psi.rst in the kernel).
 fn cpu_pressure(file: &File) -> Finding {
     let Some(share) = some_avg10(file) else {
         return CPU_PRESSURE
-            .not_observable("CPU pressure: the kernel does not count it (boot option psi=1)")
-            .found(Evidence::from(file));
+            .found(file)
+            .not_observable("CPU pressure: the kernel does not count it (boot option psi=1)");
     };
     let title = format!("For {share:.1} % of the last 10 s somebody waited for a CPU");
-    let finding =
-        if share >= PRESSURE_FINE { CPU_PRESSURE.warning(title) } else { CPU_PRESSURE.fine(title) };
-    finding.found(first_line(file))
+    let found = CPU_PRESSURE.found(first_line(file));
+    if share >= PRESSURE_FINE { found.warning(title) } else { found.fine(title) }
 }
 
 /// Share of the last ten seconds with at least one task waiting, in percent.

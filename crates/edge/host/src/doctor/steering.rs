@@ -1,9 +1,9 @@
 //! What moves packets and interrupts between processors: irqbalance, and the kernel's steering.
 
 use super::finding::{Check, Evidence, Finding};
-use super::interface::Interface;
-use super::stat::Process;
+use super::interface::folder;
 use super::tree::{File, Tree, grouped};
+use crate::stat::Process;
 
 pub(super) const IRQBALANCE: Check = Check {
     name: "irqbalance",
@@ -16,16 +16,11 @@ pub(super) const STEERING: Check = Check {
           microseconds more of delay.",
 };
 
-/// Reads and judges.
-pub(super) fn examine(
-    tree: &Tree,
-    interfaces: &[Interface],
-    processes: &[Process],
-) -> Vec<Finding> {
-    let of_cards = interfaces.iter().map(|interface| {
-        let queues = format!("{}/queues", interface.folder());
+pub(super) fn examine(tree: &Tree, cards: &[String], processes: &[Process]) -> Vec<Finding> {
+    let of_cards = cards.iter().map(|name| {
+        let queues = format!("{}/queues", folder(name));
         steering(
-            &interface.name,
+            name,
             &tree.files(&format!("{queues}/rx-*/rps_cpus")),
             &tree.files(&format!("{queues}/tx-*/xps_cpus")),
         )
@@ -35,20 +30,17 @@ pub(super) fn examine(
 
 /// Looks for irqbalance among the processes that can be seen from this PID namespace.
 fn irqbalance(processes: &[Process]) -> Finding {
-    let source = "/proc/*/stat";
+    let found = |value: &str| IRQBALANCE.found(Evidence::new("/proc/*/stat", value));
     if processes.is_empty() {
-        return IRQBALANCE
-            .not_observable("irqbalance: no other process can be seen")
-            .found(Evidence::new(source, "none but this one"));
+        return found("none but this one")
+            .not_observable("irqbalance: no other process can be seen");
     }
     match processes.iter().find(|process| process.name == "irqbalance") {
-        Some(process) => IRQBALANCE
+        Some(process) => found(&format!("irqbalance (pid {})", process.pid))
             .warning("irqbalance is running")
-            .found(Evidence::new(source, format!("irqbalance (pid {})", process.pid)))
             .fixed_by("systemctl stop irqbalance"),
-        None => IRQBALANCE
-            .fine("irqbalance is not among the processes here")
-            .found(Evidence::new(source, format!("none of {} processes", processes.len()))),
+        None => found(&format!("none of {} processes", processes.len()))
+            .fine("irqbalance is not among the processes here"),
     }
 }
 
@@ -57,19 +49,19 @@ fn irqbalance(processes: &[Process]) -> Finding {
 fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
     if receive.is_empty() {
         return STEERING
-            .not_observable(format!("Packet steering of {name}: no receive queues in sysfs"))
-            .found(Evidence::new(format!("/sys/class/net/{name}/queues/rx-*"), "none"));
+            .found(Evidence::new(format!("{}/queues/rx-*", folder(name)), "none"))
+            .not_observable(format!("Packet steering of {name}: no receive queues in sysfs"));
     }
     let is_set = |file: &File| {
         file.text().is_some_and(|mask| mask.chars().any(|digit| !matches!(digit, '0' | ',')))
     };
-    let finding = if receive.iter().any(is_set) {
-        let zero = format!("echo 0 | tee /sys/class/net/{name}/queues/rx-*/rps_cpus");
-        STEERING.note(format!("Received packets of {name} are steered (RPS)")).fixed_by(zero)
+    let found = STEERING.found_all(grouped(receive)).found_all(grouped(send));
+    if receive.iter().any(is_set) {
+        let zero = format!("echo 0 | tee {}/queues/rx-*/rps_cpus", folder(name));
+        found.note(format!("Received packets of {name} are steered (RPS)")).fixed_by(zero)
     } else {
-        STEERING.fine(format!("Received packets of {name} stay where they arrive"))
-    };
-    finding.found_all(grouped(receive)).found_all(grouped(send))
+        found.fine(format!("Received packets of {name} stay where they arrive"))
+    }
 }
 
 #[cfg(test)]

@@ -23,49 +23,45 @@ pub(super) const LOCAL_PORTS: Check = Check {
 /// Time that a closed connection keeps its port, in seconds (TCP_TIMEWAIT_LEN in include/net/tcp.h).
 const TIME_WAIT_S: u64 = 60;
 
-/// Reads and judges.
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     vec![
         setting(
-            &CONGESTION,
+            CONGESTION,
             "Congestion control",
             &tree.file("/proc/sys/net/ipv4/tcp_congestion_control"),
         ),
-        setting(&QDISC, "Queueing discipline", &tree.file("/proc/sys/net/core/default_qdisc")),
-        local_ports(
-            &tree.file("/proc/sys/net/ipv4/ip_local_port_range"),
-            &tree.file("/proc/sys/net/ipv4/tcp_tw_reuse"),
-        ),
+        setting(QDISC, "Queueing discipline", &tree.file("/proc/sys/net/core/default_qdisc")),
+        local_ports(&tree.files_in("/proc/sys/net/ipv4", ["ip_local_port_range", "tcp_tw_reuse"])),
     ]
 }
 
 /// Says what is set; the kernel keeps some settings for the first network namespace only.
-fn setting(check: &Check, what: &str, file: &File) -> Finding {
+fn setting(check: Check, what: &str, file: &File) -> Finding {
+    let found = check.found(file);
     match file.text() {
-        Some(name) => check.note(format!("{what} by default: {name}")),
-        None => check.not_observable(format!("{what} by default: not shown in this namespace")),
+        Some(name) => found.note(format!("{what} by default: {name}")),
+        None => found.not_observable(format!("{what} by default: not shown in this namespace")),
     }
-    .found(file)
 }
 
 /// Judges the ports for outgoing connections and whether those in TIME-WAIT are used again:
 /// never (0), after a second (1), so on the loopback only (2) (ip-sysctl in the kernel).
-fn local_ports(range: &File, reuse: &File) -> Finding {
-    let (&[first, last], Some(reuse_word)) = (&range.counts()[..], reuse.number()) else {
-        return LOCAL_PORTS.not_observable("Local ports: cannot be read").found(range).found(reuse);
+fn local_ports(files: &[File; 2]) -> Finding {
+    let (found, [range, reuse]) = (LOCAL_PORTS.found_all(files), files);
+    let (&[first, last], Some(reuse)) = (&range.counts()[..], reuse.number()) else {
+        return found.not_observable("Local ports: cannot be read");
     };
     let ports = last.saturating_sub(first).saturating_add(1);
-    let finding = if reuse_word == 1 {
-        LOCAL_PORTS.fine(format!("{ports} local ports, used again after a second"))
+    if reuse == 1 {
+        found.fine(format!("{ports} local ports, used again after a second"))
     } else {
         let rate = ports / TIME_WAIT_S;
-        LOCAL_PORTS
+        found
             .warning(format!("{ports} local ports: {rate} new connections a second to one server"))
             .fixed_by(
                 "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range=\"1024 65535\"",
             )
-    };
-    finding.found(range).found(reuse)
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +72,7 @@ mod tests {
     #[test]
     fn ports_in_time_wait_limit_the_connections_a_second() {
         let judge = |range: &str, reuse: &str| {
-            local_ports(&File::of("/range", range), &File::of("/reuse", reuse))
+            local_ports(&[File::of("/range", range), File::of("/reuse", reuse)])
         };
         let finding = judge("32768\t60999", "2");
         assert_eq!(finding.severity, Warning);
@@ -88,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_this_namespace_does_not_show_is_said_to_be_so() {
-        let judge = |file: &File| setting(&QDISC, "Queueing discipline", file);
+        let judge = |file: &File| setting(QDISC, "Queueing discipline", file);
         let finding = judge(&File::of("/default_qdisc", "fq_codel"));
         assert_eq!(
             (finding.severity, finding.title.as_str()),

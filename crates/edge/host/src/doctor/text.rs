@@ -26,21 +26,18 @@ pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
     if !is_all && fine > 0 {
         out += &format!("fine: {fine} more (--all shows them)\n");
     }
-    format!("{}\n\n{}", out.trim_end(), wrapped("", &sum(findings), 0, columns))
+    let sum = match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
+        (0, 0) => "No problems and no warnings.".to_owned(),
+        (problems, warnings) => format!(
+            "Problems: {problems}. Warnings: {warnings}. The commands are for a shell of root and hold \
+             until the next boot."
+        ),
+    };
+    format!("{}\n\n{}", out.trim_end(), wrapped("", &sum, 0, columns))
 }
 
 fn of(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()
-}
-
-fn sum(findings: &[Finding]) -> String {
-    match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
-        (0, 0) => "No problems and no warnings.".to_owned(),
-        (grave, doubtful) => format!(
-            "Problems: {grave}. Warnings: {doubtful}. The commands are for a shell of root and hold \
-             until the next boot."
-        ),
-    }
 }
 
 /// Everything that is known of a finding.
@@ -104,10 +101,10 @@ mod tests {
     fn findings() -> Vec<Finding> {
         let file = || Evidence::new("/proc/a", "1\u{1b}[31m 2");
         vec![
-            CHECK.warning("Something").found(file()).found(file()).fixed_by("sysctl -w a=2"),
-            CHECK.note("Something else").found(file()),
-            CHECK.not_observable("Nothing to see").found(file()),
-            CHECK.fine("Well").found(file()),
+            CHECK.found_all([file(), file()]).warning("Something").fixed_by("sysctl -w a=2"),
+            CHECK.found(file()).note("Something else"),
+            CHECK.found(file()).not_observable("Nothing to see"),
+            CHECK.found(file()).fine("Well"),
         ]
     }
 
@@ -146,7 +143,7 @@ the next boot.
 
     #[test]
     fn a_sound_machine_is_said_to_be_one() {
-        let text = text(&[CHECK.fine("Well")], false, 80);
+        let text = text(&[CHECK.found_all([Evidence::new("/a", "1")]).fine("Well")], false, 80);
         let expected = "fine: 1 more (--all shows them)\n\n\
                         No problems and no warnings.\n";
         assert_eq!(text, expected);

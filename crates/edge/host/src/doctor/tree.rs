@@ -1,13 +1,12 @@
 //! Files of the kernel below a root, which is `/` but for tests.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::finding::Evidence;
 
 const NO_SUCH_FILE: &str = "no such file";
 
-/// A file as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
     /// Where it is, without the root.
@@ -17,27 +16,22 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The text, if it could be read.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref().ok()
     }
 
-    /// Whether there is no such file.
     pub fn is_missing(&self) -> bool {
         self.text.as_ref().is_err_and(|reason| reason == NO_SUCH_FILE)
     }
 
-    /// The text as a number.
     pub fn number(&self) -> Option<i64> {
         self.text()?.parse().ok()
     }
 
-    /// The text as a count.
     pub fn count(&self) -> Option<u64> {
         self.text()?.parse().ok()
     }
 
-    /// The numbers of the text.
     pub fn counts(&self) -> Vec<u64> {
         let words = self.text().unwrap_or_default().split_whitespace();
         words.map_while(|word| word.parse().ok()).collect()
@@ -49,18 +43,6 @@ impl File {
             let mut words = line.split_whitespace();
             (words.next()?.trim_end_matches(':') == key).then(|| words.next()?.parse().ok())?
         })
-    }
-
-    /// A file with this text.
-    #[cfg(test)]
-    pub fn of(path: &str, text: &str) -> Self {
-        Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
-    }
-
-    /// A file that is not there.
-    #[cfg(test)]
-    pub fn missing(path: &str) -> Self {
-        Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
     }
 }
 
@@ -85,21 +67,13 @@ pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
 
 /// A root below which files are read.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
-    root: PathBuf,
-}
+pub(super) struct Tree(pub PathBuf);
 
 impl Tree {
-    /// Files below `root`.
-    pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
-    }
-
     fn place(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        self.0.join(path.trim_start_matches('/'))
     }
 
-    /// Bytes of a file.
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
         fs::read(self.place(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => NO_SUCH_FILE.to_owned(),
@@ -114,7 +88,11 @@ impl Tree {
         File { path: path.to_owned(), text }
     }
 
-    /// Whether there is a file or folder.
+    /// Files of a folder.
+    pub fn files_in<const N: usize>(&self, folder: &str, names: [&str; N]) -> [File; N] {
+        names.map(|name| self.file(&format!("{folder}/{name}")))
+    }
+
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
     }
@@ -154,6 +132,18 @@ impl Tree {
 mod tests {
     use super::*;
 
+    impl File {
+        /// A file with this text.
+        pub fn of(path: &str, text: &str) -> Self {
+            Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
+        }
+
+        /// A file that is not there.
+        pub fn missing(path: &str) -> Self {
+            Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
+        }
+    }
+
     #[test]
     fn a_pattern_finds_files_in_the_order_of_their_numbers() {
         let folder = tempfile::tempdir().unwrap();
@@ -163,9 +153,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let found = Tree::new(folder.path()).files("/cpu*/x");
+        let found = Tree(folder.path().to_owned()).files("/cpu*/x");
         assert_eq!(found, [File::of("/cpu2/x", "b"), File::of("/cpu10/x", "c")]);
-        assert_eq!(Tree::new(folder.path()).file("/none"), File::missing("/none"));
+        assert_eq!(Tree(folder.path().to_owned()).file("/none"), File::missing("/none"));
     }
 
     #[test]

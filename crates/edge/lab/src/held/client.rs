@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, UnexpectedEof};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A lab that is up.
 #[derive(Debug)]
 pub struct Lab {
-    named: Named,
-    stream: UnixStream,
+    pub(super) named: Named,
+    pub(super) stream: UnixStream,
 }
 
 /// Lets a new process hold a lab: `start` starts one that calls [`super::hold`] with its end of a
@@ -36,33 +37,31 @@ pub fn ask_to_hold(
     start: impl FnOnce(UnixStream) -> io::Result<()>,
 ) -> Result<(), HeldError> {
     // Two commands at once would both find that there is none of that name.
-    let folder = File::open(place.folder()).map_err(HeldError::Lost)?;
-    flock(&folder, FlockOperation::LockExclusive).map_err(|error| HeldError::Lost(error.into()))?;
-    let Named { name, id } = Named::new(name)?;
-    if is_up(place, &name)? {
-        return Err(HeldError::IsUp(name));
+    let folder = File::open(place.folder())?;
+    flock(&folder, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+    let lab = Named::new(name)?;
+    if is_up(place, name)? {
+        return Err(HeldError::Refused(format!(
+            "a lab `{name}` is up: `fabricmark lab down --lab {name}` ends it, --name gives the new one \
+             another name"
+        )));
     }
-    let order = Order { name, id, folder: place.folder().to_owned(), topology, seed };
+    let order = Order { lab, folder: place.folder().to_owned(), topology, seed };
     message::check_length(&order)?;
-    let (ours, theirs) = UnixStream::pair().map_err(HeldError::Lost)?;
-    start(theirs).map_err(HeldError::Lost)?;
-    message::write(&ours, &order).map_err(HeldError::Lost)?;
-    match message::read(&ours).map_err(HeldError::Lost)? {
-        Reply::Failed(why) => Err(HeldError::Refused(why)),
-        Reply::Missing(what) => Err(HeldError::Missing(what)),
-        Reply::Done | Reply::Report(_) => Ok(()),
-    }
+    let (ours, theirs) = UnixStream::pair()?;
+    start(theirs)?;
+    message::write(&ours, &order)?;
+    message::read::<Reply>(&ours)?.result().map(|_| ())
 }
 
 /// Whether a lab of this name answers. A holder that was killed takes connections until the kernel has ended
 /// it, and what it leaves is ended once it takes none.
 fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
     loop {
-        let mut labs = place.labs()?.into_iter();
-        let Some((named, stream)) = labs.find(|(lab, _)| lab.name == name) else {
+        let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) else {
             return Ok(false);
         };
-        match (Lab { named, stream }).report() {
+        match lab.report() {
             Err(HeldError::Lost(error)) if has_ended(&error) => {}
             _ => return Ok(true),
         }
@@ -71,38 +70,27 @@ fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
 
 /// Whether an error says that the other end of a socket is gone.
 fn has_ended(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
-    )
+    matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof)
 }
 
 impl Lab {
-    /// All labs that are up, by name.
-    pub fn all(place: &Place) -> Result<Vec<Self>, HeldError> {
-        let labs = place.labs()?.into_iter();
-        Ok(labs.map(|(named, stream)| Self { named, stream }).collect())
-    }
-
     /// The lab of this name; the only one where no name is given.
     pub fn find(place: &Place, name: Option<&str>) -> Result<Self, HeldError> {
-        let mut labs = Self::all(place)?;
-        let names = || {
-            let names: Vec<_> = labs.iter().map(|lab| lab.named.name.as_str()).collect();
-            names.join(", ")
+        let mut labs = place.labs()?;
+        let names = labs.iter().map(Self::name).collect::<Vec<_>>().join(", ");
+        let refused = |message: String| Err(HeldError::Refused(message));
+        let Some(name) = name else {
+            return match labs.pop() {
+                Some(lab) if labs.is_empty() => Ok(lab),
+                Some(_) => {
+                    refused(format!("several labs are up ({names}): say which with --lab NAME"))
+                }
+                None => refused("no lab is up: `fabricmark lab up FILE` makes one".to_owned()),
+            };
         };
-        match name {
-            None if labs.len() > 1 => Err(HeldError::Several(names())),
-            None => labs.pop().ok_or(HeldError::NoLab),
-            Some(name) => {
-                let others = match names() {
-                    all if all.is_empty() => String::new(),
-                    all => format!("; there are {all}"),
-                };
-                let lab = labs.into_iter().find(|lab| lab.named.name == name);
-                lab.ok_or_else(|| HeldError::NoSuchLab { name: name.to_owned(), others })
-            }
-        }
+        let others = if names.is_empty() { names } else { format!("; there are {names}") };
+        let found = labs.into_iter().find(|lab| lab.name() == name);
+        found.map_or_else(|| refused(format!("no lab `{name}` is up{others}")), Ok)
     }
 
     /// Its name.
@@ -114,7 +102,7 @@ impl Lab {
     pub fn report(&self) -> Result<Report, HeldError> {
         match self.ask(&Request::Show)? {
             Reply::Report(report) => Ok(report),
-            _ => Err(HeldError::Lost(io::ErrorKind::InvalidData.into())),
+            _ => Err(HeldError::Lost(InvalidData.into())),
         }
     }
 
@@ -144,14 +132,12 @@ impl Lab {
     /// that must stand in the environment of what runs there, and its value.
     pub fn enter(&self, node: &str) -> Result<(&'static str, String), HeldError> {
         self.ask(&Request::Enter { node: node.to_owned() })?;
-        let [user, network] =
-            message::receive_descriptors(&self.stream).map_err(HeldError::Lost)?;
+        let [user, network] = message::receive_descriptors(&self.stream)?;
         let go = |namespace: BorrowedFd<'_>, kind| {
-            move_into_link_name_space(namespace, Some(kind))
-                .map_err(|error| HeldError::Lost(error.into()))
+            move_into_link_name_space(namespace, Some(kind)).map_err(io::Error::from)
         };
         // Nobody may enter the user namespace in which he is.
-        if !is_same(user.as_fd(), Path::new("/proc/self/ns/user")).map_err(HeldError::Lost)? {
+        if !is_same(user.as_fd(), Path::new("/proc/self/ns/user"))? {
             go(user.as_fd(), LinkNameSpaceType::User)?;
         }
         go(network.as_fd(), LinkNameSpaceType::Network)?;
@@ -159,13 +145,9 @@ impl Lab {
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, HeldError> {
-        self.stream.set_read_timeout(Some(PATIENCE)).map_err(HeldError::Lost)?;
-        message::write(&self.stream, request).map_err(HeldError::Lost)?;
-        match message::read(&self.stream).map_err(HeldError::Lost)? {
-            Reply::Failed(why) => Err(HeldError::Refused(why)),
-            Reply::Missing(what) => Err(HeldError::Missing(what)),
-            reply => Ok(reply),
-        }
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        message::write(&self.stream, request)?;
+        message::read::<Reply>(&self.stream)?.result()
     }
 }
 

@@ -10,11 +10,10 @@ use fabricmark_wire::Family;
 
 use super::HeldError;
 use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request, SharedReport};
-use super::place::{Named, Place};
+use super::place::{Named, Place, unusable};
 use super::remnant;
 use crate::fabric::Fabric;
 use crate::privilege;
-use crate::tool::LabError;
 use crate::topology::fill_trace;
 
 /// Time for who asks to say what; others wait meanwhile.
@@ -25,21 +24,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// Must be called while the process has one thread.
 pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
-    let order: Order = message::read(parent).map_err(HeldError::Lost)?;
-    let lab = Named { name: order.name.clone(), id: order.id.clone() };
-    let built = build(&order, &lab);
+    let order: Order = message::read(parent)?;
+    let built = build(&order);
     let reply = match &built {
         Ok(_) => Reply::Done,
         Err(error) => Reply::of(error),
     };
-    message::write(parent, &reply).map_err(HeldError::Lost)?;
+    message::write(parent, &reply)?;
     let (place, listener, fabric) = built?;
     // Nothing is to be heard from the terminal any more.
-    parent.shutdown(std::net::Shutdown::Both).map_err(HeldError::Lost)?;
-    Holder { lab, place, fabric }.serve(&listener)
+    parent.shutdown(std::net::Shutdown::Both)?;
+    Holder { lab: order.lab, place, fabric }.serve(&listener)
 }
 
-fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), HeldError> {
+fn build(order: &Order) -> Result<(Place, UnixListener, Fabric), HeldError> {
     // The signals of the terminal from which it was started are not for it.
     let _ = rustix::process::setsid();
     let topology =
@@ -47,9 +45,8 @@ fn build(order: &Order, lab: &Named) -> Result<(Place, UnixListener, Fabric), He
     privilege::acquire()?;
     let fabric = Fabric::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
-    let path = place.socket(lab);
-    let listener =
-        UnixListener::bind(&path).map_err(|source| HeldError::Folder { path, source })?;
+    let path = place.socket(&order.lab);
+    let listener = UnixListener::bind(&path).map_err(unusable(&path))?;
     Ok((place, listener, fabric))
 }
 
@@ -62,7 +59,7 @@ struct Holder {
 impl Holder {
     fn serve(mut self, listener: &UnixListener) -> Result<(), HeldError> {
         loop {
-            let (stream, _) = listener.accept().map_err(HeldError::Lost)?;
+            let (stream, _) = listener.accept()?;
             let _ = stream.set_read_timeout(Some(PATIENCE));
             let _ = stream.set_write_timeout(Some(PATIENCE));
             // Who has gone needs no answer; whoever only looks whether somebody is here asks nothing.
@@ -82,7 +79,10 @@ impl Holder {
     fn answer(&mut self, stream: &UnixStream, request: Request) {
         let reply = match request {
             Request::Show => self.report().map(Reply::Report),
-            Request::Enter { node } => return self.enter(stream, &node),
+            Request::Enter { node } => match self.enter(stream, &node) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
             Request::Change { link, from, words, trace } => {
                 self.change(&link, from.as_deref(), &words, trace).map(|()| Reply::Done)
             }
@@ -92,18 +92,14 @@ impl Holder {
         let _ = message::write(stream, &reply);
     }
 
-    fn enter(&self, stream: &UnixStream, node: &str) {
+    fn enter(&self, stream: &UnixStream, node: &str) -> Result<(), HeldError> {
+        let names = self.fabric.topology().nodes.keys().map(String::as_str);
+        let network = self.fabric.namespace(node);
+        let network = network.ok_or_else(|| HeldError::Refused(unknown("node", node, names)))?;
         let user = File::open("/proc/self/ns/user");
-        let _ = match (self.fabric.namespace(node), user) {
-            (Some(namespace), Ok(user)) => message::write(stream, &Reply::Done).and_then(|()| {
-                message::send_descriptors(stream, [user.as_fd(), namespace.as_fd()])
-            }),
-            (None, _) => {
-                let names = self.fabric.topology().nodes.keys().map(String::as_str);
-                message::write(stream, &Reply::Failed(unknown("node", node, names)))
-            }
-            (_, Err(error)) => message::write(stream, &Reply::Failed(error.to_string())),
-        };
+        let user = user.map_err(|error| HeldError::Refused(error.to_string()))?;
+        message::write(stream, &Reply::Done)?;
+        Ok(message::send_descriptors(stream, [user.as_fd(), network.as_fd()])?)
     }
 
     fn change(
@@ -114,7 +110,7 @@ impl Holder {
         trace: Option<String>,
     ) -> Result<(), HeldError> {
         let links = &self.fabric.topology().links;
-        let refused = |text: String| HeldError::Refused(text);
+        let refused = HeldError::Refused;
         let place = links.iter().position(|wire| wire.name == link).ok_or_else(|| {
             refused(unknown("link", link, links.iter().map(|wire| wire.name.as_str())))
         })?;
@@ -154,32 +150,19 @@ impl Holder {
         let shared = self.fabric.shared_traffic()?.into_iter().zip(does);
         let shared = shared.map(|(traffic, does)| SharedReport {
             does,
-            arrived: traffic.arrived.packets,
-            arrived_bytes: traffic.arrived.bytes,
-            departed: traffic.departed.packets,
-            departed_bytes: traffic.departed.bytes,
-            held: traffic.held.packets,
-            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
-            refused: traffic.refused.packets,
+            packets: (&traffic).into(),
             name: traffic.name,
         });
         let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
-        let counted = self.fabric.traffic()?.into_iter().zip(self.fabric.device_drops()?);
-        let paths = ends.zip(counted).map(|((wire, end), (traffic, device_drops))| PathReport {
+        let paths = ends.zip(self.fabric.traffic()?).map(|((wire, end), traffic)| PathReport {
             link: wire.name.clone(),
             from: wire.between[end].clone(),
             to: wire.between[1 - end].clone(),
             backend: wire.backend,
             words: wire.words[end].to_string(),
-            arrived: traffic.arrived.packets,
-            arrived_bytes: traffic.arrived.bytes,
-            departed: traffic.departed.packets,
-            departed_bytes: traffic.departed.bytes,
-            held: traffic.held.packets,
+            packets: (&traffic).into(),
             duplicated: traffic.duplicated.packets,
-            dropped: traffic.dropped.iter().map(|count| count.packets).sum(),
-            refused: traffic.refused.packets,
-            device_drops,
+            device_drops: traffic.device_drops,
             paused_ns: traffic.paused.0,
             trains: traffic.trains,
         });
@@ -196,10 +179,4 @@ impl Holder {
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!("no {what} `{name}`: there are {}", known.collect::<Vec<_>>().join(", "))
-}
-
-impl From<fabricmark_link::Invalid> for HeldError {
-    fn from(error: fabricmark_link::Invalid) -> Self {
-        Self::Lab(LabError::Invalid(error))
-    }
 }

@@ -14,26 +14,28 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::HeldError;
+use super::place::Named;
+use crate::path::Traffic;
 use crate::qdisc::Backend;
 use crate::topology::Source;
 
 /// The lab that a new process is to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) name: String,
-    pub(crate) id: String,
+    #[serde(flatten)]
+    pub(crate) lab: Named,
     pub(crate) folder: std::path::PathBuf,
     pub(crate) topology: Source,
     pub(crate) seed: u64,
 }
 
-/// What is asked of a holder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// A report.
     Show,
     /// Descriptors of a node's network namespace and of the user namespace that owns it.
-    Enter { node: String },
+    Enter {
+        node: String,
+    },
     /// A link is to do something else.
     Change {
         link: String,
@@ -43,17 +45,14 @@ pub(crate) enum Request {
         /// What stands in the file of their `trace`.
         trace: Option<String>,
     },
-    /// The end.
     Down,
 }
 
-/// What a holder answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Report(Report),
     /// Done; descriptors follow if any were asked for.
     Done,
-    /// Why not.
     Failed(String),
     /// What this machine lacks for it.
     Missing(String),
@@ -64,6 +63,15 @@ impl Reply {
         match error {
             HeldError::Lab(error) if error.is_missing() => Self::Missing(error.to_string()),
             error => Self::Failed(error.to_string()),
+        }
+    }
+
+    /// What was done, or why it was not.
+    pub(crate) fn result(self) -> Result<Self, HeldError> {
+        match self {
+            Self::Failed(why) => Err(HeldError::Refused(why)),
+            Self::Missing(what) => Err(HeldError::Missing(what)),
+            reply => Ok(reply),
         }
     }
 }
@@ -96,32 +104,20 @@ pub struct NodeReport {
     pub addresses: Vec<[std::net::IpAddr; 2]>,
 }
 
-/// Where links meet. Packets are counted as in [`PathReport`], those of all links together:
-/// `arrived = departed + refused + dropped + held`.
+/// Where links meet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedReport {
     /// Its name; that of the node where it is a bus.
     pub name: String,
     /// What it does.
     pub does: String,
-    /// Packets that came out of links.
-    pub arrived: u64,
-    /// Bytes of IP in them.
-    pub arrived_bytes: u64,
-    /// Packets that were handed to the links to their destinations, or to the devices of a bus.
-    pub departed: u64,
-    /// Bytes of IP in them.
-    pub departed_bytes: u64,
-    /// Packets on their way.
-    pub held: u64,
-    /// Packets without a way to their destination, such as multicast, or without room.
-    pub dropped: u64,
-    /// Packets that a device did not take.
-    pub refused: u64,
+    /// Packets of all links together; `departed` to the links to their destinations, or to the devices of a bus;
+    /// `dropped` are those without a way to their destination, such as multicast, or without room.
+    #[serde(flatten)]
+    pub packets: Packets,
 }
 
-/// One direction of a link. Packets are those of IP; each segment of a super-packet is one:
-/// `arrived + duplicated = departed + refused + dropped + held`.
+/// One direction of a link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PathReport {
     /// The link.
@@ -134,22 +130,11 @@ pub struct PathReport {
     pub backend: Backend,
     /// What it does.
     pub words: String,
-    /// Packets that came from `from`.
-    pub arrived: u64,
-    /// Bytes of IP in them.
-    pub arrived_bytes: u64,
-    /// Packets that were handed to `to`.
-    pub departed: u64,
-    /// Bytes of IP in them.
-    pub departed_bytes: u64,
-    /// Packets on their way.
-    pub held: u64,
+    /// Packets from `from` to `to`.
+    #[serde(flatten)]
+    pub packets: Packets,
     /// Copies made on the way.
     pub duplicated: u64,
-    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
-    pub dropped: u64,
-    /// Packets that the device of `to` did not take.
-    pub refused: u64,
     /// Packets that never came in since the device of `from` was full: a super-packet is one here.
     pub device_drops: u64,
     /// Nanoseconds for which the queue stopped the device of `from`, as `pause` asks for.
@@ -158,13 +143,53 @@ pub struct PathReport {
     pub trains: u64,
 }
 
+/// Packets of IP that crossed something; each segment of a super-packet is one:
+/// `arrived + duplicated = departed + refused + dropped + held`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Packets {
+    /// Packets that came.
+    pub arrived: u64,
+    /// Bytes of IP in them.
+    pub arrived_bytes: u64,
+    /// Packets that were handed on.
+    pub departed: u64,
+    /// Bytes of IP in them.
+    pub departed_bytes: u64,
+    /// Packets on their way.
+    pub held: u64,
+    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
+    pub dropped: u64,
+    /// Packets that a device did not take.
+    pub refused: u64,
+}
+
+impl From<&Traffic> for Packets {
+    fn from(traffic: &Traffic) -> Self {
+        Self {
+            arrived: traffic.arrived.packets,
+            arrived_bytes: traffic.arrived.bytes,
+            departed: traffic.departed.packets,
+            departed_bytes: traffic.departed.bytes,
+            held: traffic.held.packets,
+            dropped: traffic.dropped_packets(),
+            refused: traffic.refused.packets,
+        }
+    }
+}
+
 /// Longest line that is read: a topology file of 256 links is below 100 KiB.
 const LINE_MAX: usize = 1 << 20;
 
 /// Refuses what whoever reads would cut.
 pub(crate) fn check_length(value: &impl Serialize) -> Result<(), HeldError> {
-    let bytes = serde_json::to_vec(value).map_err(|error| HeldError::Lost(error.into()))?.len();
-    if bytes < LINE_MAX { Ok(()) } else { Err(HeldError::Long { bytes }) }
+    let bytes = serde_json::to_vec(value).map_err(io::Error::from)?.len();
+    if bytes < LINE_MAX {
+        return Ok(());
+    }
+    Err(HeldError::Refused(format!(
+        "{bytes} bytes of topology and traces are more than the {LINE_MAX} that a lab takes at once: cut \
+         the traces, they repeat"
+    )))
 }
 
 pub(crate) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<()> {

@@ -2,12 +2,15 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use super::HeldError;
+use serde::{Deserialize, Serialize};
+
 use super::remnant;
+use super::{HeldError, Lab};
 
 /// Where the sockets of a user's labs are.
 #[derive(Clone, Debug)]
@@ -16,7 +19,7 @@ pub struct Place {
 }
 
 /// A lab by its file name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Named {
     /// The name that people gave it.
     pub(crate) name: String,
@@ -31,15 +34,18 @@ impl Place {
         let runtime = match env::var_os("XDG_RUNTIME_DIR") {
             Some(folder) if !folder.is_empty() => PathBuf::from(folder),
             _ if rustix::process::geteuid().is_root() => PathBuf::from("/run"),
-            _ => return Err(HeldError::NoPlace),
+            _ => {
+                let message = "no folder for the sockets of labs: set XDG_RUNTIME_DIR to a folder of your \
+                               own, or be root";
+                return Err(HeldError::Missing(message.to_owned()));
+            }
         };
         Self::in_folder(runtime.join("fabricmark"))
     }
 
-    /// A folder of the caller's choice.
     pub(crate) fn in_folder(folder: PathBuf) -> Result<Self, HeldError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| HeldError::Folder { path: folder.clone(), source })?;
+        made.map_err(unusable(&folder))?;
         Ok(Self { folder })
     }
 
@@ -52,24 +58,28 @@ impl Place {
     }
 
     /// The labs that are up, by name. What is left of others is ended.
-    pub(crate) fn labs(&self) -> Result<Vec<(Named, UnixStream)>, HeldError> {
-        let unusable = |source| HeldError::Folder { path: self.folder.clone(), source };
+    pub fn labs(&self) -> Result<Vec<Lab>, HeldError> {
         let mut labs = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(unusable)? {
-            let file = entry.map_err(unusable)?.file_name();
-            let Some(lab) = file.to_str().and_then(Named::of_file) else { continue };
-            let path = self.socket(&lab);
+        for entry in fs::read_dir(&self.folder).map_err(unusable(&self.folder))? {
+            let file = entry.map_err(unusable(&self.folder))?.file_name();
+            let Some(named) = file.to_str().and_then(Named::of_file) else { continue };
+            let path = self.socket(&named);
             if let Ok(stream) = UnixStream::connect(&path) {
-                labs.push((lab, stream));
+                labs.push(Lab { named, stream });
             } else {
-                remnant::end(&lab);
+                remnant::end(&named);
                 // Another call may have been faster.
                 let _ = fs::remove_file(path);
             }
         }
-        labs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        labs.sort_by(|one, other| one.named.cmp(&other.named));
         Ok(labs)
     }
+}
+
+/// A folder or a socket that cannot be used.
+pub(super) fn unusable(path: &Path) -> impl FnOnce(io::Error) -> HeldError {
+    move |error| HeldError::Missing(format!("cannot use {}: {error}", path.display()))
 }
 
 impl Named {
@@ -78,11 +88,14 @@ impl Named {
         let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         // With the folder and the id, a socket's path has 107 bytes at most (unix(7)).
         if !(1..=40).contains(&name.len()) || !name.chars().all(is_good) {
-            return Err(HeldError::Name(name.to_owned()));
+            return Err(HeldError::Refused(format!(
+                "`{name}` cannot be the name of a lab: use 1 to 40 letters, digits, dashes; --name gives \
+                 another"
+            )));
         }
         let mut id = [0; 8];
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| HeldError::Lost(error.into()))?;
+            .map_err(io::Error::from)?;
         Ok(Self { name: name.to_owned(), id: format!("{:016x}", u64::from_ne_bytes(id)) })
     }
 
@@ -110,6 +123,6 @@ mod tests {
         for file in ["wan.sock", "wan.12.sock", ".0123456789abcdef.sock", "wan.0123456789abcdef"] {
             assert_eq!(Named::of_file(file), None, "{file}");
         }
-        assert!(matches!(Named::new("a/b"), Err(HeldError::Name(_))));
+        assert!(matches!(Named::new("a/b"), Err(HeldError::Refused(_))));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn end(lab: &Named) {
     let mark = format!("{VARIABLE}={lab}").into_bytes();
     send(&mark, Signal::TERM);
     let until = Instant::now() + GRACE;
-    while count(&mark) > 0 && Instant::now() < until {
+    while all().any(|pid| has(pid, &mark)) && Instant::now() < until {
         thread::sleep(Duration::from_millis(10));
     }
     send(&mark, Signal::KILL);
@@ -35,16 +35,11 @@ fn send(mark: &[u8], signal: Signal) {
     }
 }
 
-fn count(mark: &[u8]) -> usize {
-    all().filter(|&pid| has(pid, mark)).count()
-}
-
 fn all() -> impl Iterator<Item = Pid> {
     let own = rustix::process::getpid();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .filter(move |&pid| pid != own)
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw).filter(move |&pid| pid != own)
 }
 
 fn has(pid: Pid, mark: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use fabricmark_link::{
 };
 use fabricmark_units::Nanos;
 
-use super::{Ask, HEADER, Qdiscs, Refusal, limited};
+use super::{Ask, HEADER, Qdiscs, limited};
 
 /// A rate that delays nobody, 12 ns for 1500 bytes: netem keeps the order of packets where it has a
 /// rate, since a packet then leaves after the one before it (`netem_enqueue` in
@@ -28,7 +28,7 @@ const NETEM_LEAST: u64 = 1000;
 
 impl Ask<'_> {
     /// A netem at the root, with a rate of its own.
-    pub(super) fn netem_alone(&self, wire: Option<WireDescription>) -> Result<Qdiscs, Refusal> {
+    pub(super) fn netem_alone(&self, wire: Option<WireDescription>) -> Result<Qdiscs, String> {
         let rate = match wire {
             Some(wire) => {
                 let shapers = "`tbf`, `htb` or `emulator`";
@@ -60,7 +60,7 @@ impl Ask<'_> {
 
     /// A netem with this rate. Rate and corruption are always there, for a change of netem keeps those
     /// that it does not name (`netem_change` in net/sched/sch_netem.c).
-    pub(super) fn netem(&self, rate: &str) -> Result<String, Refusal> {
+    pub(super) fn netem(&self, rate: &str) -> Result<String, String> {
         let Description { delay, jitter, distribution, loss, corrupt, duplicate, reorder, .. } =
             &self.asked;
         let mut text = format!("netem limit {}", self.netem_limit());
@@ -125,7 +125,7 @@ impl Ask<'_> {
     }
 
     /// A share that netem can draw.
-    fn chance(&self, key: &str, share: f64) -> Result<String, Refusal> {
+    fn chance(&self, key: &str, share: f64) -> Result<String, String> {
         if share > 0.0 && share < SHARE_LEAST {
             let why = ", which is less than it can draw (2^-33)";
             return Err(self.refusal(key, why, "`emulator`"));

@@ -7,7 +7,7 @@ fn commands(backend: Backend, words: &str) -> String {
 }
 
 fn refused(backend: Backend, words: &str) -> String {
-    Qdiscs::of(backend, &words.parse().unwrap()).unwrap_err().to_string()
+    Qdiscs::of(backend, &words.parse().unwrap()).unwrap_err()
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricmark_link::LinkWords;
 use serde::Deserialize;
 
-use super::chain::FileChain;
-use super::error::NAME_MAX;
 use super::junction::{FileHub, FileSwitch};
 use super::networks::Networks;
-use super::{Junction, Node, Topology, TopologyError, Wire, fill_trace};
+use super::{Junction, Node, Topology, Wire, fill_trace};
 use crate::network::LINKS_MAX;
 use crate::qdisc::{Backend, Qdiscs};
+
+/// Longest name of a network device: IFNAMSIZ with its zero byte is 16.
+const NAME_MAX: usize = 15;
 
 /// Gives the text of a file that is named in another, or says why there is none.
 pub(super) type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -36,7 +37,7 @@ pub(super) struct File {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FileNode {
+struct FileNode {
     bus: Option<String>,
     #[serde(default)]
     sysctl: BTreeMap<String, String>,
@@ -44,26 +45,44 @@ pub(super) struct FileNode {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FileLink {
-    pub(super) between: [String; 2],
+struct FileLink {
+    between: [String; 2],
     /// Both directions.
     #[serde(default)]
-    pub(super) words: String,
+    words: String,
     /// From the first to the second, beyond `words` or instead.
     #[serde(default)]
-    pub(super) there: String,
+    there: String,
     /// From the second to the first.
     #[serde(default)]
-    pub(super) back: String,
-    pub(super) single: Option<bool>,
+    back: String,
+    single: Option<bool>,
     #[serde(default)]
-    pub(super) backend: Backend,
+    backend: Backend,
+}
+
+/// `routers` routers NAME-r1, NAME-r2 and so on between two nodes, and the links NAME-1, NAME-2 and so on
+/// between them, all like a [`FileLink`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileChain {
+    between: [String; 2],
+    routers: usize,
+    #[serde(default)]
+    words: String,
+    #[serde(default)]
+    there: String,
+    #[serde(default)]
+    back: String,
+    single: Option<bool>,
+    #[serde(default)]
+    backend: Backend,
 }
 
 impl File {
-    pub(super) fn check(mut self, read: Read<'_>) -> Result<Topology, TopologyError> {
+    pub(super) fn check(mut self, read: Read<'_>) -> Result<Topology, String> {
         for (name, chain) in std::mem::take(&mut self.chains) {
-            chain.expand(&name, &mut self.routers, &mut self.links)?;
+            self.expand(&name, chain)?;
         }
         let mut nodes = BTreeMap::new();
         let routers = self.routers.into_iter().map(|(name, node)| (name, node, true));
@@ -71,12 +90,16 @@ impl File {
         for (name, FileNode { bus, sysctl }, is_router) in routers.chain(hosts) {
             check_name("node", &name)?;
             if let Some(key) = sysctl.keys().find(|key| !is_of_network(key)) {
-                return Err(TopologyError::Sysctl { node: name, key: key.clone() });
+                return Err(format!(
+                    "node `{name}`: `{key}` is a setting of this machine, not of a node: only `net.` ones are"
+                ));
             }
-            let unable = |error| TopologyError::Junction { name: name.clone(), error };
-            let bus = bus.map(|text| text.parse()).transpose().map_err(unable)?;
+            let bus = bus.map(|text| text.parse()).transpose();
+            let bus = bus.map_err(|error: String| format!("`{name}`: {error}"))?;
             if nodes.insert(name.clone(), Node { is_router, bus, sysctl }).is_some() {
-                return Err(TopologyError::Twice(name));
+                return Err(format!(
+                    "`{name}` is a host and a router: a router is a host that forwards; name it once"
+                ));
             }
         }
         let switches = self.switches.into_iter().map(|(name, file)| (name, file.check()));
@@ -84,14 +107,13 @@ impl File {
         let mut junctions = BTreeMap::new();
         for (name, junction) in switches.chain(hubs) {
             check_name("node", &name)?;
-            let unable = |error| TopologyError::Junction { name: name.clone(), error };
-            let junction = junction.map_err(unable)?;
+            let junction = junction.map_err(|error| format!("`{name}`: {error}"))?;
             if nodes.contains_key(&name) || junctions.insert(name.clone(), junction).is_some() {
-                return Err(TopologyError::TwoThings(name));
+                return Err(two_things(&name));
             }
         }
         if self.links.len() > LINKS_MAX {
-            return Err(TopologyError::TooManyLinks(self.links.len()));
+            return Err(too_many_links(self.links.len()));
         }
         let known: BTreeSet<&str> =
             nodes.keys().chain(junctions.keys()).map(String::as_str).collect();
@@ -102,13 +124,52 @@ impl File {
         let networks = Networks::of(&links, &junctions)?;
         let topology = Topology { title: self.title, nodes, junctions, links, networks };
         for (place, wire) in topology.links.iter().enumerate() {
-            let unable = |error| TopologyError::Words { link: wire.name.clone(), error };
-            topology.check_link(place).map_err(unable)?;
+            let of_link = |error| format!("link `{}`: {error}", wire.name);
+            topology.check_link(place).map_err(of_link)?;
             for words in &wire.words {
-                Qdiscs::of(wire.backend, words).map_err(|refusal| unable(refusal.to_string()))?;
+                Qdiscs::of(wire.backend, words).map_err(of_link)?;
             }
         }
         Ok(topology)
+    }
+
+    /// Adds the routers and links of a chain to the others.
+    fn expand(&mut self, name: &str, chain: FileChain) -> Result<(), String> {
+        let FileChain {
+            between: [first, last],
+            routers: count,
+            words,
+            there,
+            back,
+            single,
+            backend,
+        } = chain;
+        if count >= LINKS_MAX {
+            return Err(too_many_links(count.saturating_add(1)));
+        }
+        let router = |number: usize| match number {
+            0 => first.clone(),
+            _ if number > count => last.clone(),
+            _ => format!("{name}-r{number}"),
+        };
+        if count > 0 && router(count).len() > NAME_MAX {
+            return Err(bad_name("router of a chain", &router(count)));
+        }
+        for number in 1..=count {
+            if self.routers.insert(router(number), FileNode::default()).is_some() {
+                return Err(two_things(&router(number)));
+            }
+        }
+        for number in 1..=count + 1 {
+            let between = [router(number - 1), router(number)];
+            let (words, there, back) = (words.clone(), there.clone(), back.clone());
+            let link = format!("{name}-{number}");
+            let file = FileLink { between, words, there, back, single, backend };
+            if self.links.insert(link.clone(), file).is_some() {
+                return Err(two_things(&link));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -119,28 +180,32 @@ impl FileLink {
         known: &BTreeSet<&str>,
         junctions: &BTreeMap<String, Junction>,
         read: Read<'_>,
-    ) -> Result<Wire, TopologyError> {
+    ) -> Result<Wire, String> {
         let Self { between, words, there, back, single, backend } = self;
         check_name("link", &name)?;
         // Every namespace has a loopback device of this name.
         if name == "lo" {
-            return Err(TopologyError::Name { what: "link", name });
+            return Err(bad_name("link", &name));
         }
         if let Some(node) = between.iter().find(|node| !known.contains(node.as_str())) {
             let nearest = known.iter().map(|known| (strsim::jaro_winkler(known, node), known));
             let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|near| near.0 > 0.7);
             let hint = nearest.map(|(_, known)| format!(": did you mean `{known}`?"));
-            let (link, node, hint) = (name, node.clone(), hint.unwrap_or_default());
-            return Err(TopologyError::NoNode { link, node, hint });
+            let hint = hint.unwrap_or_default();
+            return Err(format!(
+                "link `{name}` ends at `{node}`, which is no host, router, switch or hub{hint}"
+            ));
         }
         if between[0] == between[1] {
-            return Err(TopologyError::Loop(name));
+            return Err(format!("both ends of link `{name}` are at one node: name two"));
         }
-        let unable = |error| TopologyError::Words { link: name.clone(), error };
         let mut parse = |text: &str| {
-            let mut words: LinkWords = text.parse().map_err(|error| unable(format!("{error}")))?;
-            fill_trace(&mut words, &mut *read).map_err(unable)?;
-            Ok::<_, TopologyError>(words)
+            let words = text.parse::<LinkWords>().map_err(|error| error.to_string());
+            let filled = words.and_then(|mut words| {
+                fill_trace(&mut words, &mut *read)?;
+                Ok(words)
+            });
+            filled.map_err(|error| format!("link `{name}`: {error}"))
         };
         let mut both = LinkWords::default();
         for junction in between.iter().filter_map(|node| junctions.get(node)) {
@@ -150,20 +215,34 @@ impl FileLink {
         let mut direction = |text: &str| {
             let mut words = both.clone();
             words.merge(&parse(text)?);
-            Ok::<_, TopologyError>(words)
+            Ok::<_, String>(words)
         };
         let words = [direction(&there)?, direction(&back)?];
         Ok(Wire { name, between, words, single, backend })
     }
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
+fn check_name(what: &str, name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
     // A dash at the beginning would be an option to whoever gets it.
     if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_good) && !name.starts_with('-') {
         return Ok(());
     }
-    Err(TopologyError::Name { what, name: name.to_owned() })
+    Err(bad_name(what, name))
+}
+
+fn bad_name(what: &str, name: &str) -> String {
+    format!(
+        "{what} `{name}`: names have 1 to {NAME_MAX} letters, digits and dashes, as network devices do"
+    )
+}
+
+fn two_things(name: &str) -> String {
+    format!("`{name}` is the name of two things: name each once")
+}
+
+fn too_many_links(count: usize) -> String {
+    format!("a lab has at most {LINKS_MAX} links, this has {count}")
 }
 
 /// Whether a setting stands below `net.`, in plain words between dots.

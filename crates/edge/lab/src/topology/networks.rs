@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Junction, TopologyError, Wire};
+use super::{Junction, Wire};
 
 /// Most addresses in a network: those of a /24 without its own and that of broadcasts.
-pub(super) const HOSTS_MAX: usize = 254;
+const HOSTS_MAX: usize = 254;
 
 /// A link between two nodes is a network; links that meet at switches and hubs are one together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Networks {
     /// For each link the number of its network: that of the first link in it.
     of_link: Vec<usize>,
@@ -20,7 +20,7 @@ impl Networks {
     pub(super) fn of(
         links: &[Wire],
         junctions: &BTreeMap<String, Junction>,
-    ) -> Result<Self, TopologyError> {
+    ) -> Result<Self, String> {
         let mut of_link: Vec<usize> = (0..links.len()).collect();
         let mut of_junction: BTreeMap<&str, usize> = BTreeMap::new();
         for (place, link) in links.iter().enumerate() {
@@ -29,7 +29,11 @@ impl Networks {
             if let [Some(one), Some(other)] = known.collect::<Vec<_>>()[..]
                 && one == other
             {
-                return Err(TopologyError::Circle(link.name.clone()));
+                return Err(format!(
+                    "link `{}` makes a circle of switches and hubs, in which packets would have no one \
+                     way: leave it out",
+                    link.name
+                ));
             }
             for name in junctions {
                 let here = of_link[place];
@@ -54,9 +58,10 @@ impl Networks {
             hosts.push(numbers);
         }
         match counts.into_iter().find(|(_, count)| *count > HOSTS_MAX) {
-            Some((network, nodes)) => {
-                Err(TopologyError::TooManyEnds { link: links[network].name.clone(), nodes })
-            }
+            Some((network, nodes)) => Err(format!(
+                "the network of link `{}` has {nodes} ends: at most {HOSTS_MAX} have addresses",
+                links[network].name
+            )),
             None => Ok(Self { of_link, hosts }),
         }
     }

@@ -85,22 +85,18 @@ impl Topology {
             {
                 return None;
             }
-            let switch = match self.junctions.get(&wire.between[end]) {
-                _ if place == 0 => None,
-                None => Some(Switch { mode: Switching::StoreAndForward, ..Switch::default() }),
-                Some(Junction::Switch { forwarding: Forwarding::Store, delay }) => {
-                    let mode = Switching::StoreAndForward;
-                    Some(Switch { mode, look_bytes: None, delay_ns: *delay })
-                }
-                Some(Junction::Switch {
-                    forwarding: Forwarding::CutThrough { look_bytes },
-                    delay,
-                }) => {
-                    let look_bytes = Some(u64::from(*look_bytes));
-                    Some(Switch { mode: Switching::CutThrough, look_bytes, delay_ns: *delay })
-                }
-                Some(Junction::Hub { .. }) => return None,
+            let (forwarding, delay_ns) = match self.junctions.get(&wire.between[end]) {
+                Some(Junction::Hub { .. }) if place > 0 => return None,
+                Some(&Junction::Switch { forwarding, delay }) => (forwarding, delay),
+                _ => (Forwarding::Store, Nanos(0)),
             };
+            let (mode, look_bytes) = match forwarding {
+                Forwarding::Store => (Switching::StoreAndForward, None),
+                Forwarding::CutThrough { look_bytes } => {
+                    (Switching::CutThrough, Some(look_bytes.into()))
+                }
+            };
+            let switch = (place > 0).then_some(Switch { mode, look_bytes, delay_ns });
             hops.push(Hop { link: technology, switch });
         }
         Some(Path { hops, propagation_ns: Nanos(0) })

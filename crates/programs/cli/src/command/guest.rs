@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fabricmark_guest::{DEVICES, Job, Line, Streams};
+use fabricmark_guest::{DEVICES, Job, Line};
 use fabricmark_plan::Plan;
 use fabricmark_wire::Link;
 
@@ -71,8 +71,7 @@ fn commands(link: Option<Link>) -> Result<String, Failure> {
 fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     let interrupted = interruptions()?;
     let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
-    let streams = Streams { out: &mut io::stdout(), err: &mut io::stderr() };
-    let done = guest.run(job, streams, &interrupted)?;
+    let done = guest.run(job, &mut io::stdout(), &mut io::stderr(), &interrupted)?;
     eprintln!(
         "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
          hardware; {} packets crossed its network, {} left its first end by RDMA",

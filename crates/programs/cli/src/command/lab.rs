@@ -11,7 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use fabricmark_lab::held::{self, Lab, NodeReport, PathReport, Place, Report, SharedReport};
+use fabricmark_lab::held::{
+    self, Lab, NodeReport, Packets, PathReport, Place, Report, SharedReport,
+};
 use fabricmark_lab::{Backend, Source};
 use serde_json::json;
 
@@ -104,7 +106,7 @@ fn show(options: &Show) -> Result<ExitCode, Failure> {
 }
 
 fn list(is_json: bool) -> Result<ExitCode, Failure> {
-    let labs = Lab::all(&Place::find()?)?;
+    let labs = Place::find()?.labs()?;
     let names: Vec<_> = labs.iter().map(Lab::name).collect();
     let lines = || names.iter().map(|name| format!("{name}\n")).collect();
     output::print(&if is_json { output::pretty(&json!(names)) } else { lines() })?;
@@ -126,8 +128,9 @@ fn text(report: &Report) -> String {
         [] => String::new(),
         [..] => format!("\n{}", aligned(&shared.collect::<Vec<_>>())),
     };
-    let lost: u64 = report.paths.iter().map(|path| path.device_drops + path.refused).sum::<u64>()
-        + report.shared.iter().map(|shared| shared.refused).sum::<u64>();
+    let lost: u64 =
+        report.paths.iter().map(|path| path.device_drops + path.packets.refused).sum::<u64>()
+            + report.shared.iter().map(|shared| shared.packets.refused).sum::<u64>();
     let note = if lost > 0 {
         format!(
             "\n{lost} packets were lost that no link was asked to lose: a device was full or down; \
@@ -151,10 +154,10 @@ fn path_row(path: &PathReport) -> [String; 9] {
         path.link.clone(),
         path.from.clone(),
         path.to.clone(),
-        count(path.arrived),
-        count(path.departed),
-        count(path.held),
-        count(path.dropped),
+        count(path.packets.arrived),
+        count(path.packets.departed),
+        count(path.packets.held),
+        count(path.packets.dropped),
         count(path.trains),
         match path.backend {
             Backend::Emulator => path.words.clone(),
@@ -164,7 +167,8 @@ fn path_row(path: &PathReport) -> [String; 9] {
 }
 
 fn shared_row(shared: &SharedReport) -> [String; 6] {
-    let SharedReport { name, does, arrived, departed, held, dropped, .. } = shared;
+    let SharedReport { name, does, packets } = shared;
+    let Packets { arrived, departed, held, dropped, .. } = packets;
     let [arrived, departed, held, dropped] =
         [arrived, departed, held, dropped].map(ToString::to_string);
     [name.clone(), arrived, departed, held, dropped, does.clone()]
@@ -192,6 +196,18 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
 mod tests {
     use super::*;
 
+    fn packets(arrived: u64, departed: u64, held: u64, dropped: u64) -> Packets {
+        Packets {
+            arrived,
+            departed,
+            held,
+            dropped,
+            arrived_bytes: 0,
+            departed_bytes: 0,
+            refused: 0,
+        }
+    }
+
     #[test]
     fn a_lab_is_shown_with_what_was_lost_against_the_will_of_its_links() {
         let path = PathReport {
@@ -200,14 +216,8 @@ mod tests {
             to: "server".to_owned(),
             backend: Backend::Netem,
             words: "rtt=400ms".to_owned(),
-            arrived: 1000,
-            arrived_bytes: 0,
-            departed: 990,
-            departed_bytes: 0,
-            held: 7,
+            packets: packets(1000, 990, 7, 3),
             duplicated: 0,
-            dropped: 3,
-            refused: 0,
             device_drops: 2,
             paused_ns: 0,
             trains: 12,
@@ -226,13 +236,7 @@ mod tests {
             shared: vec![SharedReport {
                 name: "s".to_owned(),
                 does: "forwarding=store delay=500ns".to_owned(),
-                arrived: 5,
-                arrived_bytes: 0,
-                departed: 4,
-                departed_bytes: 0,
-                held: 0,
-                dropped: 1,
-                refused: 0,
+                packets: packets(5, 4, 0, 1),
             }],
         };
         assert_eq!(
