@@ -54,6 +54,13 @@ pub enum Verb {
     Read,
 }
 
+impl Verb {
+    /// Ways of a latency: both programs tell half a round trip, of a read the whole.
+    pub fn ways(self) -> f64 {
+        if self == Self::Read { 1.0 } else { 2.0 }
+    }
+}
+
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -185,9 +192,7 @@ impl Figure {
             | Self::DelayErrorP99Ns
             | Self::OwnRoundTripNs
             | Self::RttP50Ns
-            | Self::RttMeanNs => {
-                format!("{:.2} us", value / 1e3)
-            }
+            | Self::RttMeanNs => format!("{:.2} us", value / 1e3),
             Self::MemoryPerFlowBytes => format!("{:.1} KiB", value / 1024.0),
             Self::CpuShare => format!("{:.0} %", 100.0 * value),
             Self::CpuPerGbitS => format!("{value:.3} s"),
