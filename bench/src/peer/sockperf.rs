@@ -21,13 +21,11 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
         }
         _ => return None,
     };
-    let (tcp, pair): (_, fn(u16, Ends, &str, &str) -> Pair) = match transport {
-        Transport::Tcp => ("--tcp", Pair::tcp),
-        Transport::Udp => ("", Pair::udp),
-    };
+    let tcp = if transport == Transport::Tcp { "--tcp" } else { "" };
     let server = format!("sockperf server -i {address} -p {port} {tcp} {spin}");
     let client =
         format!("sockperf {mode} -i {address} -p {port} -m {bytes} -t {seconds} {tcp} {spin}");
+    let pair = if transport == Transport::Tcp { Pair::tcp } else { Pair::udp };
     Some(pair(*port, ends, &server, &client))
 }
 
