@@ -38,7 +38,6 @@ pub enum Failure {
     /// The program cannot do this work or is not there, and need not be asked again.
     #[error("not offered: {0}")]
     NotOffered(String),
-    /// The run went wrong.
     #[error("{0}")]
     Failed(String),
     #[error("it ran past its time of {0:?}")]
@@ -74,7 +73,6 @@ pub trait Contender {
     /// Whether it knows this work.
     fn offers(&self, work: Work) -> bool;
 
-    /// Makes one run.
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure>;
 }
 

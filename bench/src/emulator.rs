@@ -29,14 +29,11 @@ const MM_LINK_UNSHAPED_MBPS: u32 = 12_000;
 /// Segments of a super-packet that a device takes unless told otherwise (linux/netdevice.h).
 const GSO_MAX_SEGS: &str = "65535";
 
-/// What emulates a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulator {
-    /// fabricmark's emulator.
     Ours,
     /// A veth pair without queues.
     Veth,
-    /// Queues of the kernel.
     Kernel(Backend),
     /// mahimahi's shell with a delay.
     MmDelay,
@@ -70,7 +67,6 @@ impl Emulator {
         }
     }
 
-    /// Makes the link and the two ends.
     fn place(self, asked: &Emulation) -> Result<Place, Failure> {
         match self {
             Self::Ours => {

@@ -18,10 +18,8 @@ const WRONG_INPUT: i32 = 64;
 /// Time for opening and closing 10,000 flows, beyond what any other run needs.
 const FLOWS_GRACE: Duration = Duration::from_secs(20);
 
-/// The program.
 #[derive(Clone, Debug)]
 pub struct Fabricmark {
-    /// Its file.
     pub program: PathBuf,
 }
 

@@ -124,7 +124,6 @@ impl Place {
         Ok(())
     }
 
-    /// The address of the server.
     pub fn address(&self) -> String {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),

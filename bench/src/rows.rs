@@ -22,7 +22,6 @@ pub enum Against {
     Itself,
 }
 
-/// What is to be reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// A ratio of at least this.
@@ -52,9 +51,7 @@ pub type Other = (&'static str, Work);
 /// A row of work on one network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The work in words.
     pub name: String,
-    /// The network.
     pub target: Target,
     /// What fabricmark does.
     pub work: Work,
@@ -62,9 +59,7 @@ pub struct Row {
     pub peers_do: Option<Work>,
     /// What the bare loop does; none where there is no such loop.
     pub bare_does: Option<Work>,
-    /// Other runs of fabricmark.
     pub others: Vec<Other>,
-    /// What is asked.
     pub questions: Vec<Question>,
 }
 

@@ -76,25 +76,18 @@ impl fmt::Display for Verb {
 pub enum Work {
     /// One TCP flow written to without pause.
     Stream {
-        /// Bytes a write.
         bytes: u32,
     },
     /// One payload there, one of the same size back, in a closed loop on each flow.
     Exchange {
-        /// What carries it.
         transport: Transport,
-        /// Bytes in each direction.
         bytes: u32,
-        /// How both ends wait.
         wait: Wait,
-        /// Flows at once.
         flows: u32,
     },
     /// Messages of RDMA's reliable connection, by polling: without pause, or one there and one back.
     Verbs {
-        /// What each asks for.
         verb: Verb,
-        /// Bytes of each.
         bytes: u32,
         /// Whether there is no pause.
         is_stream: bool,
@@ -103,9 +96,7 @@ pub enum Work {
     Crr,
     /// Datagrams sent without pause.
     Datagrams {
-        /// Bytes a datagram.
         bytes: u32,
-        /// How they go through the kernel.
         path: Path,
     },
     /// Datagrams of 64 bytes at a fixed rate.
@@ -221,10 +212,8 @@ impl Work {
     }
 }
 
-/// The figures of one run.
 pub type Values = BTreeMap<Figure, f64>;
 
-/// A single figure.
 pub fn value(figure: Figure, value: f64) -> Values {
     Values::from([(figure, value)])
 }
