@@ -75,16 +75,9 @@ impl fmt::Display for Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// One TCP flow written to without pause.
-    Stream {
-        bytes: u32,
-    },
+    Stream { bytes: u32 },
     /// One payload there, one of the same size back, in a closed loop on each flow.
-    Exchange {
-        transport: Transport,
-        bytes: u32,
-        wait: Wait,
-        flows: u32,
-    },
+    Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
     /// Messages of RDMA's reliable connection, by polling: without pause, or one there and one back.
     Verbs {
         verb: Verb,
@@ -95,10 +88,7 @@ pub enum Work {
     /// A TCP connection for each exchange of one byte.
     Crr,
     /// Datagrams sent without pause.
-    Datagrams {
-        bytes: u32,
-        path: Path,
-    },
+    Datagrams { bytes: u32, path: Path },
     /// Datagrams of 64 bytes at a fixed rate.
     Departures {
         /// Asleep until each departure, or asleep first and spinning in the end.
