@@ -1,14 +1,14 @@
 //! Bare loops in C: the system calls of a work and nothing around them.
 
 use std::fs;
-use std::io;
 use std::path::{Path as FilePath, PathBuf};
 use std::process::Command;
 
+use fabricmark_lab::Role;
 use serde_json::Value;
 
-use crate::contender::{Contender, Ends, Failure, Job, Server, run_pair};
-use crate::place::{Place, Ready, free_port};
+use crate::contender::{Contender, Ends, Failure, Job, Pair};
+use crate::place::{Place, Ready, cpu, free_port};
 use crate::work::{Figure, Path, Transport, Values, Wait, Work, value};
 
 const HEADER: (&str, &str) = ("common.h", include_str!("../bare/common.h"));
@@ -20,25 +20,6 @@ const LOOPS: [(&str, &str); 4] = [
     ("slip", include_str!("../bare/slip.c")),
 ];
 
-/// Why there are no bare loops.
-#[derive(Debug, thiserror::Error)]
-pub enum CompileError {
-    /// A file cannot be written.
-    #[error("cannot write the bare loops: {0}")]
-    Write(#[from] io::Error),
-    /// The compiler does not start.
-    #[error("cannot start cc: {0}; install a C compiler (Debian, Ubuntu: build-essential)")]
-    NoCompiler(io::Error),
-    /// The compiler refuses a loop.
-    #[error("cc cannot compile {name}.c: {message}")]
-    Refused {
-        /// The loop.
-        name: &'static str,
-        /// What the compiler said.
-        message: String,
-    },
-}
-
 /// The compiled loops.
 #[derive(Clone, Debug)]
 pub struct Bare {
@@ -46,21 +27,25 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Compiles the loops into a folder, with `cc -O2`.
-    pub fn compile(folder: &FilePath) -> Result<Self, CompileError> {
-        fs::create_dir_all(folder)?;
-        fs::write(folder.join(HEADER.0), HEADER.1)?;
+    /// Compiles the loops into a folder, with `cc -O2`; or why not.
+    pub fn compile(folder: &FilePath) -> Result<Self, String> {
+        let unwritten = |error| format!("cannot write the bare loops: {error}");
+        fs::create_dir_all(folder).map_err(unwritten)?;
+        fs::write(folder.join(HEADER.0), HEADER.1).map_err(unwritten)?;
         for (name, source) in LOOPS {
             let file = folder.join(name).with_extension("c");
-            fs::write(&file, source)?;
+            fs::write(&file, source).map_err(unwritten)?;
             let output = Command::new("cc")
                 .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
                 .args([&folder.join(name), &file])
-                .output()
-                .map_err(CompileError::NoCompiler)?;
+                .output();
+            let output = output.map_err(|error| {
+                let help = "install a C compiler (Debian, Ubuntu: build-essential)";
+                format!("cannot start cc: {error}; {help}")
+            })?;
             if !output.status.success() {
-                let message = String::from_utf8_lossy(&output.stderr).into_owned();
-                return Err(CompileError::Refused { name, message });
+                let message = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("cc cannot compile {name}.c: {message}"));
             }
         }
         Ok(Self { folder: folder.to_owned() })
@@ -75,31 +60,29 @@ struct Ways {
     word: String,
 }
 
-fn ways(job: &Job<'_>) -> Option<Ways> {
+fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
     let of = |name, asking, answering, bytes, word: &str| Ways {
         asking: (name, asking),
         answering: (name, answering),
         bytes,
         word: word.to_owned(),
     };
-    Some(match job.work {
+    Some(match work {
         Work::Stream { bytes } => of("stream", "send", "receive", bytes, ""),
         Work::Exchange { transport, bytes, wait, flows: 1 } => {
             let spin = if wait == Wait::Spin { "-spin" } else { "" };
             of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
         }
         Work::Crr => of("exchange", "ask", "answer", 1, "connect"),
-        Work::Datagrams { bytes, path: Path::Copy } => {
-            of("datagrams", "send", "receive", bytes, "plain")
-        }
-        Work::Datagrams { bytes, path: Path::Gso } => {
-            of("datagrams", "send", "receive", bytes, "gso")
+        Work::Datagrams { bytes, path: path @ (Path::Copy | Path::Gso) } => {
+            let word = if path == Path::Gso { "gso" } else { "plain" };
+            of("datagrams", "send", "receive", bytes, word)
         }
         Work::Departures { wait: Wait::Block } => Ways {
             asking: ("slip", "send"),
             answering: ("datagrams", "receive"),
             bytes: 64,
-            word: job.rate_per_s.to_string(),
+            word: rate_per_s.to_string(),
         },
         _ => return None,
     })
@@ -111,36 +94,27 @@ impl Contender for Bare {
     }
 
     fn offers(&self, work: Work) -> bool {
-        matches!(
-            work,
-            Work::Stream { .. }
-                | Work::Exchange { flows: 1, .. }
-                | Work::Crr
-                | Work::Datagrams { path: Path::Copy | Path::Gso, .. }
-                | Work::Departures { wait: Wait::Block }
-        )
+        ways(work, 0).is_some()
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
-        let Some(ways) = ways(job) else {
+        let Some(ways) = ways(job.work, job.rate_per_s) else {
             return Err(Failure::NotOffered("there is no such loop".to_owned()));
         };
-        let place = Place::new(job.target, job.congestion)?;
+        let place = Place::new(job)?;
         let port = free_port()?;
-        let words = |(name, mode): (&str, &str), cpu| {
-            let program = self.folder.join(name).display().to_string();
-            let rest = [
+        let words = |(name, mode): (&str, &str), end| {
+            vec![
+                self.folder.join(name).display().to_string(),
                 mode.to_owned(),
                 place.address(),
                 port.to_string(),
                 ways.bytes.to_string(),
                 job.seconds.to_string(),
-                cpu,
+                cpu(end).to_string(),
                 ways.word.clone(),
-            ];
-            [program].into_iter().chain(rest).collect::<Vec<String>>()
+            ]
         };
-        let cpu = |end| crate::place::cpu(end).to_string();
         let is_counted_there = matches!(job.work, Work::Stream { .. } | Work::Datagrams { .. });
         let is_udp = matches!(
             job.work,
@@ -148,14 +122,14 @@ impl Contender for Bare {
                 | Work::Datagrams { .. }
                 | Work::Departures { .. }
         );
-        let server = Server {
-            words: words(ways.answering, cpu(fabricmark_lab::Role::Server)),
+        let pair = Pair {
+            server: words(ways.answering, Role::Server),
+            client: words(ways.asking, Role::Client),
             ready: if is_udp { Ready::IsBound(port) } else { Ready::Listens(port) },
             ends: if is_counted_there { Ends::Itself } else { Ends::Killed },
         };
-        let client = words(ways.asking, cpu(fabricmark_lab::Role::Client));
-        let printed = run_pair(job, &place, &server, &client)?;
-        read(job.work, if is_counted_there { &printed.server } else { &printed.client })
+        let (client, server) = pair.run(job, &place)?;
+        read(job.work, if is_counted_there { &server } else { &client })
     }
 }
 
@@ -172,11 +146,10 @@ fn read(work: Work, line: &str) -> Result<Values, Failure> {
         Figure::GoodputBps => 8.0 * number("bytes")?,
         _ => number("count")?,
     };
-    if done > 0.0 && elapsed_s > 0.0 {
-        Ok(value(work.figure(), done / elapsed_s))
-    } else {
-        Err(Failure::Failed("nothing arrived after the ramp".to_owned()))
+    if done <= 0.0 || elapsed_s <= 0.0 {
+        return Err(Failure::Failed("nothing arrived after the ramp".to_owned()));
     }
+    Ok(value(work.figure(), done / elapsed_s))
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! Who takes part, and how a pair of programs makes one run.
 
-use fabricmark_lab::Role;
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fabricmark_lab::{LabError, Role};
+
 use crate::place::{Place, Ready, Target, await_server};
-use crate::process::{Output, Running, Unfinished};
+use crate::process::{Output, Running};
 use crate::work::{Values, Work};
 
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// What to do.
     pub work: Work,
-    /// On which network.
     pub target: Target,
     /// For how long. A program that knows whole seconds only runs for the next whole one.
     pub seconds: f64,
@@ -38,19 +38,29 @@ pub enum Failure {
     /// The program cannot do this work or is not there, and need not be asked again.
     #[error("not offered: {0}")]
     NotOffered(String),
-    /// The run went wrong.
     #[error("{0}")]
     Failed(String),
+    #[error("it ran past its time of {0:?}")]
+    Late(Duration),
     /// The user wants to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl From<Unfinished> for Failure {
-    fn from(error: Unfinished) -> Self {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
         match error {
-            Unfinished::Interrupted => Self::Interrupted,
-            Unfinished::Late(_) | Unfinished::System(_) => Self::Failed(error.to_string()),
+            // What this kernel lacks it lacks in the next round, too.
+            LabError::NoQdisc { .. } | LabError::Backend(_) => {
+                Self::NotOffered(error.to_string())
+            }
+            error => Self::Failed(error.to_string()),
         }
     }
 }
@@ -63,7 +73,6 @@ pub trait Contender {
     /// Whether it knows this work.
     fn offers(&self, work: Work) -> bool;
 
-    /// Makes one run.
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure>;
 }
 
@@ -78,63 +87,55 @@ pub enum Ends {
     Killed,
 }
 
-/// The server of a pair.
+/// A client and a server, each a program with its arguments.
 #[derive(Clone, Debug)]
-pub struct Server {
-    /// Program and arguments.
-    pub words: Vec<String>,
-    /// What tells that it is ready.
+pub struct Pair {
+    pub server: Vec<String>,
+    pub client: Vec<String>,
+    /// What tells that the server is ready.
     pub ready: Ready,
-    /// How it ends.
     pub ends: Ends,
-}
-
-/// What both ends printed to standard output.
-#[derive(Clone, Debug)]
-pub struct Printed {
-    /// The client.
-    pub client: String,
-    /// The server.
-    pub server: String,
 }
 
 /// Time for everything around a run: connecting, reporting, ending.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// Makes one run of a client against a server.
-pub fn run_pair(
-    job: &Job<'_>,
-    place: &Place,
-    server: &Server,
-    client: &[String],
-) -> Result<Printed, Failure> {
-    let start = |end, words: &[String]| {
-        Running::start(&mut place.command(end, words))
-            .map_err(|error| Failure::Failed(format!("cannot start {}: {error}", words[0])))
-    };
-    let answering = start(Role::Server, &server.words)?;
-    if let Err(failure) = await_server(&answering, server.ready) {
-        return Err(with_reason(failure, &finish(answering)?));
+impl Pair {
+    /// Command lines without quotes; the server listens on a TCP port.
+    pub fn tcp(port: u16, ends: Ends, server: &str, client: &str) -> Self {
+        Self { server: words(server), client: words(client), ready: Ready::Listens(port), ends }
     }
-    let asking = start(Role::Client, client)?;
-    let within = Duration::from_secs(job.whole_seconds()) + GRACE;
-    asking.wait(within, job.stop)?;
-    let asked = finish(asking)?;
-    if !asked.status.success() {
-        let failure = Failure::Failed(format!("its client ended with {}", asked.status));
-        return Err(with_reason(failure, &asked));
-    }
-    if server.ends == Ends::Interrupted {
-        answering.interrupt();
-    }
-    if server.ends != Ends::Killed {
-        answering.wait(GRACE, job.stop)?;
-    }
-    Ok(Printed { client: asked.out, server: finish(answering)?.out })
-}
 
-fn finish(running: Running) -> Result<Output, Failure> {
-    running.finish().map_err(|error| Failure::Failed(error.to_string()))
+    /// The same with a server at a UDP port.
+    pub fn udp(port: u16, ends: Ends, server: &str, client: &str) -> Self {
+        Self { ready: Ready::IsBound(port), ..Self::tcp(port, ends, server, client) }
+    }
+
+    /// Makes one run: what client and server printed to standard output.
+    pub fn run(&self, job: &Job<'_>, place: &Place) -> Result<(String, String), Failure> {
+        let start = |end, words: &[String]| {
+            Running::start(&mut place.command(end, words))
+                .map_err(|error| Failure::Failed(format!("cannot start {}: {error}", words[0])))
+        };
+        let answering = start(Role::Server, &self.server)?;
+        if let Err(failure) = await_server(&answering, self.ready) {
+            return Err(with_reason(failure, &answering.finish()?));
+        }
+        let asking = start(Role::Client, &self.client)?;
+        asking.wait(Duration::from_secs(job.whole_seconds()) + GRACE, job.stop)?;
+        let asked = asking.finish()?;
+        if !asked.status.success() {
+            let failure = Failure::Failed(format!("its client ended with {}", asked.status));
+            return Err(with_reason(failure, &asked));
+        }
+        if self.ends == Ends::Interrupted {
+            answering.interrupt();
+        }
+        if self.ends != Ends::Killed {
+            answering.wait(GRACE, job.stop)?;
+        }
+        Ok((asked.out, answering.finish()?.out))
+    }
 }
 
 /// A failure with the last line that the program printed about it.

@@ -12,7 +12,6 @@ pub enum Load {
 /// A link, the same in both directions, and what crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulation {
-    /// What crosses it.
     pub load: Load,
     /// Round trip that it adds, half of it each way.
     pub rtt_ms: u32,
@@ -51,12 +50,10 @@ impl Emulation {
         Self { load: Load::Stream, rtt_ms, rate_mbps: None, mtu: 1500, is_single: false }
     }
 
-    /// A stream over a link with a rate.
     pub fn shaped(rate_mbps: u32) -> Self {
         Self { rate_mbps: Some(rate_mbps), ..Self::stream(0) }
     }
 
-    /// Exchanges over a link with a delay.
     pub fn ping_pong(rtt_ms: u32) -> Self {
         Self { load: Load::PingPong, ..Self::stream(rtt_ms) }
     }
@@ -79,7 +76,6 @@ impl Emulation {
         u64::from(SETTLING_ROUND_TRIPS * self.rtt_ms).div_ceil(1000).max(1)
     }
 
-    /// Whole seconds that count.
     pub fn counted_s(&self, asked_s: f64) -> u64 {
         let round_trips = match self.load {
             Load::Stream => COUNTED_ROUND_TRIPS,

@@ -18,10 +18,8 @@ const WRONG_INPUT: i32 = 64;
 /// Time for opening and closing 10,000 flows, beyond what any other run needs.
 const FLOWS_GRACE: Duration = Duration::from_secs(20);
 
-/// The program.
 #[derive(Clone, Debug)]
 pub struct Fabricmark {
-    /// Its file.
     pub program: PathBuf,
 }
 
@@ -34,19 +32,17 @@ impl Fabricmark {
 
     /// A worker to which nobody talks, alive for a second: its processor time and its memory.
     fn idle(&self, job: &Job<'_>) -> Result<Values, Failure> {
-        let failed = |error: std::io::Error| Failure::Failed(error.to_string());
         // A worker serves the socket that is its standard input; this end of it stays silent.
-        let (_coordinator, worker) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let (_coordinator, worker) = std::os::unix::net::UnixStream::pair()?;
         let stdin = Stdio::from(std::os::fd::OwnedFd::from(worker));
         let worker = self.start(&["worker".to_owned()], stdin)?;
-        let of_worker = |file: &str| {
-            std::fs::read_to_string(format!("/proc/{}/{file}", worker.id())).map_err(failed)
-        };
+        let of_worker =
+            |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", worker.id()));
         // What the start costs is over well before.
         let wait = |for_s: f64| match worker.wait(Duration::from_secs_f64(for_s), job.stop) {
             Ok(()) => Err(Failure::Failed("the worker ended by itself".to_owned())),
-            Err(crate::process::Unfinished::Late(_)) => Ok(()),
-            Err(unfinished) => Err(unfinished.into()),
+            Err(Failure::Late(_)) => Ok(()),
+            Err(failure) => Err(failure),
         };
         wait(0.3)?;
         let before = of_worker("stat")?;
@@ -77,8 +73,7 @@ impl Contender for Fabricmark {
         let Some(arguments) = arguments(job) else { return self.idle(job) };
         let running = self.start(&arguments, Stdio::null())?;
         running.wait(Duration::from_secs_f64(job.seconds) + GRACE + FLOWS_GRACE, job.stop)?;
-        let output = running.finish().map_err(|error| Failure::Failed(error.to_string()))?;
-        read(job.work, &output)
+        read(job.work, &running.finish()?)
     }
 }
 

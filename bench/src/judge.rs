@@ -32,13 +32,11 @@ pub enum Verdict {
 /// The answer to a question of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The question.
     pub question: Question,
     /// Against whom, by name.
     pub other: Option<String>,
     /// The ratio of fabricmark's figure to the other's, or the median of the figure itself.
     pub value: Option<Estimate>,
-    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -84,7 +82,6 @@ fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
     Some(ratio)
 }
 
-/// Answers a question.
 pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
     let figure = question.figure;
     let (other, value) = match &question.against {

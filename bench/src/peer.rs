@@ -13,28 +13,66 @@ pub mod sockperf;
 
 use std::env;
 
-use crate::contender::{Contender, Failure};
+use crate::contender::{Contender, Failure, Job, Pair};
+use crate::place::{Place, free_port};
+use crate::work::{Values, Work};
+
+/// A pair of programs that work through sockets.
+#[derive(Debug)]
+pub struct Peer {
+    name: &'static str,
+    /// Their command lines; none for work that they do not know.
+    pair: fn(Work, &At) -> Option<Pair>,
+    /// The figures in what client and server printed.
+    read: fn(Work, &str, &str) -> Result<Values, Failure>,
+}
+
+/// What command lines name besides the work: the server's address, free ports, whole seconds.
+#[derive(Debug, Default)]
+struct At {
+    address: String,
+    port: u16,
+    data_port: u16,
+    seconds: u64,
+}
+
+impl Contender for Peer {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn offers(&self, work: Work) -> bool {
+        (self.pair)(work, &At::default()).is_some()
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
+        let place = Place::new(job)?;
+        let (address, seconds) = (place.address(), job.whole_seconds());
+        let at = At { address, port: free_port()?, data_port: free_port()?, seconds };
+        let pair = (self.pair)(job.work, &at);
+        let pair = pair.ok_or_else(|| Failure::NotOffered(format!("{:?}", job.work)))?;
+        let (client, server) = pair.run(job, &place)?;
+        (self.read)(job.work, &client, &server)
+    }
+}
 
 /// The peers that are on PATH, and the names of those that are not.
 pub fn find() -> (Vec<Box<dyn Contender>>, Vec<&'static str>) {
     let all: [(&[&str], Box<dyn Contender>); 7] = [
-        (&["iperf3"], Box::new(iperf3::Iperf3::new())),
-        (&["nuttcp"], Box::new(nuttcp::Nuttcp)),
+        (&["iperf3"], Box::new(iperf3::PEER)),
+        (&["nuttcp"], Box::new(nuttcp::PEER)),
         (&perftest::PROGRAMS, Box::new(perftest::Perftest)),
-        (&["qperf"], Box::new(qperf::Qperf)),
-        (&["sockperf"], Box::new(sockperf::Sockperf)),
-        (&["netperf", "netserver"], Box::new(netperf::Netperf)),
-        (&neper::PROGRAMS, Box::new(neper::Neper)),
+        (&["qperf"], Box::new(qperf::PEER)),
+        (&["sockperf"], Box::new(sockperf::PEER)),
+        (&["netperf", "netserver"], Box::new(netperf::PEER)),
+        (&neper::PROGRAMS, Box::new(neper::PEER)),
     ];
-    let (mut found, mut absent) = (Vec::new(), Vec::new());
-    for (programs, peer) in all {
-        if programs.iter().copied().all(is_on_path) {
-            found.push(peer);
-        } else {
-            absent.push(peer.name());
-        }
-    }
-    (found, absent)
+    let (found, absent): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(programs, _)| programs.iter().copied().all(is_on_path));
+    (
+        found.into_iter().map(|(_, peer)| peer).collect(),
+        absent.iter().map(|(_, peer)| peer.name()).collect(),
+    )
 }
 
 /// Whether a program is on PATH.

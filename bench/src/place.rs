@@ -11,7 +11,7 @@ use std::time::Duration;
 use fabricmark_lab::{Fabric, Lab, Role};
 use fabricmark_wire::{Family, Link};
 
-use crate::contender::Failure;
+use crate::contender::{Failure, Job};
 use crate::emulator::Shell;
 use crate::process::{Running, command};
 
@@ -34,9 +34,6 @@ echo 1 > tcp_tw_reuse
 /// what bounds a stream.
 const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
     echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
-
-/// Segments of a super-packet that a device takes unless told otherwise (GSO_MAX_SEGS, linux/netdevice.h).
-const SUPER_PACKET_SEGMENTS: u32 = 65_535;
 
 /// A network to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +69,7 @@ pub struct Place {
 }
 
 #[derive(Debug)]
-enum Network {
+pub enum Network {
     Loopback,
     Adapters(IpAddr),
     Lab(Lab),
@@ -81,78 +78,52 @@ enum Network {
 }
 
 impl Place {
-    /// Makes the network ready.
-    pub fn new(target: Target, congestion: &str) -> Result<Self, Failure> {
-        let cpus = [Role::Client, Role::Server].map(cpu);
-        let failed = |error: String| Failure::Failed(format!("no veth pair: {error}"));
-        let network = match target {
-            Target::Loopback => return Ok(Self { network: Network::Loopback, cpus }),
-            Target::Adapters([_, to]) => {
-                return Ok(Self { network: Network::Adapters(to), cpus });
-            }
-            Target::Veth => {
-                let veth = Link::Veth { mtu: MTU }.into();
-                Network::Lab(Lab::build(&[veth], 1, None).map_err(|e| failed(e.to_string()))?)
-            }
+    /// Makes the network of a job ready.
+    pub fn new(job: &Job<'_>) -> Result<Self, Failure> {
+        let network = match job.target {
+            Target::Loopback => Network::Loopback,
+            Target::Adapters([_, to]) => Network::Adapters(to),
+            Target::Veth => return Self::veth(job.congestion),
             Target::Emulated => {
                 return Err(Failure::NotOffered("no link without an emulator".to_owned()));
             }
         };
-        let place = Self { network, cpus };
-        place.set(&["sh", "-c", SETTINGS, congestion]).map_err(failed)?;
-        Ok(place)
+        Ok(Self { network, cpus: [Role::Client, Role::Server].map(cpu) })
     }
 
-    /// A link of the kernel: like all that is done by no process of its own, it leaves both processors to
-    /// the ends.
-    pub fn of_kernel(lab: Lab) -> Result<Self, Failure> {
-        Self::emulated(Network::Lab(lab), [Role::Client, Role::Server].map(cpu))
-    }
-
-    /// The same with queues of the kernel, for a link called `wire`. A lab lets hosts hand over single packets
-    /// to them, lest a loss take 64 KiB and lest headers inside go uncounted. Where there is neither loss
-    /// nor rate that only costs, htb 40 times its rate.
-    pub fn of_queues(fabric: Fabric, is_shaped: bool) -> Result<Self, Failure> {
+    fn veth(congestion: &str) -> Result<Self, Failure> {
+        let failed = |error: &dyn fmt::Display| Failure::Failed(format!("no veth pair: {error}"));
+        let veth = Link::Veth { mtu: MTU }.into();
+        let lab = Lab::build(&[veth], 1, None).map_err(|error| failed(&error))?;
         let cpus = [Role::Client, Role::Server].map(cpu);
-        let place = Self::emulated(Network::Fabric(Box::new(fabric)), cpus)?;
-        if !is_shaped {
-            let most = SUPER_PACKET_SEGMENTS.to_string();
-            let line = ["ip", "link", "set", "wire", "gso_max_segs", &most];
-            place.set(&line).map_err(Failure::Failed)?;
-        }
+        let place = Self { network: Network::Lab(lab), cpus };
+        place.set(&["sh", "-c", SETTINGS, congestion]).map_err(|error| failed(&error))?;
         Ok(place)
     }
 
-    /// A link whose emulator has the last processor for itself.
-    pub fn beside_emulator(lab: Lab) -> Result<Self, Failure> {
-        Self::emulated(Network::Lab(lab), [cpu(Role::Client); 2])
-    }
-
-    /// The same with a shell of mahimahi.
-    pub fn beside_shell(shell: Shell) -> Result<Self, Failure> {
-        Self::emulated(Network::Shell(shell), [cpu(Role::Client); 2])
-    }
-
-    fn emulated(network: Network, cpus: [usize; 2]) -> Result<Self, Failure> {
-        let place = Self { network, cpus };
-        place.set(&["sh", "-c", BUFFERS]).map_err(Failure::Failed)?;
+    /// An emulated link. An emulator that is a process or a thread has the last processor for itself; the
+    /// kernel leaves both processors to the ends.
+    pub fn emulated(network: Network, is_beside: bool) -> Result<Self, Failure> {
+        let server = if is_beside { Role::Client } else { Role::Server };
+        let place = Self { network, cpus: [Role::Client, server].map(cpu) };
+        place.set(&["sh", "-c", BUFFERS])?;
         Ok(place)
     }
 
     /// Runs a command at both ends.
-    fn set(&self, line: &[&str]) -> Result<(), String> {
+    pub fn set(&self, line: &[&str]) -> Result<(), Failure> {
         let words: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
         for end in [Role::Client, Role::Server] {
-            let output = self.command(end, &words).output().map_err(|error| error.to_string())?;
+            let output = self.command(end, &words).output()?;
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr);
-                return Err(message.lines().next_back().unwrap_or_default().to_owned());
+                let last = message.lines().next_back().unwrap_or_default();
+                return Err(Failure::Failed(last.to_owned()));
             }
         }
         Ok(())
     }
 
-    /// The address of the server.
     pub fn address(&self) -> String {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
@@ -166,11 +137,7 @@ impl Place {
 
     /// A command at one end of the network, on that end's processor.
     pub fn command(&self, role: Role, words: &[String]) -> Command {
-        let cpu = match role {
-            Role::Client => self.cpus[0],
-            Role::Server => self.cpus[1],
-        };
-        let line = pinned(cpu, words);
+        let line = pinned(self.cpus[usize::from(role == Role::Server)], words);
         if let Network::Shell(shell) = &self.network {
             return shell.command(role, &line);
         }
@@ -250,7 +217,7 @@ pub fn await_server(server: &Running, ready: Ready) -> Result<(), Failure> {
         if is_there {
             return Ok(());
         }
-        if server.has_ended(LOOK_EVERY).map_err(|error| Failure::Failed(error.to_string()))? {
+        if server.has_ended(LOOK_EVERY)? {
             return Err(Failure::Failed("its server ended at once".to_owned()));
         }
     }

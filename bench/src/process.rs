@@ -13,28 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Why a wait ended without an exit.
-#[derive(Debug, thiserror::Error)]
-pub enum Unfinished {
-    /// The time was up.
-    #[error("it ran past its time of {0:?}")]
-    Late(Duration),
-    /// The user wants to stop.
-    #[error("interrupted")]
-    Interrupted,
-    /// A system call failed.
-    #[error("cannot wait for a process: {0}")]
-    System(#[from] io::Error),
-}
+use crate::contender::Failure;
 
-/// What an ended process leaves.
+/// What an ended process leaves: its status, standard output and standard error.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// How it ended.
     pub status: ExitStatus,
-    /// Standard output.
     pub out: String,
-    /// Standard error.
     pub err: String,
 }
 
@@ -54,6 +39,7 @@ pub struct Running {
 impl Running {
     /// Starts a command. What it prints goes into memory, so that nobody has to read along.
     pub fn start(command: &mut Command) -> io::Result<Self> {
+        let memory = || io::Result::Ok(File::from(memfd_create("output", MemfdFlags::CLOEXEC)?));
         let (out, err) = (memory()?, memory()?);
         command.process_group(0).stdout(out.try_clone()?).stderr(err.try_clone()?);
         let mut child = command.spawn()?;
@@ -67,24 +53,22 @@ impl Running {
         }
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it ends within this time. Nothing is read and no processor is used meanwhile.
-    pub fn has_ended(&self, within: Duration) -> io::Result<bool> {
+    pub fn has_ended(&self, within: Duration) -> Result<bool, Failure> {
         let within = Timespec::try_from(within).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.exit, PollFlags::IN)], Some(&within)) {
             Ok(ready) => Ok(ready > 0),
             // A signal: the caller looks at its flag.
             Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Failure::Failed(format!("cannot wait for a process: {error}"))),
         }
     }
 
-    /// Waits for its end.
-    pub fn wait(&self, within: Duration, stop: &AtomicBool) -> Result<(), Unfinished> {
+    pub fn wait(&self, within: Duration, stop: &AtomicBool) -> Result<(), Failure> {
         const LOOK_EVERY: Duration = Duration::from_millis(250);
         let ends = Instant::now() + within;
         loop {
@@ -93,10 +77,10 @@ impl Running {
                 return Ok(());
             }
             if stop.load(Relaxed) {
-                return Err(Unfinished::Interrupted);
+                return Err(Failure::Interrupted);
             }
             if left.is_zero() {
-                return Err(Unfinished::Late(within));
+                return Err(Failure::Late(within));
             }
         }
     }
@@ -147,11 +131,6 @@ impl Drop for Running {
     }
 }
 
-/// A file in memory.
-fn memory() -> io::Result<File> {
-    Ok(memfd_create("output", MemfdFlags::CLOEXEC)?.into())
-}
-
 /// A command that reads nothing.
 pub fn command(program: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
@@ -180,9 +159,9 @@ mod tests {
     fn a_process_past_its_time_is_told_apart_from_an_interruption() {
         let running = shell("sleep 60");
         let (go_on, stop) = (AtomicBool::new(false), AtomicBool::new(true));
-        assert!(matches!(running.wait(Duration::ZERO, &go_on), Err(Unfinished::Late(_))));
+        assert!(matches!(running.wait(Duration::ZERO, &go_on), Err(Failure::Late(_))));
         let asked = running.wait(Duration::from_secs(60), &stop);
-        assert!(matches!(asked, Err(Unfinished::Interrupted)));
+        assert!(matches!(asked, Err(Failure::Interrupted)));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The rows of the benchmark: which work, who takes part, and what is to be reached.
 
 mod emulated;
-mod verbs;
 
 use crate::place::Target;
-use crate::work::{Figure, Path, Transport, Wait, Work};
+use crate::work::{Figure, Path, Transport, Verb, Wait, Work};
 
 /// What fabricmark is called among those who take part.
 pub const OURS: &str = "fabricmark";
@@ -23,7 +22,6 @@ pub enum Against {
     Itself,
 }
 
-/// What is to be reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// A ratio of at least this.
@@ -53,9 +51,7 @@ pub type Other = (&'static str, Work);
 /// A row of work on one network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The work in words.
     pub name: String,
-    /// The network.
     pub target: Target,
     /// What fabricmark does.
     pub work: Work,
@@ -63,9 +59,7 @@ pub struct Row {
     pub peers_do: Option<Work>,
     /// What the bare loop does; none where there is no such loop.
     pub bare_does: Option<Work>,
-    /// Other runs of fabricmark.
     pub others: Vec<Other>,
-    /// What is asked.
     pub questions: Vec<Question>,
 }
 
@@ -100,7 +94,7 @@ pub fn rows(target: Target) -> Vec<Row> {
         return emulated::rows();
     }
     if let Target::Adapters(_) = target {
-        return verbs::rows(target);
+        return verbs(target);
     }
     let mut rows = Vec::new();
     for (bytes, of_bare) in [(131_072, 0.98), (64, 0.97), (1024, 0.97)] {
@@ -138,15 +132,37 @@ pub fn rows(target: Target) -> Vec<Row> {
     let asleep = Work::Departures { wait: Wait::Block };
     let row = Row::new(departures("asleep"), target, asleep).bare(Some(Goal::AtMost(1.1)));
     rows.push(row.ask(Figure::CpuShare, Against::Itself, None));
-    let awake = Row::new(
-        departures("asleep, then spinning"),
-        target,
-        Work::Departures { wait: Wait::Spin },
-    );
+    let spinning = Work::Departures { wait: Wait::Spin };
+    let awake = Row::new(departures("asleep, then spinning"), target, spinning);
     let awake = awake.ask(Figure::SlipP99Ns, Against::Itself, Some(Goal::Below(3_000.0)));
     rows.push(awake.ask(Figure::CpuShare, Against::Itself, None));
     if target == Target::Loopback {
         rows.push(idle(target));
+    }
+    rows
+}
+
+/// What a ratio to perftest has to be within: processors that are emulated tick in steps of 4 ms.
+const ALIKE: Goal = Goal::Between(0.9, 1.1);
+
+/// RDMA's reliable connection: round trips by each verb, and streams by those that send, short and long.
+fn verbs(target: Target) -> Vec<Row> {
+    let (trips, streams) = ([Verb::Send, Verb::Write, Verb::Read], [Verb::Send, Verb::Write]);
+    let mut rows = Vec::new();
+    for bytes in [64, 65_536] {
+        let all =
+            trips.map(|verb| (verb, false)).into_iter().chain(streams.map(|verb| (verb, true)));
+        for (verb, is_stream) in all {
+            let work = Work::Verbs { verb, bytes, is_stream };
+            let (what, figures) = match is_stream {
+                true => ("stream", [Figure::GoodputBps; 2]),
+                false => ("round trip", [Figure::RttP50Ns, Figure::RttMeanNs]),
+            };
+            let mut row = Row::new(format!("RDMA {verb}, {what}, {}", size(bytes)), target, work);
+            row.peers_do = Some(work);
+            let row = row.ask(figures[0], Against::One("perftest"), Some(ALIKE));
+            rows.push(row.ask(figures[1], Against::One("qperf"), None));
+        }
     }
     rows
 }

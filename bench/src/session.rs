@@ -24,7 +24,7 @@ pub struct Settings {
     pub pairs: u32,
     /// Duration of a run.
     pub seconds: f64,
-    /// Seed of the order.
+    /// Seed of the order within rounds.
     pub seed: u64,
     /// TCP's congestion control on a veth pair.
     pub congestion: String,
@@ -32,9 +32,7 @@ pub struct Settings {
 
 /// All who may take part.
 pub struct Field {
-    /// fabricmark.
     pub ours: Fabricmark,
-    /// The bare loops.
     pub bare: Bare,
     /// The peers that are installed, and those who emulate links.
     pub peers: Vec<Box<dyn Contender>>,
@@ -50,13 +48,10 @@ struct Entrant<'a> {
 /// What is known of a row when its rounds are over.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The row.
     pub row: Row,
     /// Peers that took part, in the order of the table.
     pub peers: Vec<&'static str>,
-    /// The rounds.
     pub rounds: Vec<Round>,
-    /// The answers.
     pub answers: Vec<Answer>,
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use fabricmark_stats::Estimate;
 
 use crate::contender::Contender;
 use crate::emulator::OTHERS;
@@ -46,13 +47,19 @@ impl Notes {
 pub fn text(results: &[Played], peers: &[&str]) -> String {
     let mut notes = Notes::default();
     let mut out = String::new();
-    for (title, table) in [
-        ("Against peers", against_peers(results, peers, &mut notes)),
-        ("Against bare loops in C", against_bare(results, &mut notes)),
+    let who = [&[OURS], peers].concat();
+    let last = ["best peer", "ratio", "goal", ""];
+    let peers = against(&Against::BestPeer, results, &who, &last, &mut notes);
+    let bare = against(&Against::One(BARE), results, &[OURS, BARE], &last[1..], &mut notes);
+    for (title, mut table) in [
+        ("Against peers", peers),
+        ("Against bare loops in C", bare),
         ("Emulated links", emulated(results, &mut notes)),
         ("Other goals", others(results, &mut notes)),
     ] {
-        let Some(mut table) = table else { continue };
+        if table.is_empty() {
+            continue;
+        }
         for (place, column) in table.column_iter_mut().enumerate() {
             if place >= 2 {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -70,56 +77,38 @@ pub fn text(results: &[Played], peers: &[&str]) -> String {
     out
 }
 
-fn table(headings: impl IntoIterator<Item = String>) -> Table {
+fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     table.set_header(headings);
     table
 }
 
-fn headings(names: &[&str]) -> Vec<String> {
-    names.iter().map(|&name| name.to_owned()).collect()
-}
-
-fn against_peers(results: &[Played], peers: &[&str], notes: &mut Notes) -> Option<Table> {
-    let first = headings(&["work", "target", OURS]);
-    let last = headings(&["best peer", "ratio", "goal", ""]);
-    let mut table = table(first.into_iter().chain(headings(peers)).chain(last));
-    let mut is_empty = true;
+/// A line for each result with an answer against the best peer, or against one, beside the figures of `who`.
+fn against(
+    against: &Against,
+    results: &[Played],
+    who: &[&str],
+    last: &[&str],
+    notes: &mut Notes,
+) -> Table {
+    let mut table = table(&[&["work", "target"], who, last].concat());
     for result in results {
-        let about = |answer: &&Answer| answer.question.against == Against::BestPeer;
+        let about = |answer: &&Answer| answer.question.against == *against;
         let Some(answer) = result.answers.iter().find(about) else { continue };
-        is_empty = false;
-        let figure = answer.question.figure;
         let mut cells = vec![result.row.name.clone(), result.row.target.to_string()];
-        cells.push(cell(result, OURS, figure, notes));
-        cells.extend(peers.iter().map(|peer| cell(result, peer, figure, notes)));
-        cells.push(answer.other.clone().unwrap_or_else(|| ABSENT.to_owned()));
+        cells.extend(who.iter().map(|who| cell(result, who, answer.question.figure, notes)));
+        if *against == Against::BestPeer {
+            cells.push(answer.other.clone().unwrap_or_else(|| ABSENT.to_owned()));
+        }
         cells.extend(judged(answer));
         table.add_row(cells);
     }
-    (!is_empty).then_some(table)
-}
-
-fn against_bare(results: &[Played], notes: &mut Notes) -> Option<Table> {
-    let mut table = table(headings(&["work", "target", OURS, BARE, "ratio", "goal", ""]));
-    let mut is_empty = true;
-    for result in results {
-        let about = |answer: &&Answer| answer.question.against == Against::One(BARE);
-        let Some(answer) = result.answers.iter().find(about) else { continue };
-        is_empty = false;
-        let figure = answer.question.figure;
-        let mut cells = vec![result.row.name.clone(), result.row.target.to_string()];
-        cells.push(cell(result, OURS, figure, notes));
-        cells.push(cell(result, BARE, figure, notes));
-        cells.extend(judged(answer));
-        table.add_row(cells);
-    }
-    (!is_empty).then_some(table)
+    table
 }
 
 /// A line for each figure of those who emulate links.
-fn emulated(results: &[Played], notes: &mut Notes) -> Option<Table> {
+fn emulated(results: &[Played], notes: &mut Notes) -> Table {
     let rows: Vec<&Played> =
         results.iter().filter(|result| result.row.target == Target::Emulated).collect();
     let mut variants: Vec<&str> =
@@ -128,26 +117,23 @@ fn emulated(results: &[Played], notes: &mut Notes) -> Option<Table> {
     variants.dedup();
     let who: Vec<&str> =
         [OURS].into_iter().chain(variants).chain(OTHERS.iter().map(Contender::name)).collect();
-    let mut table = table(headings(&["work", "figure"]).into_iter().chain(headings(&who)));
+    let mut table = table(&[&["work", "figure"], who.as_slice()].concat());
     for result in &rows {
         for figure in FIGURES {
-            let cells = who.iter().map(|who| cell(result, who, figure, notes));
-            let cells: Vec<String> = cells.collect();
+            let mut cells = vec![result.row.name.clone(), figure.key().to_owned()];
+            cells.extend(who.iter().map(|who| cell(result, who, figure, notes)));
             // A failure alone is shown beside the figure that stands for the work.
             let has_figure = who.iter().any(|who| median_of(&result.rounds, who, figure).is_some());
             if has_figure || figure == result.row.work.figure() {
-                let first = [result.row.name.clone(), figure.key().to_owned()];
-                table.add_row(first.into_iter().chain(cells));
+                table.add_row(cells);
             }
         }
     }
-    (!rows.is_empty()).then_some(table)
+    table
 }
 
-fn others(results: &[Played], notes: &mut Notes) -> Option<Table> {
-    let mut table =
-        table(headings(&["work", "target", "figure", OURS, "ratio or interval", "goal", ""]));
-    let mut is_empty = true;
+fn others(results: &[Played], notes: &mut Notes) -> Table {
+    let mut table = table(&["work", "target", "figure", OURS, "ratio or interval", "goal", ""]);
     for result in results {
         for answer in &result.answers {
             let figure = answer.question.figure;
@@ -156,14 +142,13 @@ fn others(results: &[Played], notes: &mut Notes) -> Option<Table> {
                 Against::One(name) if *name != BARE => format!("{} against {name}", figure.key()),
                 Against::One(_) | Against::BestPeer => continue,
             };
-            is_empty = false;
             let mut cells = vec![result.row.name.clone(), result.row.target.to_string(), what];
             cells.push(cell(result, OURS, figure, notes));
             cells.extend(judged(answer));
             table.add_row(cells);
         }
     }
-    (!is_empty).then_some(table)
+    table
 }
 
 /// The median of somebody's figure, and a mark where runs failed.
@@ -189,21 +174,15 @@ fn judged(answer: &Answer) -> [String; 3] {
     let number = |value: f64| {
         if is_ratio { format!("{value:.3}") } else { figure.text(value) }
     };
-    let value = answer.value.as_ref().map_or_else(
-        || ABSENT.to_owned(),
-        |value| match value.interval {
-            Some(interval) => {
-                let (low, high) = (number(interval.low), number(interval.high));
-                // The median itself stands in a column of its own.
-                if is_ratio {
-                    format!("{} [{low}, {high}]", number(value.value))
-                } else {
-                    format!("[{low}, {high}]")
-                }
-            }
-            None => format!("n = {} < {}", value.n, value.n_needed),
-        },
-    );
+    let value = match &answer.value {
+        None => ABSENT.to_owned(),
+        Some(Estimate { value, interval: Some(interval), .. }) => {
+            // The median itself stands in a column of its own.
+            let ratio = if is_ratio { number(*value) + " " } else { String::new() };
+            format!("{ratio}[{}, {}]", number(interval.low), number(interval.high))
+        }
+        Some(value) => format!("n = {} < {}", value.n, value.n_needed),
+    };
     let goal = match answer.question.goal {
         None => ABSENT.to_owned(),
         Some(Goal::AtLeast(ratio)) => format!("≥ {ratio:.2}"),

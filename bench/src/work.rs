@@ -54,6 +54,13 @@ pub enum Verb {
     Read,
 }
 
+impl Verb {
+    /// Ways of a latency: both programs tell half a round trip, of a read the whole.
+    pub fn ways(self) -> f64 {
+        if self == Self::Read { 1.0 } else { 2.0 }
+    }
+}
+
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -68,26 +75,12 @@ impl fmt::Display for Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// One TCP flow written to without pause.
-    Stream {
-        /// Bytes a write.
-        bytes: u32,
-    },
+    Stream { bytes: u32 },
     /// One payload there, one of the same size back, in a closed loop on each flow.
-    Exchange {
-        /// What carries it.
-        transport: Transport,
-        /// Bytes in each direction.
-        bytes: u32,
-        /// How both ends wait.
-        wait: Wait,
-        /// Flows at once.
-        flows: u32,
-    },
+    Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
     /// Messages of RDMA's reliable connection, by polling: without pause, or one there and one back.
     Verbs {
-        /// What each asks for.
         verb: Verb,
-        /// Bytes of each.
         bytes: u32,
         /// Whether there is no pause.
         is_stream: bool,
@@ -95,12 +88,7 @@ pub enum Work {
     /// A TCP connection for each exchange of one byte.
     Crr,
     /// Datagrams sent without pause.
-    Datagrams {
-        /// Bytes a datagram.
-        bytes: u32,
-        /// How they go through the kernel.
-        path: Path,
-    },
+    Datagrams { bytes: u32, path: Path },
     /// Datagrams of 64 bytes at a fixed rate.
     Departures {
         /// Asleep until each departure, or asleep first and spinning in the end.
@@ -185,9 +173,7 @@ impl Figure {
             | Self::DelayErrorP99Ns
             | Self::OwnRoundTripNs
             | Self::RttP50Ns
-            | Self::RttMeanNs => {
-                format!("{:.2} us", value / 1e3)
-            }
+            | Self::RttMeanNs => format!("{:.2} us", value / 1e3),
             Self::MemoryPerFlowBytes => format!("{:.1} KiB", value / 1024.0),
             Self::CpuShare => format!("{:.0} %", 100.0 * value),
             Self::CpuPerGbitS => format!("{value:.3} s"),
@@ -216,10 +202,8 @@ impl Work {
     }
 }
 
-/// The figures of one run.
 pub type Values = BTreeMap<Figure, f64>;
 
-/// A single figure.
 pub fn value(figure: Figure, value: f64) -> Values {
     Values::from([(figure, value)])
 }

@@ -6,15 +6,16 @@ use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use fabricmark_xtask::sweep::generate;
+use fabricmark_xtask::sweep::laws::Breach;
 use fabricmark_xtask::sweep::point::Point;
-use fabricmark_xtask::sweep::run::{Program, Run, is_program, said};
+use fabricmark_xtask::sweep::run::{Outcome, Program, Run, said};
 use fabricmark_xtask::sweep::shrink::shrink;
 use fabricmark_xtask::sweep::summary::{Failure, Summary};
 use serde_json::json;
@@ -88,26 +89,22 @@ fn main() -> ExitCode {
     })
 }
 
-fn cargo() -> Command {
+fn cargo<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<ExitStatus, String> {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(words)
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))
 }
 
 fn guest(words: &[String]) -> Result<ExitCode, String> {
-    let status = cargo()
-        .args(["run", "--quiet", "--package", "fabricmark", "--", "lab", "guest"])
-        .args(words)
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let run = ["run", "--quiet", "--package", "fabricmark", "--", "lab", "guest"];
+    let status = cargo(run.into_iter().chain(words.iter().map(String::as_str)))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(70)))
 }
 
 /// The program of these sources.
 fn built() -> Result<PathBuf, String> {
-    let status = cargo()
-        .args(["build", "--release", "--package", "fabricmark", "--quiet"])
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !status.success() {
+    if !cargo(["build", "--release", "--package", "fabricmark", "--quiet"])?.success() {
         return Err("the program cannot be built".to_owned());
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -123,7 +120,7 @@ fn sweep(options: &Sweep) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let path = options.program.clone().map_or_else(built, Ok)?;
-    if !is_program(&path) {
+    if !path.is_file() {
         return Err(format!("{} is no program", path.display()));
     }
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -221,20 +218,14 @@ impl Session<'_> {
     /// A line for the file, if there is one.
     fn keep(&mut self, k: u64, point: &Point, run: &Run) {
         let Some(file) = &mut self.store else { return };
-        let breaches: Vec<_> = run
-            .outcome
-            .breaches()
-            .iter()
-            .map(|breach| json!({ "law": breach.law, "numbers": breach.numbers }))
-            .collect();
+        let breaches: Vec<_> = run.outcome.breaches().iter().map(Breach::json).collect();
         let line = json!({
             "seed": self.options.seed,
             "point": k,
             "command": point.to_string(),
             "outcome": format!("{:?}", run.outcome).split(['(', ' ']).next(),
             "says": match &run.outcome {
-                fabricmark_xtask::sweep::run::Outcome::Invalid(text)
-                | fabricmark_xtask::sweep::run::Outcome::Refused(text) => text.as_str(),
+                Outcome::Invalid(text) | Outcome::Refused(text) => text.as_str(),
                 _ => "",
             },
             "breaches": breaches,

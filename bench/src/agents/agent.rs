@@ -20,7 +20,6 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Agent {
     child: Child,
     folder: PathBuf,
-    /// Where it listens.
     pub address: SocketAddr,
 }
 
@@ -51,7 +50,6 @@ impl Agent {
         Ok(Self { child, folder, address })
     }
 
-    /// The key that it knows.
     pub fn key(&self) -> PathBuf {
         self.folder.join("key.pem")
     }
@@ -97,7 +95,6 @@ fn memory_of(id: u32) -> u64 {
     PAGE_BYTES * text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-/// The program with a key.
 pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(words).env("FABRICMARK_KEY_FILE", key);
@@ -115,7 +112,6 @@ pub fn geometric_mean(ratios: &[f64]) -> Option<Estimate> {
     Some(estimate)
 }
 
-/// An estimate as text.
 pub fn told(estimate: Option<&Estimate>) -> String {
     match estimate {
         Some(&Estimate { value, interval: Some(interval), .. }) => {

@@ -48,42 +48,36 @@ pub struct Shell {
 
 impl Shell {
     /// Starts one of mahimahi's programs with a trace file, where it takes one.
-    pub fn start(program: &[&str], trace: Option<&str>) -> Result<Self, Failure> {
-        if !is_on_path(program[0]) {
-            return Err(Failure::NotOffered(format!("{} is not on PATH", program[0])));
+    pub fn start(line: &str, trace: Option<&str>) -> Result<Self, Failure> {
+        let program = line.split(' ').next().unwrap_or_default();
+        if !is_on_path(program) {
+            return Err(Failure::NotOffered(format!("{program} is not on PATH")));
         }
-        let failed = |error: io::Error| Failure::Failed(error.to_string());
-        let folder = TempDir::new().map_err(failed)?;
+        let folder = TempDir::new()?;
         if let Some(trace) = trace {
-            write_for_all(folder.path(), trace).map_err(failed)?;
+            write_for_all(folder.path(), trace)?;
         }
-        let around = Namespace::new().map_err(|error| Failure::Failed(error.to_string()))?;
-        let prepared = within(&around, &["sh", "-c", AROUND].map(str::to_owned)).status();
-        if !prepared.map_err(failed)?.success() {
+        let around = Namespace::new()?;
+        let prepared = within(&around, &["sh", "-c", AROUND].map(str::to_owned)).status()?;
+        if !prepared.success() {
             return Err(Failure::Failed("cannot prepare a namespace for mahimahi".to_owned()));
         }
         let mut line =
-            words(&format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --"));
-        line.extend(program.iter().map(|&word| word.to_owned()));
+            words(&format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups -- {line}"));
         line.extend(["sh", "-c", INSIDE].map(str::to_owned));
         let mut command = within(&around, &pinned(emulator_cpu().unwrap_or(0) as usize, &line));
-        let (reader, writer) = io::pipe().map_err(failed)?;
+        let (reader, writer) = io::pipe()?;
         command.stdin(reader).current_dir(folder.path());
-        let running = Running::start(&mut command).map_err(failed)?;
+        let running = Running::start(&mut command)?;
         // Only what runs inside is to hold the end that is read.
         drop(command);
-        match await_inside(&running)? {
-            Some((inside, address)) => {
-                let input = Some(writer);
-                Ok(Self { around, running, input, inside, address, _folder: folder })
-            }
-            None => {
-                let output = running.finish().map_err(failed)?;
-                let failure = Failure::Failed(format!("{} ended at once", program[0]));
-                // A program that does not start here does not start in the next round either.
-                Err(Failure::NotOffered(with_reason(failure, &output).to_string()))
-            }
-        }
+        let Some((inside, address)) = await_inside(&running)? else {
+            let failure = Failure::Failed(format!("{program} ended at once"));
+            // A program that does not start here does not start in the next round either.
+            let failure = with_reason(failure, &running.finish()?);
+            return Err(Failure::NotOffered(failure.to_string()));
+        };
+        Ok(Self { around, running, input: Some(writer), inside, address, _folder: folder })
     }
 
     /// The address of the server for the client.
@@ -121,12 +115,11 @@ fn within(namespace: &Namespace, line: &[String]) -> Command {
 /// the shell ends before.
 fn await_inside(running: &Running) -> Result<Option<(u32, String)>, Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(2);
-    let failed = |error: io::Error| Failure::Failed(error.to_string());
     for _ in 0..GRACE.as_millis() / LOOK_EVERY.as_millis() {
-        if let Some(found) = said_inside(&running.printed().map_err(failed)?) {
+        if let Some(found) = said_inside(&running.printed()?) {
             return Ok(Some(found));
         }
-        if running.has_ended(LOOK_EVERY).map_err(failed)? {
+        if running.has_ended(LOOK_EVERY)? {
             return Ok(None);
         }
     }
@@ -163,12 +156,12 @@ pub fn trace(rate_mbps: u32) -> String {
 
 /// mm-link with that trace in both directions, and what may wait. It would take options of the command
 /// behind it for its own.
-pub fn link(rate_mbps: u32) -> Vec<String> {
+pub fn link(rate_mbps: u32) -> String {
     let waiting_bytes = u64::from(rate_mbps) * 1000 / 8 * u64::from(QUEUE_MS);
-    words(&format!(
+    format!(
         "mm-link {TRACE} {TRACE} --uplink-queue=droptail --uplink-queue-args=bytes={waiting_bytes} \
          --downlink-queue=droptail --downlink-queue-args=bytes={waiting_bytes} --"
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -188,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_queue_of_a_link_is_50_ms_of_its_rate() {
-        assert_eq!(link(100)[4], "--uplink-queue-args=bytes=625000");
+        assert!(link(100).contains("--uplink-queue-args=bytes=625000"));
     }
 
     #[test]

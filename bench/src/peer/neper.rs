@@ -1,71 +1,43 @@
 //! neper: a program for each kind of work, the same at both ends. It waits in epoll.
 
-use super::number;
-use crate::contender::{Contender, Ends, Failure, Job, Printed, Server, run_pair, words};
-use crate::place::{Place, Ready, free_port};
+use super::{At, Peer, number};
+use crate::contender::{Ends, Failure, Pair};
 use crate::work::{Figure, Transport, Values, Wait, Work, value};
 
-/// neper.
-#[derive(Debug)]
-pub struct Neper;
+pub const PEER: Peer = Peer { name: "neper", pair, read };
 
 /// What must be on PATH.
 pub const PROGRAMS: [&str; 5] = ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr"];
 
-impl Contender for Neper {
-    fn name(&self) -> &'static str {
-        "neper"
-    }
-
-    fn offers(&self, work: Work) -> bool {
-        matches!(
-            work,
-            Work::Stream { .. }
-                | Work::Datagrams { .. }
-                | Work::Crr
-                | Work::Exchange { wait: Wait::Block, flows: 1, .. }
-        )
-    }
-
-    fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
-        let place = Place::new(job.target, job.congestion)?;
-        let (control, data) = (free_port()?, free_port()?);
-        let (address, seconds) = (place.address(), job.whole_seconds());
-        let (program, options) = match job.work {
-            // It would ask the kernel to wait for more with MSG_MORE, which nobody else does.
-            Work::Stream { .. } => ("tcp_stream", "--no-cork -I 0.1".to_owned()),
-            Work::Datagrams { .. } => ("udp_stream", "-I 0.1".to_owned()),
-            Work::Exchange { transport: Transport::Tcp, bytes, .. } => {
-                ("tcp_rr", format!("-Q {bytes} -R {bytes} --no-delay"))
-            }
-            Work::Exchange { transport: Transport::Udp, bytes, .. } => {
-                ("udp_rr", format!("-Q {bytes} -R {bytes}"))
-            }
-            // It would end connections by a reset.
-            Work::Crr => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned()),
-            Work::Departures { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {
-                return Err(Failure::NotOffered(format!("{:?}", job.work)));
-            }
-        };
-        // Without --nolog it leaves a file in the working directory.
-        let both = format!("{program} --nolog -4 -C {control} -P {data} -l {seconds} {options}");
-        // The receiver of a stream reads as fabricmark's does, 128 KiB at a time.
-        let (written, read_at_once) = match job.work {
-            Work::Stream { bytes } => (format!("-B {bytes}"), "-B 131072".to_owned()),
-            Work::Datagrams { bytes, .. } => (format!("-B {bytes}"), format!("-B {bytes}")),
-            _ => (String::new(), String::new()),
-        };
-        let server = Server {
-            words: words(&format!("{both} {read_at_once}")),
-            ready: Ready::Listens(control),
-            ends: Ends::Itself,
-        };
-        let client = words(&format!("{both} {written} -c -H {address}"));
-        read(job.work, &run_pair(job, &place, &server, &client)?)
-    }
+fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pair> {
+    // The receiver of a stream reads as fabricmark's does, 128 KiB at a time.
+    let (program, options, written, read_at_once) = match work {
+        // It would ask the kernel to wait for more with MSG_MORE, which nobody else does.
+        Work::Stream { bytes } => {
+            ("tcp_stream", "--no-cork -I 0.1".to_owned(), format!("-B {bytes}"), "-B 131072".into())
+        }
+        Work::Datagrams { bytes, .. } => {
+            ("udp_stream", "-I 0.1".to_owned(), format!("-B {bytes}"), format!("-B {bytes}"))
+        }
+        Work::Exchange { transport, bytes, wait: Wait::Block, flows: 1 } => {
+            let (program, nodelay) = match transport {
+                Transport::Tcp => ("tcp_rr", "--no-delay"),
+                Transport::Udp => ("udp_rr", ""),
+            };
+            let options = format!("-Q {bytes} -R {bytes} {nodelay}");
+            (program, options, String::new(), String::new())
+        }
+        // It would end connections by a reset.
+        Work::Crr => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned(), String::new(), String::new()),
+        _ => return None,
+    };
+    // Without --nolog it leaves a file in the working directory.
+    let both = format!("{program} --nolog -4 -C {port} -P {data_port} -l {seconds} {options}");
+    let client = format!("{both} {written} -c -H {address}");
+    Some(Pair::tcp(*port, Ends::Itself, &format!("{both} {read_at_once}"), &client))
 }
 
-fn read(work: Work, Printed { client, server }: &Printed) -> Result<Values, Failure> {
+fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
     Ok(match work {
         Work::Stream { .. } => value(Figure::GoodputBps, number(server, "local_throughput")?),
         Work::Datagrams { bytes, .. } => {
@@ -85,19 +57,15 @@ mod tests {
     use super::*;
     use crate::work::Path;
 
-    fn printed(client: &str, server: &str) -> Printed {
-        Printed { client: client.to_owned(), server: server.to_owned() }
-    }
-
     #[test]
     fn streams_are_what_the_server_received() {
         let server = include_str!("../../samples/neper-tcp_stream-server.txt");
-        let values = read(Work::Stream { bytes: 131_072 }, &printed("", server));
+        let values = read(Work::Stream { bytes: 131_072 }, "", server);
         assert_eq!(values, Ok(value(Figure::GoodputBps, 17_338_218_106.0)));
         let server = include_str!("../../samples/neper-udp_stream-server.txt");
         let work = Work::Datagrams { bytes: 64, path: Path::Copy };
         let expected = value(Figure::DatagramsPerS, 298_578_526.0 / 8.0 / 64.0);
-        assert_eq!(read(work, &printed("", server)), Ok(expected));
+        assert_eq!(read(work, "", server), Ok(expected));
     }
 
     #[test]
@@ -118,7 +86,7 @@ mod tests {
             ),
             (Work::Crr, include_str!("../../samples/neper-tcp_crr.txt"), 11_320.0, 1.000013055),
         ] {
-            let values = read(work, &printed(client, "")).unwrap();
+            let values = read(work, client, "").unwrap();
             let rate = values[&Figure::ExchangesPerS];
             assert!((rate - count / seconds).abs() < 1e-3, "{work:?}: {rate}");
         }

@@ -1,18 +1,18 @@
 //! perftest: a program for each verb and figure. Its latency is half a round trip, of a read a whole one, and
 //! its typical one the median.
 
+use std::net::IpAddr;
+
 use fabricmark_rdma::ports;
 
 use super::unreadable;
-use crate::contender::{Contender, Ends, Failure, Job, Server, run_pair, words};
-use crate::place::{Place, Ready, Target, free_port};
+use crate::contender::{Contender, Ends, Failure, Job, Pair};
+use crate::place::{Place, Target, free_port};
 use crate::work::{Figure, Values, Verb, Work, value};
 
-/// perftest.
 #[derive(Debug)]
 pub struct Perftest;
 
-/// Its programs.
 pub const PROGRAMS: [&str; 5] =
     ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw"];
 
@@ -43,31 +43,28 @@ impl Contender for Perftest {
         else {
             return Err(Failure::NotOffered(format!("{:?}", job.work)));
         };
-        let place = Place::new(job.target, job.congestion)?;
         let port = free_port()?;
-        let (program, count) = match is_stream {
-            true => (
-                format!("ib_{verb}_bw --report_gbits"),
-                (BYTES / bytes).clamp(MESSAGES_MIN, MESSAGES_MAX),
-            ),
-            false => (format!("ib_{verb}_lat"), (BYTES / bytes).clamp(MESSAGES_MIN, ROUND_TRIPS)),
+        let (kind, most) = match is_stream {
+            true => ("bw --report_gbits", MESSAGES_MAX),
+            false => ("lat", ROUND_TRIPS),
         };
+        let count = (BYTES / bytes).clamp(MESSAGES_MIN, most);
         let line = |address| -> Result<String, Failure> {
-            let (adapter, index) = adapter(address)?;
-            Ok(format!("{program} -F -d {adapter} -x {index} -p {port} -s {bytes} -n {count}"))
+            let at = adapter(address)?;
+            Ok(format!("ib_{verb}_{kind} -F {at} -p {port} -s {bytes} -n {count}"))
         };
-        let server =
-            Server { words: words(&line(to)?), ready: Ready::Listens(port), ends: Ends::Itself };
-        let client = words(&format!("{} {to}", line(from)?));
-        read(job.work, bytes, &run_pair(job, &place, &server, &client)?.client)
+        let client = format!("{} {to}", line(from)?);
+        let pair = Pair::tcp(port, Ends::Itself, &line(to)?, &client);
+        let (client, _) = pair.run(job, &Place::new(job)?)?;
+        read(job.work, bytes, &client)
     }
 }
 
-/// The adapter of an address, and its place in the table of addresses.
-fn adapter(address: std::net::IpAddr) -> Result<(String, u8), Failure> {
+/// The adapter of an address and its place in the table of addresses, as options.
+fn adapter(address: IpAddr) -> Result<String, Failure> {
     let found = ports().into_iter().find_map(|port| {
         let gid = port.gids.iter().rfind(|gid| gid.ip() == address)?.index;
-        Some((port.adapter, gid))
+        Some(format!("-d {} -x {gid}", port.adapter))
     });
     found.ok_or_else(|| Failure::NotOffered(format!("no adapter has the address {address}")))
 }
@@ -84,9 +81,8 @@ fn read(work: Work, bytes: u32, text: &str) -> Result<Values, Failure> {
     match work {
         Work::Verbs { is_stream: true, .. } => Ok(value(Figure::GoodputBps, 1e9 * fields[3])),
         Work::Verbs { verb, .. } => {
-            let trips = if verb == Verb::Read { 1.0 } else { 2.0 };
             let typical_us = *fields.get(4).ok_or_else(|| unreadable(text))?;
-            Ok(value(Figure::RttP50Ns, 1e3 * trips * typical_us))
+            Ok(value(Figure::RttP50Ns, 1e3 * verb.ways() * typical_us))
         }
         _ => Err(unreadable(text)),
     }

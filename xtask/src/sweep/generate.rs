@@ -65,6 +65,11 @@ impl Drawing {
         self.options.insert(name.to_owned(), value.to_string());
     }
 
+    fn put_one_of(&mut self, name: &str, words: &[&str]) {
+        let word = self.pick(words);
+        self.put(name, word);
+    }
+
     fn draw(mut self) -> Point {
         let pattern = self.weighted(&[
             ("stream", 42),
@@ -252,8 +257,7 @@ impl Drawing {
             self.put("offload", offload);
         }
         if self.chance(0.02) {
-            let bus = self.pick(&["pci-x:133", "pcie:1x8", "2G"]);
-            self.put("bus", bus);
+            self.put_one_of("bus", &["pci-x:133", "pcie:1x8", "2G"]);
         }
     }
 
@@ -282,8 +286,7 @@ impl Drawing {
         };
         self.put("pace", &pace);
         if self.chance(0.3) {
-            let wait = self.pick(&["sleep", "sleep-spin", "spin"]);
-            self.put("pace-wait", wait);
+            self.put_one_of("pace-wait", &["sleep", "sleep-spin", "spin"]);
         }
     }
 
@@ -295,16 +298,13 @@ impl Drawing {
                 (_, "quic") => &["block", "epoll", "spin"],
                 _ => &["block", "epoll", "spin", "busy-poll"],
             };
-            let wait = self.pick(waits);
-            self.put("wait", wait);
+            self.put_one_of("wait", waits);
         }
         self.path(pattern, transport);
         if matches!(transport, "tcp" | "mptcp" | "tls" | "quic") {
-            let congestion = self.pick(&["cubic", "reno", "bbr"]);
-            self.put("congestion", congestion);
+            self.put_one_of("congestion", &["cubic", "reno", "bbr"]);
             if self.chance(0.1) {
-                let nodelay = self.pick(&["true", "false"]);
-                self.put("nodelay", nodelay);
+                self.put_one_of("nodelay", &["true", "false"]);
             }
             if self.chance(0.03) {
                 let mss = self.log(100, 9000);
@@ -320,12 +320,10 @@ impl Drawing {
         if transport == "tcp" && self.chance(0.2) {
             let has_product = self.options.get("rtt").is_some_and(|rtt| rtt != "0us");
             let least = if has_product { 0 } else { 2 };
-            let window = self.pick(&["2bdp", "1bdp", "64KiB", "4MiB", "64MiB"][least..]);
-            self.put("tcp-window", window);
+            self.put_one_of("tcp-window", &["2bdp", "1bdp", "64KiB", "4MiB", "64MiB"][least..]);
         }
         if self.chance(0.04) {
-            let window = self.pick(&["16KiB", "256KiB", "4MiB"]);
-            self.put("window", window);
+            self.put_one_of("window", &["16KiB", "256KiB", "4MiB"]);
         }
         if pattern == "stream" {
             let direction = self.weighted(&[("forward", 6), ("reverse", 2), ("both", 2)]);
@@ -369,8 +367,7 @@ impl Drawing {
             _ => return,
         };
         if self.chance(0.4) {
-            let path = self.pick(paths);
-            self.put("path", path);
+            self.put_one_of("path", paths);
         }
     }
 

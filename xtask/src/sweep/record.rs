@@ -9,35 +9,31 @@ use serde_json::Value;
 use super::point::nanos;
 use super::wire::Wire;
 
-/// A record of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a>(pub &'a Value);
 
-/// A flow of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a>(pub &'a Value);
 
-/// A number by its path, as `/received/bytes`.
+/// A number by its path, such as `/received/bytes`.
 fn number(value: &Value, path: &str) -> Option<f64> {
     value.pointer(path)?.as_f64()
 }
 
+/// A text by its path; empty where there is none.
 fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl<'a> Record<'a> {
-    /// A number by its path.
     pub fn number(&self, path: &str) -> Option<f64> {
         number(self.0, path)
     }
 
-    /// A text by its path; empty where there is none.
     pub fn text(&self, path: &str) -> &'a str {
         text(self.0, path)
     }
 
-    /// The value of a figure.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.number(&format!("/figures/{name}/value"))
     }
@@ -48,23 +44,19 @@ impl<'a> Record<'a> {
         self.figure(&format!("{times}_{name}"))
     }
 
-    /// Flows of a group.
     pub fn flows(&self, group: &'a str) -> impl Iterator<Item = Flow<'a>> + use<'a> {
         let flows = self.0.pointer("/flows").and_then(Value::as_array);
         flows.into_iter().flatten().map(Flow).filter(move |flow| flow.text("/group") == group)
     }
 
-    /// Flows of the load.
     pub fn loads(&self) -> impl Iterator<Item = Flow<'a>> + use<'a> {
         self.flows("load")
     }
 
-    /// The pattern.
     pub fn pattern(&self) -> &'a str {
         self.text("/point/pattern")
     }
 
-    /// The transport.
     pub fn transport(&self) -> &'a str {
         self.text("/point/transport")
     }
@@ -74,7 +66,6 @@ impl<'a> Record<'a> {
         self.pattern() == "stream"
     }
 
-    /// Whether the load is a closed loop.
     pub fn is_closed(&self) -> bool {
         self.text("/point/pace") == "closed"
     }
@@ -84,7 +75,6 @@ impl<'a> Record<'a> {
         self.number("/point/flows").unwrap_or(1.0)
     }
 
-    /// Bytes of a payload.
     pub fn payload(&self) -> f64 {
         self.number("/point/payload").unwrap_or(0.0)
     }
@@ -96,18 +86,13 @@ impl<'a> Record<'a> {
 
     /// Requests of a flow that may be under way.
     pub fn outstanding(&self) -> f64 {
-        match self.pattern() {
-            "rr" => self.number("/point/outstanding").unwrap_or(1.0),
-            _ => 1.0,
-        }
+        let asked = self.number("/point/outstanding").filter(|_| self.pattern() == "rr");
+        asked.unwrap_or(1.0)
     }
 
-    /// Payloads of a request.
     pub fn payloads_per_request(&self) -> f64 {
-        match self.pattern() {
-            "burst" => self.number("/point/outstanding").unwrap_or(64.0),
-            _ => 1.0,
-        }
+        let asked = || self.number("/point/outstanding").unwrap_or(64.0);
+        if self.pattern() == "burst" { asked() } else { 1.0 }
     }
 
     /// The round trip that was asked for, in ns.
@@ -123,7 +108,6 @@ impl<'a> Record<'a> {
             .find_map(|(name, value)| (name == key && value != "none").then_some(value))
     }
 
-    /// A word that is a time, in ns.
     pub fn word_ns(&self, key: &str) -> Option<f64> {
         self.word(key).and_then(nanos).map(|ns| ns as f64)
     }
@@ -144,21 +128,20 @@ impl<'a> Record<'a> {
         Wire::of(self.text("/point/link"), family as u64)
     }
 
-    /// Whether a warning of this kind stands in it.
     pub fn warns(&self, kind: &str) -> bool {
-        let warnings = self.0.pointer("/warnings").and_then(Value::as_array);
-        warnings.is_some_and(|all| all.iter().any(|warning| text(warning, "/kind") == kind))
+        self.warning_kinds().any(|known| known == kind)
     }
 
     /// The kinds of its warnings, for messages.
     pub fn warnings(&self) -> String {
-        let warnings = self.0.pointer("/warnings").and_then(Value::as_array);
-        let kinds: Vec<&str> =
-            warnings.into_iter().flatten().map(|warning| text(warning, "/kind")).collect();
-        kinds.join(",")
+        self.warning_kinds().collect::<Vec<_>>().join(",")
     }
 
-    /// The nodes: client and server.
+    fn warning_kinds(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let warnings = self.0.pointer("/warnings").and_then(Value::as_array);
+        warnings.into_iter().flatten().map(|warning| text(warning, "/kind"))
+    }
+
     pub fn nodes(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.0.pointer("/nodes").and_then(Value::as_array).into_iter().flatten()
     }
@@ -178,19 +161,16 @@ impl<'a> Record<'a> {
         ways.iter().filter_map(|path| self.number(path)).fold(0.0, f64::max)
     }
 
-    /// Length of the run asked for, in ns.
     pub fn duration_ns(&self) -> f64 {
         self.number("/duration_ns").unwrap_or(0.0)
     }
 }
 
 impl<'a> Flow<'a> {
-    /// A number by its path.
     pub fn number(&self, path: &str) -> Option<f64> {
         number(self.0, path)
     }
 
-    /// A text by its path; empty where there is none.
     pub fn text(&self, path: &str) -> &'a str {
         text(self.0, path)
     }
@@ -230,17 +210,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// How many there are.
     pub fn len(&self) -> f64 {
         self.counts.len() as f64
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// The exact mean.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ns / self.len()
     }

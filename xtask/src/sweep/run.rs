@@ -1,9 +1,8 @@
 //! A point is run by the real program, and what comes back is told apart.
 
-use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -19,7 +18,6 @@ use super::record::Record;
 /// send buffers for up to 20 s, for a long round trip, and for its link to become empty (79 s were seen).
 const GRACE: Duration = Duration::from_secs(120);
 
-/// How often a run is asked whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// What became of a point.
@@ -71,25 +69,24 @@ pub struct Program {
 }
 
 impl Program {
-    /// Runs a point once.
+    /// Runs a point once, and tells what became of it.
     pub fn run(&self, point: &Point, interrupted: &AtomicBool) -> Run {
         let started = Instant::now();
         let ended = self.output(point, interrupted);
         let took = started.elapsed();
-        let (outcome, document) = match ended {
-            Err(numbers) => (Outcome::Failed(Breach { law: "starts", numbers }), None),
-            Ok(None) if interrupted.load(Relaxed) => (Outcome::Interrupted, None),
+        let mut document = None;
+        let outcome = match ended {
+            _ if interrupted.load(Relaxed) => Outcome::Interrupted,
+            Err(numbers) => Outcome::Failed(Breach { law: "starts", numbers }),
             Ok(None) => {
                 let numbers = format!("still running after {:.1} s", took.as_secs_f64());
-                (Outcome::Failed(Breach { law: "ends", numbers }), None)
+                Outcome::Failed(Breach { law: "ends", numbers })
             }
             Ok(Some(ended)) => {
-                let document = last_document(&ended.stdout);
-                let outcome = judge(point, &ended, document.as_ref());
-                (outcome, document)
+                document = last_document(&ended.stdout);
+                judge(point, &ended, document.as_ref())
             }
         };
-        let outcome = if interrupted.load(Relaxed) { Outcome::Interrupted } else { outcome };
         Run { outcome, document, took }
     }
 
@@ -209,16 +206,7 @@ pub fn kind(message: &str) -> String {
 
 /// The numbers of a failure, for people.
 pub fn said(breaches: &[Breach]) -> String {
-    let mut text = String::new();
-    for breach in breaches {
-        let _ = writeln!(text, "    {}: {}", breach.law, breach.numbers);
-    }
-    text
-}
-
-/// Whether a file is there to be run.
-pub fn is_program(path: &Path) -> bool {
-    path.is_file()
+    breaches.iter().map(|breach| format!("    {}: {}\n", breach.law, breach.numbers)).collect()
 }
 
 #[cfg(test)]

@@ -106,27 +106,22 @@ fn smaller(point: &Point) -> Vec<Step> {
     }
     steps.extend(TARGETS.iter().map(|target| Step::Target((*target).to_owned())));
     // A link without its tag, and with the usual MTU.
-    let words: Vec<&str> = point.target.split(',').collect();
-    for left_out in 1..words.len() {
-        let mut kept = words.clone();
-        kept.remove(left_out);
-        steps.push(Step::Target(kept.join(",")));
-    }
-    if let Some(words) = point.option("emulate") {
-        let words: Vec<&str> = words.split(' ').collect();
-        for left_out in 0..words.len() {
-            let mut kept = words.clone();
-            kept.remove(left_out);
-            if !kept.is_empty() {
-                steps.push(Step::With("emulate".to_owned(), kept.join(" ")));
-            }
-        }
-    }
+    steps.extend(with_one_less(&point.target, ",").skip(1).map(Step::Target));
+    let emulate = with_one_less(point.option("emulate").unwrap_or_default(), " ");
+    let emulate = emulate.filter(|words| !words.is_empty());
+    steps.extend(emulate.map(|words| Step::With("emulate".to_owned(), words)));
     for (name, values) in SIMPLER {
         let with = |value: &&str| Step::With(name.to_owned(), (*value).to_owned());
         steps.extend(values.iter().map(with).filter(|_| point.option(name).is_some()));
     }
     steps
+}
+
+/// Words without the first, without the second, and so on.
+fn with_one_less<'a>(words: &'a str, between: &'a str) -> impl Iterator<Item = String> + 'a {
+    let words: Vec<&str> = words.split(between).collect();
+    (0..words.len())
+        .map(move |left_out| [&words[..left_out], &words[left_out + 1..]].concat().join(between))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a sweep found, in a table and as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -56,14 +56,9 @@ impl Summary {
             Outcome::Refused(message) => *self.refused.entry(kind(message)).or_default() += 1,
             Outcome::Broken(_) | Outcome::Failed(_) => {
                 self.failed += 1;
-                let mut laws: Vec<&str> =
-                    outcome.breaches().iter().map(|breach| breach.law).collect();
-                laws.dedup();
-                for law in outcome.breaches().iter().map(|breach| breach.law) {
-                    if let Some(at) = laws.iter().position(|name| *name == law) {
-                        laws.remove(at);
-                        *self.broken.entry(law).or_default() += 1;
-                    }
+                let laws = outcome.breaches().iter().map(|breach| breach.law);
+                for law in laws.collect::<BTreeSet<_>>() {
+                    *self.broken.entry(law).or_default() += 1;
                 }
             }
             Outcome::Interrupted => self.points -= 1,
@@ -72,13 +67,12 @@ impl Summary {
 
     /// As data.
     pub fn json(&self) -> Value {
-        let breach = |breach: &Breach| json!({ "law": breach.law, "numbers": breach.numbers });
         let failure = |failure: &Failure| {
             json!({
                 "point": failure.k,
                 "drawn": failure.drawn.to_string(),
                 "shrunk": failure.shrunk.to_string(),
-                "breaches": failure.breaches.iter().map(breach).collect::<Vec<_>>(),
+                "breaches": failure.breaches.iter().map(Breach::json).collect::<Vec<_>>(),
             })
         };
         json!({
@@ -97,16 +91,15 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
-        let share = |count: u64| 100.0 * count as f64 / self.points.max(1) as f64;
         let row = |f: &mut fmt::Formatter<'_>, count: u64, what: &str| {
-            writeln!(f, "{count:>8} {:>6.1} %  {what}", share(count))
+            let share = 100.0 * count as f64 / self.points.max(1) as f64;
+            writeln!(f, "{count:>8} {share:>6.1} %  {what}")
         };
         let seconds = self.took.as_secs();
         writeln!(f, "seed {}: {} points in {seconds} s", self.seed, self.points)?;
         row(f, self.completed, "completed, and every law kept")?;
         for (name, counts) in [("invalid", &self.invalid), ("refused", &self.refused)] {
-            row(f, sum(counts), name)?;
+            row(f, counts.values().sum(), name)?;
             let mut all: Vec<(&String, &u64)> = counts.iter().collect();
             all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             for (reason, count) in all {

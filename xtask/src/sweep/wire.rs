@@ -39,10 +39,8 @@ impl Wire {
     pub fn of(link: &str, family: u64) -> Option<Self> {
         let mut words = link.strip_prefix("ethernet:")?.split(',');
         let rate_bps = rate_bps(words.next()?)?;
-        let mut wire = Self { rate_bps, mtu: 1500.0, tags: 0.0, ip: 20.0 };
-        if family == 6 {
-            wire.ip = 40.0;
-        }
+        let ip = if family == 6 { 40.0 } else { 20.0 };
+        let mut wire = Self { rate_bps, mtu: 1500.0, tags: 0.0, ip };
         for word in words {
             match word.split_once('=')? {
                 ("mtu", bytes) => wire.mtu = bytes.parse().ok()?,
@@ -82,8 +80,11 @@ impl Wire {
     /// Bytes of a datagram that a fragment carries.
     fn fragment(&self) -> f64 {
         // IPv6 has a header of 8 for fragments; all but the last carry a multiple of 8 (RFC 791, RFC 8200).
-        let extra = if self.ip > 20.0 { 8.0 } else { 0.0 };
-        ((self.mtu - self.ip - extra) / 8.0).floor() * 8.0
+        ((self.mtu - self.ip - self.extra()) / 8.0).floor() * 8.0
+    }
+
+    fn extra(&self) -> f64 {
+        if self.ip > 20.0 { 8.0 } else { 0.0 }
     }
 
     /// Bytes that one datagram takes of the wire.
@@ -93,10 +94,9 @@ impl Wire {
         if count <= 1.0 {
             return self.frame(self.ip + whole);
         }
-        let extra = if self.ip > 20.0 { 8.0 } else { 0.0 };
-        let last = whole - (count - 1.0) * self.fragment();
-        (count - 1.0) * self.frame(self.ip + extra + self.fragment())
-            + self.frame(self.ip + extra + last)
+        let (headers, full) = (self.ip + self.extra(), self.fragment());
+        let last = whole - (count - 1.0) * full;
+        (count - 1.0) * self.frame(headers + full) + self.frame(headers + last)
     }
 
     /// The most payload in bit/s that one direction carries.

@@ -9,8 +9,13 @@ use fabricmark_control::{AgentError, FileError, PlanError};
 use fabricmark_guest::GuestError;
 use fabricmark_lab::LabError;
 use fabricmark_lab::held::HeldError;
+use fabricmark_packet::build::NotBuilt;
+use fabricmark_packet::capture::CaptureError;
+use fabricmark_plan::{HostError, SettingError};
+use fabricmark_report::NoSuchPaper;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
+use fabricmark_wire::Impossible;
 
 /// Exit codes (documented in `docs/exit-codes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +73,11 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// What is wrong, in words.
+    /// Wrong input.
+    pub fn input(error: impl Display) -> Self {
+        Self::new(Code::Input, error.to_string())
+    }
+
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -79,22 +88,20 @@ impl Failure {
     }
 
     /// A file that cannot be read.
-    pub fn input(path: &Path, error: &io::Error) -> Self {
-        Self::new(Code::Input, format!("cannot read {}: {error}", path.display()))
+    pub fn unread(path: &Path, error: &io::Error) -> Self {
+        Self::input(format_args!("cannot read {}: {error}", path.display()))
     }
 
     /// A place that cannot be written.
     pub fn output(what: impl Display, error: &io::Error) -> Self {
-        let code = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::Missing,
-            _ => Code::RunFailed,
-        };
-        let help = match error.kind() {
+        let (code, help) = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; name another folder with --out"
+                (Code::Missing, "; name another folder with --out")
             }
-            io::ErrorKind::StorageFull => "; free some space or name another folder with --out",
-            _ => "",
+            io::ErrorKind::StorageFull => {
+                (Code::RunFailed, "; free some space or name another folder with --out")
+            }
+            _ => (Code::RunFailed, ""),
         };
         Self::new(code, format!("cannot write {what}: {error}{help}"))
     }
@@ -109,6 +116,29 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         eprintln!("fabricmark: {}", self.message);
         self.code.into()
+    }
+}
+
+/// An error that always means wrong input.
+trait WrongInput: Display {}
+
+impl WrongInput for CaptureError {}
+impl WrongInput for FileError {}
+impl WrongInput for HostError {}
+impl WrongInput for Impossible {}
+impl WrongInput for NoSuchPaper {}
+impl WrongInput for NotBuilt {}
+impl WrongInput for SettingError {}
+
+impl<E: WrongInput> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::input(error)
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        Self::new(Code::Unreachable, error.to_string())
     }
 }
 
@@ -165,12 +195,6 @@ impl From<HeldError> for Failure {
     }
 }
 
-impl From<FileError> for Failure {
-    fn from(error: FileError) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
-}
-
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         match error {
@@ -179,9 +203,8 @@ impl From<PlanError> for Failure {
             PlanError::Interrupted => Self::new(Code::Interrupted, "interrupted"),
             PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
-            PlanError::NoAddress(_) => Self::new(Code::Input, error.to_string()),
-            PlanError::Topology(_) | PlanError::SameHost(..) => {
-                Self::new(Code::Input, error.to_string())
+            PlanError::NoAddress(_) | PlanError::Topology(_) | PlanError::SameHost(..) => {
+                Self::input(error)
             }
             PlanError::NoLink(_) | PlanError::NoWay(..) => Self::internal(error.to_string()),
             PlanError::Nothing { is_missing: true, .. } => {
@@ -200,12 +223,6 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     // Help and version are answers, not errors; clap prints them to the right stream.
     let _ = error.print();
     if error.use_stderr() { Code::Input.into() } else { ExitCode::SUCCESS }
-}
-
-impl From<AgentError> for Failure {
-    fn from(error: AgentError) -> Self {
-        Self::new(Code::Unreachable, error.to_string())
-    }
 }
 
 impl From<TrustError> for Failure {

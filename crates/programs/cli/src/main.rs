@@ -42,47 +42,47 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => return exit::usage(&error),
     };
-    let result = match options.command {
-        Command::Run(run) => command::run::run(&run),
-        Command::Measure(measure) => command::measure::measure(&measure),
-        Command::Report(report) => command::report::report(&report),
-        Command::Export(export) => command::export::export(&export),
-        Command::Compare(compare) => command::compare::compare(&compare),
-        Command::Doctor(doctor) => command::doctor::doctor(&doctor),
-        Command::Agent(agent) => command::agent::agent(&agent),
-        Command::Pair(pair) => command::pair::pair(&pair),
-        Command::Lab(lab) => command::lab::lab(&lab),
-        Command::Rtt(rtt) => command::rtt::rtt(&rtt),
-        Command::Ceiling(ceiling) => command::ceiling::ceiling(&ceiling),
-        Command::Wire(wire) => command::wire::wire(&wire),
-        Command::Papers(papers) => command::papers::papers(&papers),
+    carry_out(options.command).unwrap_or_else(|failure| failure.report())
+}
+
+fn carry_out(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Measure(options) => return command::measure::measure(&options),
+        Command::Compare(options) => return command::compare::compare(&options),
+        Command::Lab(options) => return command::lab::lab(&options),
+        Command::Run(options) => command::run::run(&options)?,
+        Command::Report(options) => command::report::report(&options)?,
+        Command::Export(options) => command::export::export(&options)?,
+        Command::Doctor(options) => command::doctor::doctor(&options)?,
+        Command::Agent(options) => command::agent::agent(&options)?,
+        Command::Pair(options) => command::pair::pair(&options)?,
+        Command::Rtt(options) => command::rtt::rtt(&options)?,
+        Command::Ceiling(options) => command::ceiling::ceiling(&options)?,
+        Command::Wire(options) => command::wire::wire(&options)?,
+        Command::Papers(options) => command::papers::papers(&options)?,
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
         }
         Command::Man => clap_mangen::Man::new(Options::command())
             .render(&mut std::io::stdout())
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| Failure::output("standard output", &error)),
-        Command::Worker => worker(),
-        Command::LabHolder => command::lab::holder(),
+            .map_err(|error| Failure::output("standard output", &error))?,
+        Command::Worker => worker()?,
+        Command::LabHolder => command::lab::holder()?,
         Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| Failure::new(Code::Missing, format!("no user EID: {error}"))),
-        Command::KeepCounting => keep_counting(),
-    };
-    result.unwrap_or_else(|failure| failure.report())
+            .map_err(|error| Failure::new(Code::Missing, format!("no user EID: {error}")))?,
+        Command::KeepCounting => keep_counting()?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Serves the coordinator that started this process with a socket as its standard input.
-fn worker() -> Result<ExitCode, Failure> {
+fn worker() -> Result<(), Failure> {
     let socket = std::io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .map_err(|error| Failure::internal(format!("no socket to a coordinator: {error}")))?;
     fabricmark_control::work(socket.into())
-        .map(|()| ExitCode::SUCCESS)
         .map_err(|error| Failure::internal(format!("the worker lost its coordinator: {error}")))
 }
 
@@ -91,7 +91,7 @@ fn worker() -> Result<ExitCode, Failure> {
 /// The first user of either makes the kernel change its own code, in the scheduler and where packets arrive, and the
 /// last one makes it change that back. Where processors are emulated in software, another one may run into code that is
 /// half changed, and the kernel dies: whoever keeps both in use before there is a second processor averts it.
-fn keep_counting() -> Result<ExitCode, Failure> {
+fn keep_counting() -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
     let _events = fabricmark_host::UsageMeter::start();

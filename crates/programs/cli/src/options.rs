@@ -13,9 +13,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
+use fabricmark_interop::stamp::Protocol;
 use fabricmark_plan::{Amount, Factor, Plan, Role};
 use fabricmark_report::Requirement;
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
@@ -61,6 +62,7 @@ pub enum Command {
     /// Compute what a link allows, without traffic: highest goodput and lowest latency
     Ceiling(Box<ceiling::Ceiling>),
     /// Build packets, dissect capture files, draw headers
+    #[command(subcommand)]
     Wire(Box<wire::Wire>),
     /// Published figures of five papers, beside what the wire allows
     #[command(subcommand)]
@@ -164,6 +166,20 @@ pub enum PeerKind {
     Iperf3,
 }
 
+/// Words with what each stands for, and its help.
+pub type Choices<T> = [(&'static str, T, &'static str)];
+
+/// Reads one of a few words as what it stands for.
+fn choice<T: Copy + Send + Sync + 'static>(
+    all: &'static Choices<T>,
+) -> impl TypedValueParser<Value = T> {
+    let words = all.iter().map(|&(word, _, about)| PossibleValue::new(word).help(about));
+    PossibleValuesParser::new(words).try_map(|word| {
+        let found = all.iter().find(|(known, ..)| *known == word);
+        found.map(|&(_, meant, _)| meant).ok_or("no such word")
+    })
+}
+
 /// Options of `rtt`.
 #[derive(Args, Debug)]
 pub struct Rtt {
@@ -171,7 +187,7 @@ pub struct Rtt {
     #[arg(value_name = "HOST[:PORT]")]
     pub target: String,
     /// What it speaks
-    #[arg(long, value_enum, default_value_t = Protocol::Stamp)]
+    #[arg(long, default_value = "stamp", value_parser = choice(&PROTOCOLS))]
     pub protocol: Protocol,
     /// Packets to send
     #[arg(long, short = 'c', value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
@@ -203,13 +219,10 @@ pub struct Rtt {
 }
 
 /// Protocols of round trips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Protocol {
-    /// RFC 8762 and RFC 8972
-    Stamp,
-    /// RFC 5357, appendix I
-    TwampLight,
-}
+const PROTOCOLS: [(&str, Protocol, &str); 2] = [
+    ("stamp", Protocol::Stamp, "RFC 8762 and RFC 8972"),
+    ("twamp-light", Protocol::TwampLight, "RFC 5357, appendix I"),
+];
 
 /// Options of `agent`.
 #[derive(Args, Debug)]
@@ -627,21 +640,17 @@ pub struct Doctor {
 #[derive(Debug, Subcommand)]
 pub enum Papers {
     /// List the papers, their tables, and where they contradict themselves
-    List(ListPapers),
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a paper's figures as printed, each beside its ceiling or floor
     Show(ShowPaper),
     /// Judge what the papers claim: on what they print, or on the figures of an experiment
     Verify(VerifyPapers),
     /// Run a paper's plan, show its figures beside the published ones, and judge its claims on them
     Run(RunPaper),
-}
-
-/// Options of `papers list`.
-#[derive(Args, Debug)]
-pub struct ListPapers {
-    /// Print the list as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Options of `papers show`.

@@ -9,7 +9,8 @@ use fabricmark_record::Record;
 use fabricmark_report as report;
 use fabricmark_store::{Experiment, Store};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
+use crate::options::Place;
 
 /// Width of tables where standard output is no terminal.
 const WIDTH: usize = 160;
@@ -26,7 +27,7 @@ pub fn plan(experiment: &Experiment) -> Result<Plan, Failure> {
     let size = if experiment.is_quick { Size::Quick } else { Size::Full };
     let plan = parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
         let name = &experiment.name;
-        Failure::new(Code::Input, format!("the plan kept with {name} is wrong\n{problems}"))
+        Failure::input(format!("the plan kept with {name} is wrong\n{problems}"))
     })?;
     let link = experiment.link.as_ref().and_then(|link| link.parse().ok());
     match &experiment.host {
@@ -44,7 +45,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads an experiment's plan and records.
+    /// The experiment of that name, or the `latest`.
+    pub fn find(place: &Place, name: &str) -> Result<Self, Failure> {
+        let store = Store::open_existing(&place.store_file())?;
+        Self::of(&store, &store.find(name)?)
+    }
+
     pub fn of(store: &Store, experiment: &Experiment) -> Result<Self, Failure> {
         let mut plan = plan(experiment)?;
         let records = store.records(experiment)?;
@@ -81,24 +87,14 @@ impl Loaded {
 }
 
 /// Prints an experiment and writes its report; says where.
-pub fn show(
-    store: &Store,
-    experiment: &Experiment,
-    out: &Path,
-    is_json: bool,
-) -> Result<String, Failure> {
-    let loaded = Loaded::of(store, experiment)?;
+pub fn show(loaded: &Loaded, out: &Path, is_json: bool) -> Result<(), Failure> {
     let view = loaded.view();
-    print(&if is_json {
-        pretty(&report::summary_json(&view))
-    } else {
-        report::text(&view, width())
-    })?;
-    write(&loaded, out)
+    answer(is_json, || report::summary_json(&view), || report::text(&view, width()))?;
+    write(loaded, out)
 }
 
 /// Writes an experiment's report; says where.
-pub fn write(loaded: &Loaded, out: &Path) -> Result<String, Failure> {
+pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     let view = loaded.view();
     let folder = out.join(&loaded.experiment.name);
     let mut files = vec![
@@ -115,18 +111,28 @@ pub fn write(loaded: &Loaded, out: &Path) -> Result<String, Failure> {
         let file = folder.join(name);
         fs::write(&file, text).map_err(|error| Failure::output(file.display(), &error))?;
     }
-    Ok(format!(
+    eprintln!(
         "report   {}\ncharts   {} ({count} SVG files)\nresults  {}, {}",
         folder.join("report.html").display(),
         folder.join("charts").display(),
         folder.join("results.json").display(),
         folder.join("runs.csv").display(),
-    ))
+    );
+    Ok(())
 }
 
 /// JSON for people and programs alike, with a newline at its end.
 pub fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
+}
+
+/// Prints an answer in the form that is asked for.
+pub fn answer(
+    is_json: bool,
+    json: impl FnOnce() -> serde_json::Value,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    print(&if is_json { pretty(&json()) } else { text() })
 }
 
 /// Prints to standard output; a reader that has closed it has seen enough.

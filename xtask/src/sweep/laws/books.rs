@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Entry, unless};
+use super::{Found, Law};
 use crate::sweep::record::{Flow, Record};
 
-pub const LAWS: &[Entry] = &[
+pub const LAWS: &[Law] = &[
     ("figures-are-numbers", figures_are_numbers),
     ("figures-are-there", figures_are_there),
     ("received-within-sent", received_within_sent),
@@ -35,30 +35,28 @@ const MAY_BE_ZERO: [&str; 8] = [
 ];
 
 /// Figures are finite and above 0; counts are not below it.
-fn figures_are_numbers(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn figures_are_numbers(record: &Record, found: &mut Found) {
     let figures = record.0.pointer("/figures").and_then(Value::as_object);
     for (name, figure) in figures.into_iter().flatten().filter(|(_, figure)| !figure.is_null()) {
         let value = figure.get("value").and_then(Value::as_f64);
         let least = if MAY_BE_ZERO.contains(&name.as_str()) { 0.0 } else { f64::MIN_POSITIVE };
         let is_number = value.is_some_and(|value| value.is_finite() && value >= least);
-        found.extend(unless(is_number, || format!("{name} is {value:?}")));
+        found.unless(is_number, || format!("{name} is {value:?}"));
     }
     for flow in record.loads() {
         for end in ["sent", "received"] {
             for name in ["bytes", "calls", "elapsed_ns", "ramp_bytes", "ramp_calls"] {
                 let count = flow.count(end, name);
-                found.extend(unless((0.0..COUNT_MAX).contains(&count), || {
+                found.unless((0.0..COUNT_MAX).contains(&count), || {
                     format!("{end} {name} is {count}")
-                }));
+                });
             }
         }
     }
-    found
 }
 
 /// A run that counts has the figures of its pattern.
-fn figures_are_there(record: &Record) -> Vec<String> {
+fn figures_are_there(record: &Record, found: &mut Found) {
     let mut names = match record.pattern() {
         "stream" => vec!["goodput_bps", "payloads_per_s", "sent_bps"],
         "ping-ping" => {
@@ -83,60 +81,52 @@ fn figures_are_there(record: &Record) -> Vec<String> {
         // Nobody receives.
         names.retain(|name| *name == "sent_bps");
     }
-    let of_one = |name: &str| {
-        unless(record.figure(name).is_some(), || {
+    for name in names {
+        found.unless(record.figure(name).is_some(), || {
             format!("{name} is absent (warns {})", record.warnings())
-        })
-    };
-    let mut found: Vec<String> = names.into_iter().flat_map(of_one).collect();
+        });
+    }
     let count = record.loads().count();
     let expected = if record.text("/point/direction") == "both" { 2 } else { 1 };
-    found
-        .extend(unless(count == expected, || format!("{count} flows of the load, not {expected}")));
-    found
+    found.unless(count == expected, || format!("{count} flows of the load, not {expected}"));
 }
 
 /// Nothing arrives that was not sent, but for copies that the link was asked for.
-fn received_within_sent(record: &Record) -> Vec<String> {
+fn received_within_sent(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() == "null" {
-        return Vec::new();
+        return;
     }
-    let of_one = |flow: Flow| {
+    for flow in record.loads() {
         let copies = flow.number("/duplicates").unwrap_or(0.0);
         let (sent, received) = (flow.count("sent", "bytes"), flow.count("received", "bytes"));
         let has_copies = record.word("duplicate").is_some();
-        let mut found = unless(received <= sent + copies * record.payload(), || {
+        found.unless(received <= sent + copies * record.payload(), || {
             format!("{received} bytes arrived of {sent} that were sent, {copies} copies")
         });
-        found.extend(unless(copies == 0.0 || has_copies, || {
+        found.unless(copies == 0.0 || has_copies, || {
             format!("{copies} copies, and the link makes none")
-        }));
-        found
-    };
-    record.loads().flat_map(of_one).collect()
+        });
+    }
 }
 
-fn counted_within_received(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn counted_within_received(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         for end in ["sent", "received"] {
             for name in ["bytes", "calls"] {
                 let (ramp, all) = (flow.count(end, &format!("ramp_{name}")), flow.count(end, name));
-                found.extend(unless(ramp <= all, || format!("{end}: ramp {ramp} of {all} {name}")));
+                found.unless(ramp <= all, || format!("{end}: ramp {ramp} of {all} {name}"));
             }
             let waiting = flow.count(end, "waiting_bytes");
             let all = flow.count(end, "bytes");
-            found.extend(unless(waiting <= all || record.transport() == "null", || {
+            found.unless(waiting <= all || record.transport() == "null", || {
                 format!("{end}: {waiting} bytes waited of {all} in all")
-            }));
+            });
         }
     }
-    found
 }
 
 /// Datagrams, requests and answered bursts are whole: their bytes are a multiple of their number.
-fn bytes_are_calls(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn bytes_are_calls(record: &Record, found: &mut Found) {
     let payload = record.payload() * record.payloads_per_request();
     for flow in record.loads() {
         let is_datagram = record.is_stream() && record.transport() == "udp";
@@ -150,33 +140,31 @@ fn bytes_are_calls(record: &Record) -> Vec<String> {
         for end in ends {
             let (bytes, calls) = (flow.count(end, "bytes"), flow.count(end, "calls"));
             // Paths that move several datagrams a call count datagrams as well.
-            found.extend(unless(bytes == calls * payload, || {
+            found.unless(bytes == calls * payload, || {
                 format!("{end}: {bytes} bytes in {calls} of {payload}")
-            }));
+            });
         }
     }
-    found
 }
 
 /// Datagrams that did not arrive are counted as lost; none is where the link dropped none.
-fn loss_is_accounted(record: &Record) -> Vec<String> {
+fn loss_is_accounted(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() != "udp" {
-        return Vec::new();
+        return;
     }
-    let of_one = |flow: Flow| {
+    for flow in record.loads() {
         let lost = flow.number("/drops/lost").unwrap_or(0.0);
         let (sent, arrived) = (flow.count("sent", "calls"), flow.count("received", "calls"));
         let copies = flow.number("/duplicates").unwrap_or(0.0);
         let mine = (sent - (arrived - copies)).max(0.0);
         // A payload without a number hides its copies.
         let is_numbered = flow.number("/duplicates").is_some();
-        unless(lost == mine || !is_numbered, || {
+        found.unless(lost == mine || !is_numbered, || {
             format!(
                 "{lost} lost, where {sent} were sent, {arrived} arrived, {copies} of them copies"
             )
-        })
-    };
-    record.loads().flat_map(of_one).collect()
+        });
+    }
 }
 
 fn series<'a>(flow: &Flow<'a>, end: &str) -> Option<&'a Vec<Value>> {
@@ -185,8 +173,7 @@ fn series<'a>(flow: &Flow<'a>, end: &str) -> Option<&'a Vec<Value>> {
 
 /// Intervals add up to what the end counted in all. An answer that came after it was given up stands in an
 /// interval alone.
-fn intervals_sum(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn intervals_sum(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         for end in ["sent", "received"] {
             let Some(intervals) = series(&flow, end) else { continue };
@@ -194,18 +181,16 @@ fn intervals_sum(record: &Record) -> Vec<String> {
                 let of_one = |interval: &Value| interval.get(name).and_then(Value::as_f64);
                 let sum: f64 = intervals.iter().filter_map(of_one).sum();
                 let all = flow.count(end, name);
-                found.extend(unless(sum == all, || {
+                found.unless(sum == all, || {
                     format!("{end}: intervals have {sum} {name}, the end {all}")
-                }));
+                });
             }
         }
     }
-    found
 }
 
 /// Intervals follow each other without gaps, in time that passes; counters of TCP do not go back.
-fn intervals_join(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn intervals_join(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         for end in ["sent", "received"] {
             let Some(intervals) = series(&flow, end) else { continue };
@@ -215,9 +200,9 @@ fn intervals_join(record: &Record) -> Vec<String> {
             for interval in intervals {
                 let (start, stop) = (number(interval, "/start_ns"), number(interval, "/end_ns"));
                 let (Some(start), Some(stop)) = (start, stop) else { continue };
-                found.extend(unless(start == before && stop >= start, || {
+                found.unless(start == before && stop >= start, || {
                     format!("{end}: an interval from {start} to {stop} behind {before}")
-                }));
+                });
                 before = stop;
             }
             for name in ["bytes_acked", "bytes_received", "bytes_sent", "retransmitted_segments"] {
@@ -225,23 +210,21 @@ fn intervals_join(record: &Record) -> Vec<String> {
                     .iter()
                     .filter_map(|interval| number(interval, &format!("/tcp/{name}")))
                     .collect();
-                found.extend(unless(values.is_sorted(), || format!("{end}: tcp {name} goes back")));
+                found.unless(values.is_sorted(), || format!("{end}: tcp {name} goes back"));
             }
         }
     }
-    found
 }
 
-fn tcp_counters(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn tcp_counters(record: &Record, found: &mut Found) {
     let lossless = ["loss", "corrupt"].iter().all(|key| record.word(key).is_none());
     for flow in record.loads().filter(|flow| flow.0.pointer("/tcp").is_some_and(Value::is_object)) {
         let number = |name: &str| flow.number(&format!("/tcp/{name}")).unwrap_or(0.0);
         let (segments, again) = (number("data_segments"), number("retransmitted"));
         let (mss, srtt) = (number("mss"), number("srtt_ns"));
-        found.extend(unless(again <= segments, || {
+        found.unless(again <= segments, || {
             format!("{again} of {segments} segments were sent again")
-        }));
+        });
         let sent = match record.pattern() {
             "stream" => flow.count("received", "bytes"),
             _ => flow.count("sent", "bytes"),
@@ -249,55 +232,51 @@ fn tcp_counters(record: &Record) -> Vec<String> {
         // A connection's last segment may leave behind the reading of its counters.
         let sent = sent - number("unsent_bytes");
         let room = ((segments - again).max(0.0) + record.flow_count()) * mss;
-        found.extend(unless(sent <= room || !lossless || record.transport() == "mptcp", || {
+        found.unless(sent <= room || !lossless || record.transport() == "mptcp", || {
             format!("{sent} bytes in {segments} segments of {mss}, {again} of them again")
-        }));
+        });
         let floor = if record.has_chance() { 0.0 } else { record.rtt_ns().unwrap_or(0.0) };
-        found.extend(unless(srtt >= 0.99 * floor || srtt == 0.0, || {
+        found.unless(srtt >= 0.99 * floor || srtt == 0.0, || {
             format!("a smoothed round trip of {srtt} over a delay of {floor}")
-        }));
+        });
         if let (Some(wire), true) = (record.wire(), mss > 0.0) {
             let most = wire.room(20.0);
-            found.extend(unless(mss <= most, || format!("segments of {mss}, where {most} fit")));
+            found.unless(mss <= most, || format!("segments of {mss}, where {most} fit"));
         }
         if record.is_stream()
             && record.text("/point/direction") != "both"
             && let Some(figure) = record.figure("retransmitted_segments")
         {
-            found.extend(unless(figure == again, || {
+            found.unless(figure == again, || {
                 format!("retransmitted_segments is {figure}, the flow says {again}")
-            }));
+            });
         }
     }
-    found
 }
 
-fn quic_counters(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn quic_counters(record: &Record, found: &mut Found) {
     for flow in record.loads().filter(|flow| flow.0.pointer("/quic").is_some_and(Value::is_object))
     {
         let number = |name: &str| flow.number(&format!("/quic/{name}")).unwrap_or(0.0);
         let (sent, lost) = (number("sent_packets"), number("lost_packets"));
-        found.extend(unless(lost <= sent, || format!("{lost} of {sent} packets were lost")));
+        found.unless(lost <= sent, || format!("{lost} of {sent} packets were lost"));
         let mtu = number("mtu_bytes");
         let most = record.wire().map_or(1452.0, |wire| wire.room(8.0).min(1452.0));
-        found.extend(unless(mtu <= most, || format!("packets of {mtu}, where {most} fit")));
+        found.unless(mtu <= most, || format!("packets of {mtu}, where {most} fit"));
         let floor = if record.has_chance() { 0.0 } else { record.rtt_ns().unwrap_or(0.0) };
         let srtt = number("srtt_ns");
-        found.extend(unless(srtt >= 0.99 * floor, || {
+        found.unless(srtt >= 0.99 * floor, || {
             format!("a smoothed round trip of {srtt} over a delay of {floor}")
-        }));
+        });
         let lost_bytes = number("lost_bytes");
-        found.extend(unless(lost_bytes <= lost * 1500.0, || {
+        found.unless(lost_bytes <= lost * 1500.0, || {
             format!("{lost_bytes} bytes of {lost} lost packets")
-        }));
+        });
     }
-    found
 }
 
 /// Jain's index lies between one nth and one, and the flows' mean between the least and the most.
-fn fairness(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn fairness(record: &Record, found: &mut Found) {
     let flows = record.flow_count();
     for flow in
         record.loads().filter(|flow| flow.0.pointer("/fairness").is_some_and(Value::is_object))
@@ -305,14 +284,13 @@ fn fairness(record: &Record) -> Vec<String> {
         let number = |name: &str| flow.number(&format!("/fairness/{name}")).unwrap_or(f64::NAN);
         let (jain, fewest, most) = (number("jain"), number("fewest"), number("most"));
         let is_index = jain >= 1.0 / flows - 1e-9 && jain <= 1.0 + 1e-9;
-        found.extend(unless(is_index && fewest <= most, || {
+        found.unless(is_index && fewest <= most, || {
             format!("Jain {jain} of {flows} flows, from {fewest} to {most}")
-        }));
+        });
         let calls = flow.count("sent", "calls");
         let is_between = fewest * flows <= calls && calls <= most * flows;
-        found.extend(unless(is_between || record.is_stream(), || {
+        found.unless(is_between || record.is_stream(), || {
             format!("{calls} of {flows} flows with {fewest} to {most} each")
-        }));
+        });
     }
-    found
 }

@@ -1,11 +1,11 @@
 //! Laws of round trips.
 
 use super::pace::pace;
-use super::{BUCKET, CLOCKS, Entry, unless};
+use super::{BUCKET, CLOCKS, Found, Law};
 use crate::sweep::record::{Flow, Record, Times};
 use crate::sweep::wire::Wire;
 
-pub const LAWS: &[Entry] = &[
+pub const LAWS: &[Law] = &[
     ("rtt-above-floor", rtt_above_floor),
     ("ping-ping-step-above-floor", step_above_floor),
     ("rtt-within-queues", rtt_within_queues),
@@ -66,44 +66,42 @@ pub fn floor_ns(record: &Record) -> f64 {
 }
 
 /// No round trip is shorter than light and wire allow; percentiles carry the error of their bucket.
-fn rtt_above_floor(record: &Record) -> Vec<String> {
+fn rtt_above_floor(record: &Record, found: &mut Found) {
     if record.pattern() == "ping-ping" {
-        return Vec::new();
+        return;
     }
-    times_above(record, floor_ns(record))
+    times_above(record, floor_ns(record), found);
 }
 
 /// A step of ping-ping is one way at least: what an end waits for left the other end when its own payload did.
-fn step_above_floor(record: &Record) -> Vec<String> {
+fn step_above_floor(record: &Record, found: &mut Found) {
     if record.pattern() != "ping-ping" || record.word("jitter").is_some() {
-        return Vec::new();
+        return;
     }
-    times_above(record, record.rtt_ns().unwrap_or(0.0) / 2.0)
+    times_above(record, record.rtt_ns().unwrap_or(0.0) / 2.0, found);
 }
 
-fn times_above(record: &Record, floor: f64) -> Vec<String> {
+fn times_above(record: &Record, floor: f64, found: &mut Found) {
     let names = [("mean_ns", 1.0), ("p50_ns", 1.0 - BUCKET), ("p99_ns", 1.0 - BUCKET)];
-    let figures = names.into_iter().flat_map(|(name, share)| {
-        let Some(ns) = record.time_figure(name) else { return Vec::new() };
-        unless(ns >= floor * share * (1.0 - CLOCKS), || {
+    for (name, share) in names {
+        let Some(ns) = record.time_figure(name) else { continue };
+        found.unless(ns >= floor * share * (1.0 - CLOCKS), || {
             format!("{name} {ns:.0} is below the floor of {floor:.0}")
-        })
-    });
-    let mut found: Vec<String> = figures.collect();
+        });
+    }
     if let Some((_, times)) = times(record) {
         let min = times.min_ns();
-        found.extend(unless(min >= floor * (1.0 - BUCKET) * (1.0 - CLOCKS), || {
+        found.unless(min >= floor * (1.0 - BUCKET) * (1.0 - CLOCKS), || {
             format!("the shortest round trip {min:.0} is below the floor of {floor:.0}")
-        }));
+        });
     }
-    found
 }
 
 /// A datagram waits for the wire as long as its queue holds, and no longer: the mean round trip of
 /// datagrams is at most the floor, both queues, and what hosts may take.
-fn rtt_within_queues(record: &Record) -> Vec<String> {
+fn rtt_within_queues(record: &Record, found: &mut Found) {
     let (Some(wire), Some(mean)) = (record.wire(), record.figure("rtt_mean_ns")) else {
-        return Vec::new();
+        return;
     };
     let is_plain = record.is_emulated()
         && record.transport() == "udp"
@@ -113,14 +111,14 @@ fn rtt_within_queues(record: &Record) -> Vec<String> {
         && record.text("/point/bus").is_empty()
         && wire.rate_bps <= 1e9;
     if !is_plain {
-        return Vec::new();
+        return;
     }
     let longest = record.payload().max(record.response());
     let message_ns = wire.message_ns("udp", longest);
     let rtt = record.rtt_ns().unwrap_or(0.0);
     let burst_ns = match pace(record) {
         // Requests for more than the wire carries wait at the server's socket.
-        Some(pace) if pace.per_s * message_ns > 1e9 => return Vec::new(),
+        Some(pace) if pace.per_s * message_ns > 1e9 => return,
         Some(pace) => pace.at_once * message_ns,
         // Without a delay senders wait at their device, where all that is outstanding may stand.
         None if rtt == 0.0 => 2.0 * record.outstanding() * record.flow_count() * message_ns,
@@ -141,29 +139,28 @@ fn rtt_within_queues(record: &Record) -> Vec<String> {
         + slip
         + record.late_ns()
         + HOST_NS;
-    unless(mean <= room, || {
+    found.unless(mean <= room, || {
         format!(
             "mean {mean:.0} ns, where wire and delay take {:.0}, each queue {queue_ns:.0}, departures were {slip:.0} \
              late",
             floor_ns(record)
         )
-    })
+    });
 }
 
 /// No round trip is longer than the run was watched, nor do all of one slot take longer together.
-fn rtt_within_run(record: &Record) -> Vec<String> {
+fn rtt_within_run(record: &Record, found: &mut Found) {
     let (Some((_, times)), Some(watched)) = (times(record), record.watched_ns()) else {
-        return Vec::new();
+        return;
     };
     let longest = times.max_ns();
     // Departures that were meant earlier than they happened are within the run, too.
-    unless(longest <= watched * (1.0 + BUCKET), || {
+    found.unless(longest <= watched * (1.0 + BUCKET), || {
         format!("a round trip of {longest:.0} ns in a run of {watched:.0}")
-    })
+    });
 }
 
-fn percentiles_ordered(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn percentiles_ordered(record: &Record, found: &mut Found) {
     let families = [
         ["rtt_p50_ns", "rtt_p99_ns", "rtt_p999_ns"].as_slice(),
         &["step_p50_ns", "step_p99_ns", "step_p999_ns"],
@@ -175,53 +172,48 @@ fn percentiles_ordered(record: &Record) -> Vec<String> {
     ];
     for names in families {
         let values: Vec<f64> = names.iter().filter_map(|name| record.figure(name)).collect();
-        found.extend(unless(values.is_sorted(), || format!("{names:?} are {values:?}")));
+        found.unless(values.is_sorted(), || format!("{names:?} are {values:?}"));
     }
     if let Some((_, times)) = times(record) {
         let (min, mean, max) = (times.min_ns(), times.mean_ns(), times.max_ns());
         let is_between = min * (1.0 - BUCKET) <= mean && mean <= max * (1.0 + BUCKET);
-        found.extend(unless(is_between, || format!("mean {mean} is not in {min} to {max}")));
+        found.unless(is_between, || format!("mean {mean} is not in {min} to {max}"));
     }
-    found
 }
 
 /// The figures of a record are those of the histogram that stands in it.
-fn figures_of_histogram(record: &Record) -> Vec<String> {
-    let Some((flow, times)) = times(record) else { return Vec::new() };
-    let mut found = Vec::new();
+fn figures_of_histogram(record: &Record, found: &mut Found) {
+    let Some((flow, times)) = times(record) else { return };
     let quantiles = [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999)];
     for (name, quantile) in quantiles {
         let mine = times.quantile_ns(quantile);
         let theirs = record.time_figure(name).unwrap_or(f64::NAN);
-        found.extend(unless((theirs - mine).abs() <= BUCKET * mine, || {
+        found.unless((theirs - mine).abs() <= BUCKET * mine, || {
             format!("{name} is {theirs}, and the histogram has {mine}")
-        }));
+        });
     }
     let (mine, theirs) = (times.mean_ns(), record.time_figure("mean_ns").unwrap_or(f64::NAN));
-    found.extend(unless((theirs - mine).abs() <= 1e-6 * mine, || {
+    found.unless((theirs - mine).abs() <= 1e-6 * mine, || {
         format!("mean_ns is {theirs}, and the histogram's sum over its count {mine}")
-    }));
+    });
     let counted = flow.counted("sent", "calls");
     // A time of ping-ping is the mean of two steps.
     let expected = if record.pattern() == "ping-ping" { (counted / 2.0).floor() } else { counted };
-    found.extend(unless(times.len() == expected, || {
+    found.unless(times.len() == expected, || {
         format!("{} round trips of {counted} exchanges that count", times.len())
-    }));
-    found
+    });
 }
 
-fn half_is_half(record: &Record) -> Vec<String> {
-    let half = record.figure("half_rtt_mean_ns");
-    match (record.pattern(), half, record.figure("rtt_mean_ns")) {
-        ("ping-pong", Some(half), Some(mean)) => {
-            unless((2.0 * half - mean).abs() <= 1e-9 * mean, || format!("{half} of {mean}"))
-        }
-        ("ping-pong", None, Some(_)) => vec!["ping-pong without half a round trip".to_owned()],
-        (pattern, Some(half), _) if pattern != "ping-pong" => {
-            vec![format!("half a round trip of {pattern}: {half}")]
-        }
-        _ => Vec::new(),
-    }
+fn half_is_half(record: &Record, found: &mut Found) {
+    let (half, mean) = (record.figure("half_rtt_mean_ns"), record.figure("rtt_mean_ns"));
+    let is_kept = match (record.pattern(), half, mean) {
+        ("ping-pong", Some(half), Some(mean)) => (2.0 * half - mean).abs() <= 1e-9 * mean,
+        ("ping-pong", half, mean) => half.is_some() || mean.is_none(),
+        _ => half.is_none(),
+    };
+    found.unless(is_kept, || {
+        format!("half a round trip of {}: {half:?} of {mean:?}", record.pattern())
+    });
 }
 
 /// Little's law of a closed loop. Hard: the round trips of one slot do not overlap and end within the counted
@@ -229,18 +221,18 @@ fn half_is_half(record: &Record) -> Vec<String> {
 /// more than a twentieth of it, the rate is none of the counted time. Soft: an end thinks between an answer and the
 /// next request; over round trips of milliseconds that is no half of the time, where nothing was lost and the run
 /// holds some twenty round trips.
-fn little(record: &Record) -> Vec<String> {
+fn little(record: &Record, found: &mut Found) {
     const EDGE: f64 = 0.05;
-    let Some((flow, times)) = times(record) else { return Vec::new() };
+    let Some((flow, times)) = times(record) else { return };
     if !record.is_closed() {
-        return Vec::new();
+        return;
     }
     let slots = record.outstanding() * record.flow_count();
     let elapsed = flow.count("sent", "elapsed_ns");
     let room = slots * elapsed * (1.0 + EDGE) + 1e3 * slots;
     let steps = if record.pattern() == "ping-ping" { 2.0 } else { 1.0 };
     let sum_ns = steps * times.sum_ns;
-    let mut found = unless(sum_ns <= room, || {
+    found.unless(sum_ns <= room, || {
         format!(
             "{} round trips of {:.0} ns take {:.0}, where {slots} slots have {:.0}",
             times.len(),
@@ -254,21 +246,20 @@ fn little(record: &Record) -> Vec<String> {
     let is_whole = !record.warns("lost-round-trips") && record.pattern() != "burst";
     if is_long && is_whole {
         let used = sum_ns / (slots * elapsed);
-        found.extend(unless(used >= 0.5, || {
+        found.unless(used >= 0.5, || {
             format!(
                 "round trips of {mean:.0} ns fill {used:.3} of {slots} slots over {elapsed:.0} ns"
             )
-        }));
+        });
     }
-    found
 }
 
 /// What the stamps of packets leave, and the rest, are the round trip; the kernel's part crosses the wire.
-fn kernel_times(record: &Record) -> Vec<String> {
+fn kernel_times(record: &Record, found: &mut Found) {
     let (Some(kernel), Some(rtt)) =
         (record.figure("kernel_rtt_p50_ns"), record.figure("rtt_p50_ns"))
     else {
-        return Vec::new();
+        return;
     };
     let floor = match record.is_emulated() {
         true if !record.has_chance() => record.rtt_ns().unwrap_or(0.0),
@@ -276,24 +267,25 @@ fn kernel_times(record: &Record) -> Vec<String> {
     };
     let is_kept =
         kernel <= rtt * (1.0 + BUCKET) && kernel >= floor * (1.0 - BUCKET) * (1.0 - CLOCKS);
-    unless(is_kept, || format!("kernel {kernel:.0} of {rtt:.0} ns, over a delay of {floor:.0}"))
+    found.unless(is_kept, || {
+        format!("kernel {kernel:.0} of {rtt:.0} ns, over a delay of {floor:.0}")
+    });
 }
 
 /// A probe of 64 bytes crosses the same delay.
-fn probe_above_floor(record: &Record) -> Vec<String> {
+fn probe_above_floor(record: &Record, found: &mut Found) {
     if record.word("jitter").is_some() {
-        return Vec::new();
+        return;
     }
     let mut floor = record.rtt_ns().unwrap_or(0.0);
     if let (Some(wire), true) = (record.wire(), record.is_emulated()) {
         floor += 2.0 * wire.message_ns("tcp", 64.0);
     }
     let names = ["idle_rtt_p50_ns", "idle_rtt_p99_ns", "loaded_rtt_p50_ns", "loaded_rtt_p99_ns"];
-    let of_one = |name: &str| {
-        let Some(ns) = record.figure(name) else { return Vec::new() };
-        unless(ns >= floor * (1.0 - BUCKET) * (1.0 - CLOCKS), || {
+    for name in names {
+        let Some(ns) = record.figure(name) else { continue };
+        found.unless(ns >= floor * (1.0 - BUCKET) * (1.0 - CLOCKS), || {
             format!("{name} {ns:.0} is below the floor of {floor:.0}")
-        })
-    };
-    names.into_iter().flat_map(of_one).collect()
+        });
+    }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{CLOCKS, Entry, unless};
+use super::{CLOCKS, Found, Law};
 use crate::sweep::record::Record;
 
-pub const LAWS: &[Entry] = &[
+pub const LAWS: &[Law] = &[
     ("emulator-balances", emulator_balances),
     ("emulator-carried-what-arrived", emulator_carried),
     ("emulator-within-wire", emulator_within_wire),
@@ -17,8 +17,7 @@ pub const LAWS: &[Entry] = &[
 const TICK_NS: f64 = 10e6;
 
 /// What leaves the emulator came to it, or is a copy; what it missed is said.
-fn emulator_balances(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn emulator_balances(record: &Record, found: &mut Found) {
     for way in ["there", "back"] {
         let number = |name: &str| record.number(&format!("/emulation/{way}/{name}"));
         let (Some(arrived), Some(departed)) = (number("arrived"), number("departed")) else {
@@ -28,20 +27,18 @@ fn emulator_balances(record: &Record) -> Vec<String> {
         let has_copies = record.word("duplicate").is_some();
         // What was on its way when the run began leaves in it.
         let before = 16.0 + 0.02 * arrived;
-        found.extend(unless(departed + dropped <= arrived + before || has_copies, || {
+        found.unless(departed + dropped <= arrived + before || has_copies, || {
             format!("{way}: {arrived} packets came, {departed} left and {dropped} were dropped")
-        }));
-        found.extend(unless(missed == 0.0 || record.warns("missed-packets"), || {
+        });
+        found.unless(missed == 0.0 || record.warns("missed-packets"), || {
             format!("{way}: {missed} packets were missed, and no warning of it")
-        }));
+        });
     }
-    found
 }
 
 /// Payload that was received left the emulator, in packets of the MTU at most.
-fn emulator_carried(record: &Record) -> Vec<String> {
-    let Some(wire) = record.wire().filter(|_| record.is_emulated()) else { return Vec::new() };
-    let mut found = Vec::new();
+fn emulator_carried(record: &Record, found: &mut Found) {
+    let Some(wire) = record.wire().filter(|_| record.is_emulated()) else { return };
     for flow in record.loads() {
         let (out, home) = match flow.text("/from") {
             "client" => ("there", "back"),
@@ -67,45 +64,41 @@ fn emulator_carried(record: &Record) -> Vec<String> {
                 "udp" => departed / wire.fragments(message) * message,
                 transport => departed * wire.segment(transport),
             };
-            found.extend(unless(bytes <= room, || {
+            found.unless(bytes <= room, || {
                 format!("{way}: {bytes} bytes arrived in {departed} packets that hold {room:.0}")
-            }));
+            });
             if let Some(left) = record.number(&format!("/emulation/{way}/departed_bytes")) {
-                found.extend(unless(bytes <= left, || {
+                found.unless(bytes <= left, || {
                     format!("{way}: {bytes} bytes arrived, and {left} left the emulator")
-                }));
+                });
             }
         }
     }
-    found
 }
 
 /// Packets of whole datagrams leave at the line rate at most, in all the time that the run was watched.
-fn emulator_within_wire(record: &Record) -> Vec<String> {
+fn emulator_within_wire(record: &Record, found: &mut Found) {
     let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
-        return Vec::new();
+        return;
     };
     // A load that is over soon is probed for the whole duration nevertheless, before it and from its begin on.
     let probed_ns = |group| record.flows(group).map(|flow| 1e9 * flow.seconds("sent")).sum::<f64>();
     let watched_ns = watched_ns.max(probed_ns("probe")) + probed_ns("probe-idle");
-    let mut found = Vec::new();
     for way in ["there", "back"] {
         let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else { continue };
         let least = wire.frame(0.0);
         let (taken, room) = (8.0 * least * departed, wire.rate_bps * watched_ns / 1e9);
         // Some packets of the connection of the orders, and of neighbours, are as small.
-        found.extend(unless(taken <= room * (1.0 + CLOCKS) + 8.0 * 100.0 * least, || {
+        found.unless(taken <= room * (1.0 + CLOCKS) + 8.0 * 100.0 * least, || {
             format!(
                 "{way}: {departed} packets take {taken:.0} bits of a wire that carried {room:.0}"
             )
-        }));
+        });
     }
-    found
 }
 
 /// A process cannot use more than all processors; shares of time add up to 1.
-fn cpu_within_machine(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn cpu_within_machine(record: &Record, found: &mut Found) {
     for node in record.nodes() {
         let number = |path: &str| node.pointer(path).and_then(Value::as_f64);
         let (Some(elapsed), Some(cpu)) =
@@ -114,30 +107,28 @@ fn cpu_within_machine(record: &Record) -> Vec<String> {
             continue;
         };
         let cpus = number("/host/cpus").unwrap_or(1.0);
-        found.extend(unless(cpu <= cpus * elapsed * (1.0 + CLOCKS) + 1e6, || {
+        found.unless(cpu <= cpus * elapsed * (1.0 + CLOCKS) + 1e6, || {
             format!("{cpu:.0} ns of processor time in {elapsed:.0} ns on {cpus} processors")
-        }));
+        });
         if let Some(shares) = node.pointer("/usage/machine/all").and_then(Value::as_object) {
             let values: Vec<f64> = shares.values().filter_map(Value::as_f64).collect();
             let sum: f64 = values.iter().sum();
             let is_share = values.iter().all(|share| (0.0..=1.0 + 1e-9).contains(share));
-            found.extend(unless(is_share && (sum - 1.0).abs() < 1e-6, || {
+            found.unless(is_share && (sum - 1.0).abs() < 1e-6, || {
                 format!("shares of the processors: {values:?}")
-            }));
+            });
         }
         let stolen = number("/usage/machine/all/steal").unwrap_or(0.0);
-        found.extend(unless(stolen <= 1.0, || format!("{stolen} of the time was stolen")));
+        found.unless(stolen <= 1.0, || format!("{stolen} of the time was stolen"));
     }
-    found
 }
 
 /// Service demand times what it is for is at most all processors for the whole run.
-fn demand_within_machine(record: &Record) -> Vec<String> {
-    let Some(flow) = record.loads().next() else { return Vec::new() };
-    let nodes: Vec<&Value> = record.nodes().collect();
+fn demand_within_machine(record: &Record, found: &mut Found) {
+    let Some(flow) = record.loads().next() else { return };
     let number = |node: &Value, path: &str| node.pointer(path).and_then(Value::as_f64);
-    let room_us = nodes
-        .iter()
+    let room_us = record
+        .nodes()
         .filter_map(|node| {
             Some(number(node, "/host/cpus")? * (number(node, "/usage/elapsed_ns")? + 2.0 * TICK_NS))
         })
@@ -151,11 +142,10 @@ fn demand_within_machine(record: &Record) -> Vec<String> {
         ("client_demand_us_per_transaction", calls("sent")),
         ("server_demand_us_per_transaction", calls("received")),
     ];
-    let of_one = |(name, amount): (&str, f64)| {
-        let Some(demand) = record.figure(name) else { return Vec::new() };
-        unless(demand * amount <= room_us * 1.01, || {
+    for (name, amount) in demands {
+        let Some(demand) = record.figure(name) else { continue };
+        found.unless(demand * amount <= room_us * 1.01, || {
             format!("{name} {demand:.3} x {amount:.1} is {:.0} us of {room_us:.0}", demand * amount)
-        })
-    };
-    demands.into_iter().flat_map(of_one).collect()
+        });
+    }
 }

@@ -1,11 +1,11 @@
 //! Laws of open loops, and of how long was counted.
 
-use super::{Entry, unless};
+use super::{Found, Law};
 use crate::sweep::point::nanos;
 use crate::sweep::record::{Flow, Record};
 use crate::sweep::wire::rate_bps;
 
-pub const LAWS: &[Entry] = &[
+pub const LAWS: &[Law] = &[
     ("departures-keep-the-pace", departures_keep_the_pace),
     ("achieved-within-offered", achieved_within_offered),
     ("achieved-is-offered-where-nothing-was-lost", achieved_is_offered),
@@ -67,27 +67,26 @@ impl Pace {
 
 /// Departures are those of the pace over the part of the schedule that was covered; one that was not covered is
 /// said.
-fn departures_keep_the_pace(record: &Record) -> Vec<String> {
-    let Some(pace) = pace(record) else { return Vec::new() };
-    let of_one = |flow: Flow| {
+fn departures_keep_the_pace(record: &Record, found: &mut Found) {
+    let Some(pace) = pace(record) else { return };
+    for flow in record.loads() {
         let Some(departures) = flow.number("/pacing/departures") else {
-            return vec!["an open loop without its departures".to_owned()];
+            found.unless(false, || "an open loop without its departures".to_owned());
+            continue;
         };
         let elapsed = flow.number("/pacing/elapsed_ns").unwrap_or(0.0);
         let covered = flow.number("/pacing/covered_ns").unwrap_or(0.0);
         let meant = pace.per_s * covered / 1e9;
-        let mut found = unless((departures - meant).abs() <= pace.tolerance(meant), || {
+        found.unless((departures - meant).abs() <= pace.tolerance(meant), || {
             format!("{departures} departures in {covered} ns of a schedule with {meant:.1}")
         });
         let asked = pace.per_s * elapsed / 1e9;
         let is_short = departures < 0.95 * asked - pace.tolerance(asked);
         let is_limited = is_limited(record);
-        found.extend(unless(!is_short || record.warns("rate-not-held") || is_limited, || {
+        found.unless(!is_short || record.warns("rate-not-held") || is_limited, || {
             format!("{departures} of {asked:.1} departures in {elapsed} ns, and no warning of it")
-        }));
-        found
-    };
-    record.loads().flat_map(of_one).collect()
+        });
+    }
 }
 
 /// Whether an amount ends the run. The record does not say so; such runs are known by their length.
@@ -117,12 +116,12 @@ fn room(record: &Record, pace: &Pace) -> f64 {
 }
 
 /// No more is achieved each second than was offered.
-fn achieved_within_offered(record: &Record) -> Vec<String> {
+fn achieved_within_offered(record: &Record, found: &mut Found) {
     let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
-        return Vec::new();
+        return;
     };
     if is_limited(record) {
-        return Vec::new();
+        return;
     }
     // Departures due before the count that left late belong to it.
     let slip_ns = flow.histogram("/pacing/slip_ns").map_or(0.0, |slip| slip.max_ns());
@@ -131,18 +130,18 @@ fn achieved_within_offered(record: &Record) -> Vec<String> {
     let room = room(record, &pace) + late;
     // A sender that falls behind is slower at first, while its transport finds out what the wire carries.
     let offered = if record.warns("rate-not-held") { pace.per_s } else { offered };
-    unless(achieved <= offered.min(pace.per_s) * (1.0 + 1e-3) + room, || {
+    found.unless(achieved <= offered.min(pace.per_s) * (1.0 + 1e-3) + room, || {
         format!(
             "{achieved:.2} a second achieved, {offered:.2} offered, {:.2} asked, {room:.2} of room",
             pace.per_s
         )
-    })
+    });
 }
 
 /// Where nothing was lost, nothing stood still and the sender kept up, all that was offered is achieved.
-fn achieved_is_offered(record: &Record) -> Vec<String> {
+fn achieved_is_offered(record: &Record, found: &mut Found) {
     let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
-        return Vec::new();
+        return;
     };
     let is_udp = record.transport() == "udp";
     let lost = flow.number("/drops/lost").unwrap_or(0.0);
@@ -164,7 +163,7 @@ fn achieved_is_offered(record: &Record) -> Vec<String> {
         && !record.warns("lost-round-trips")
         && !record.has_chance();
     if !is_quiet {
-        return Vec::new();
+        return;
     }
     // An answer that is on its way when the run ends is not counted.
     let under_way = match record.is_stream() {
@@ -172,25 +171,24 @@ fn achieved_is_offered(record: &Record) -> Vec<String> {
         false => offered * record.figure("rtt_p99_ns").unwrap_or(0.0) / record.duration_ns(),
     };
     let room = room(record, &pace) + under_way + 0.02 * offered;
-    unless(achieved >= offered - room, || {
+    found.unless(achieved >= offered - room, || {
         format!(
             "{achieved:.2} a second achieved of {offered:.2} offered, and nothing was lost ({room:.2} of room)"
         )
-    })
+    });
 }
 
-fn pacing_counts(record: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+fn pacing_counts(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         let number = |name: &str| flow.number(&format!("/pacing/{name}"));
         let (Some(departures), Some(late)) = (number("departures"), number("late")) else {
             continue;
         };
-        found.extend(unless(late <= departures, || format!("{late} of {departures} were late")));
+        found.unless(late <= departures, || format!("{late} of {departures} were late"));
         if let Some(slip) = flow.histogram("/pacing/slip_ns") {
-            found.extend(unless(slip.len() == departures, || {
+            found.unless(slip.len() == departures, || {
                 format!("{} slips of {departures} departures", slip.len())
-            }));
+            });
         }
         let calls = flow.count("sent", "calls");
         let is_kept = match record.is_stream() {
@@ -199,22 +197,21 @@ fn pacing_counts(record: &Record) -> Vec<String> {
             true => calls == departures,
             false => calls <= departures,
         };
-        found.extend(unless(is_kept, || format!("{calls} calls of {departures} departures")));
+        found.unless(is_kept, || format!("{calls} calls of {departures} departures"));
     }
-    found
 }
 
 /// A figure of a run of some length is not one of a moment of it. Runs that an amount ends are left out by
 /// what their sender says.
-fn count_is_long(record: &Record) -> Vec<String> {
+fn count_is_long(record: &Record, found: &mut Found) {
     let end = if record.is_stream() { "received" } else { "sent" };
-    let of_one = |flow: Flow| {
+    for flow in record.loads() {
         let (counted, sent) = (flow.count(end, "elapsed_ns"), flow.count("sent", "elapsed_ns"));
         let was_whole = sent >= 0.9 * record.duration_ns();
         let has_figure = record.figure("goodput_bps").is_some() || !record.is_stream();
         // An open loop counts over its schedule, in which a single payload may depart.
         let is_kept = !record.is_closed() || counted >= 0.25 * record.duration_ns();
-        unless(is_kept || !was_whole || !has_figure, || {
+        found.unless(is_kept || !was_whole || !has_figure, || {
             format!(
                 "{counted:.0} ns are counted of a run of {:.0}: {} of {} calls (warns {})",
                 record.duration_ns(),
@@ -222,22 +219,19 @@ fn count_is_long(record: &Record) -> Vec<String> {
                 flow.count(end, "calls"),
                 record.warnings()
             )
-        })
-    };
-    record.loads().flat_map(of_one).collect()
+        });
+    }
 }
 
 /// What is counted is counted while the end was watched.
-fn count_within_run(record: &Record) -> Vec<String> {
-    let Some(watched) = record.watched_ns() else { return Vec::new() };
-    let mut found = Vec::new();
+fn count_within_run(record: &Record, found: &mut Found) {
+    let Some(watched) = record.watched_ns() else { return };
     for flow in record.loads() {
         for end in ["sent", "received"] {
             let elapsed = flow.count(end, "elapsed_ns");
-            found.extend(unless(elapsed <= watched * 1.001 + 1e6, || {
+            found.unless(elapsed <= watched * 1.001 + 1e6, || {
                 format!("{end}: {elapsed:.0} ns counted of {watched:.0} watched")
-            }));
+            });
         }
     }
-    found
 }

@@ -1,9 +1,9 @@
 //! Laws of rates: nothing is faster than its wire, and every rate is what was counted over its time.
 
-use super::{CLOCKS, Entry, unless};
+use super::{CLOCKS, Found, Law};
 use crate::sweep::record::{Flow, Record};
 
-pub const LAWS: &[Entry] = &[
+pub const LAWS: &[Law] = &[
     ("goodput-within-wire", goodput_within_wire),
     ("exchanges-within-wire", exchanges_within_wire),
     ("run-within-wire", run_within_wire),
@@ -39,16 +39,16 @@ fn goodputs(record: &Record) -> Vec<(&'static str, f64, f64)> {
 }
 
 /// A goodput is at most what frames leave of the line rate.
-fn goodput_within_wire(record: &Record) -> Vec<String> {
-    let Some(wire) = record.wire() else { return Vec::new() };
+fn goodput_within_wire(record: &Record, found: &mut Found) {
+    let Some(wire) = record.wire() else { return };
     let bound = wire.goodput_bps(record.transport(), record.payload());
-    let of_one = |(name, bps, seconds): (&str, f64, f64)| {
+    for (name, bps, seconds) in goodputs(record) {
         // In a shorter time it would be the bucket that is measured.
         let bucket = match bucket_bits(record) {
             0.0 => 0.0,
             bits => (bits / seconds).min(0.02 * bound),
         };
-        unless(bps <= bound * (1.0 + CLOCKS) + bucket, || {
+        found.unless(bps <= bound * (1.0 + CLOCKS) + bucket, || {
             format!(
                 "{name} {bps:.0} bit/s is {:.2} % of the wire's {bound:.0} over {:.1} ms (late {:.1} ms, warns \
                  {})",
@@ -57,18 +57,17 @@ fn goodput_within_wire(record: &Record) -> Vec<String> {
                 record.late_ns() / 1e6,
                 record.warnings(),
             )
-        })
-    };
-    goodputs(record).into_iter().flat_map(of_one).collect()
+        });
+    }
 }
 
 /// What was asked and answered crossed the wire within the counted time, but for what was under way when
 /// it began.
-fn exchanges_within_wire(record: &Record) -> Vec<String> {
-    let Some(wire) = record.wire() else { return Vec::new() };
+fn exchanges_within_wire(record: &Record, found: &mut Found) {
+    let Some(wire) = record.wire() else { return };
     let (Some(per_s), Some(flow)) = (record.figure("transactions_per_s"), record.loads().next())
     else {
-        return Vec::new();
+        return;
     };
     let seconds = flow.seconds("sent");
     let under_way = match record.is_closed() {
@@ -80,53 +79,48 @@ fn exchanges_within_wire(record: &Record) -> Vec<String> {
         "burst" => vec![],
         _ => vec![("requests", record.payload()), ("responses", record.response())],
     };
-    let mut found = Vec::new();
     for (name, bytes) in directions {
         let bound = wire.goodput_bps(record.transport(), bytes);
         let (moved, room) = (8.0 * bytes * per_s * seconds, bound * seconds * (1.0 + CLOCKS));
         let before = 8.0 * bytes * (under_way + 1.0) + bucket_bits(record);
-        found.extend(unless(moved <= room + before, || {
+        found.unless(moved <= room + before, || {
             format!(
                 "{name} of {bytes} bytes: {moved:.0} bits in {seconds:.4} s, where the wire has {room:.0} and {before:.0} \
                  may have been under way"
             )
-        }));
+        });
     }
-    found
 }
 
 /// All bytes of a run crossed the wire while the run was watched.
-fn run_within_wire(record: &Record) -> Vec<String> {
+fn run_within_wire(record: &Record, found: &mut Found) {
     let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
-        return Vec::new();
+        return;
     };
     if !record.is_stream() {
-        return Vec::new();
+        return;
     }
     let bound = wire.goodput_bps(record.transport(), record.payload());
     let room = bound * watched_ns / 1e9 * (1.0 + CLOCKS) + bucket_bits(record);
-    let of_one = |flow: Flow| {
+    for flow in record.loads() {
         let moved = 8.0 * flow.count("received", "bytes");
-        unless(moved <= room, || {
+        found.unless(moved <= room, || {
             format!("{moved:.0} bits arrived in {:.1} ms that carry {room:.0}", watched_ns / 1e6)
-        })
-    };
-    record.loads().flat_map(of_one).collect()
+        });
+    }
 }
 
 /// The bound that a record prints is the wire's: not beyond it, and not below half of it, which the
 /// headers of no transport take of a stream of full packets.
-fn limit_is_the_wire(record: &Record) -> Vec<String> {
-    let (Some(wire), true) = (record.wire(), record.is_stream()) else { return Vec::new() };
+fn limit_is_the_wire(record: &Record, found: &mut Found) {
+    let (Some(wire), true) = (record.wire(), record.is_stream()) else { return };
     let ways = if record.text("/point/direction") == "both" { 2.0 } else { 1.0 };
     let mine = ways * wire.goodput_bps(record.transport(), record.payload());
     let Some(kind) = record.0.pointer("/limits/ceilings/0/kind") else {
         let is_known = matches!(record.transport(), "tcp" | "udp" | "tls" | "quic" | "mptcp");
-        return unless(!is_known, || "no ceiling stands in the record".to_owned());
+        return found.unless(!is_known, || "no ceiling stands in the record".to_owned());
     };
-    let Some(theirs) = record.number("/limits/ceilings/0/goodput_bps/value") else {
-        return vec!["a ceiling without a value".to_owned()];
-    };
+    let theirs = record.number("/limits/ceilings/0/goodput_bps/value").unwrap_or(f64::NAN);
     let least = match record.transport() {
         "udp" => mine * (1.0 - 1e-9),
         // A window's bound may be below the wire's.
@@ -141,16 +135,16 @@ fn limit_is_the_wire(record: &Record) -> Vec<String> {
         _ => mine * 1.05,
     };
     let is_bound = kind.as_str() == Some("bound");
-    unless(is_bound && (least..=most).contains(&theirs), || {
+    found.unless(is_bound && (least..=most).contains(&theirs), || {
         format!("the record says {kind} {theirs:.0} bit/s, the sizes of headers {mine:.0}")
-    })
+    });
 }
 
 /// A rate is what was counted after the ramp over the time that it was counted in.
-fn rate_is_count_over_time(record: &Record) -> Vec<String> {
+fn rate_is_count_over_time(record: &Record, found: &mut Found) {
     if !record.is_closed() {
         // Over the schedule's window: laws of paces.
-        return Vec::new();
+        return;
     }
     let is_stream = record.is_stream();
     let end = if is_stream { "received" } else { "sent" };
@@ -172,43 +166,42 @@ fn rate_is_count_over_time(record: &Record) -> Vec<String> {
     if !is_stream {
         expected.push(("transactions_per_s", rate("calls")));
     }
-    let of_one = |(name, mine): (&str, Option<f64>)| {
-        let (Some(theirs), Some(mine)) = (record.figure(name), mine) else { return Vec::new() };
-        unless((theirs - mine).abs() <= 1e-6 * mine.max(1e-9), || {
+    for (name, mine) in expected {
+        let (Some(theirs), Some(mine)) = (record.figure(name), mine) else { continue };
+        found.unless((theirs - mine).abs() <= 1e-6 * mine.max(1e-9), || {
             format!("{name} is {theirs}, and the counts say {mine}")
-        })
-    };
-    expected.into_iter().flat_map(of_one).collect()
+        });
+    }
 }
 
 /// The goodput of a stream both ways is the sum of its directions.
-fn directions_sum(record: &Record) -> Vec<String> {
+fn directions_sum(record: &Record, found: &mut Found) {
     let is_both = record.text("/point/direction") == "both" && record.is_stream();
     if !is_both {
-        return Vec::new();
+        return;
     }
     let figure = |name| record.figure(name);
     match [figure("goodput_bps"), figure("forward_goodput_bps"), figure("reverse_goodput_bps")] {
         [Some(sum), Some(forward), Some(reverse)] => {
-            unless((sum - forward - reverse).abs() <= 1e-6 * sum, || {
+            found.unless((sum - forward - reverse).abs() <= 1e-6 * sum, || {
                 format!("{forward} and {reverse} are not {sum}")
-            })
+            });
         }
-        [None, ..] => Vec::new(),
-        found => vec![format!("a direction is missing: {found:?}")],
+        [None, ..] => {}
+        all => found.unless(false, || format!("a direction is missing: {all:?}")),
     }
 }
 
 /// Goodput times the way of light in fibre in half of the round trip, at most 30,000 km.
-fn land_speed(record: &Record) -> Vec<String> {
+fn land_speed(record: &Record, found: &mut Found) {
     let all =
         [record.figure("land_speed_bit_m_per_s"), record.figure("goodput_bps"), record.rtt_ns()];
-    let [Some(theirs), Some(bps), Some(rtt_ns)] = all else { return Vec::new() };
+    let [Some(theirs), Some(bps), Some(rtt_ns)] = all else { return };
     let metres = (299_792_458.0 / 1.468 * rtt_ns / 2e9).min(3e7);
-    unless((theirs / (bps * metres) - 1.0).abs() < 1e-3, || {
+    found.unless((theirs / (bps * metres) - 1.0).abs() < 1e-3, || {
         format!(
             "{theirs:.4e} bit m/s, where {bps:.0} bit/s over {metres:.0} m are {:.4e}",
             bps * metres
         )
-    })
+    });
 }

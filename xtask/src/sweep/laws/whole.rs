@@ -2,19 +2,17 @@
 
 use serde_json::Value;
 
-use super::Breach;
+use super::Found;
 use crate::sweep::point::{Point, nanos};
 use crate::sweep::record::Record;
 
 /// The record's point has the levels of the command line.
-pub fn asked(point: &Point, record: &Record) -> Vec<Breach> {
+pub fn asked(point: &Point, record: &Record, found: &mut Found) {
     let number = |name: &str| record.number(&format!("/point/{name}"));
-    let mut found = Vec::new();
     let mut expect = |name: &str, asked: Option<f64>, got: Option<f64>| {
-        if asked.is_some() && asked != got {
-            let numbers = format!("{name} was asked for as {asked:?} and is {got:?}");
-            found.push(Breach { law: "point-is-as-asked", numbers });
-        }
+        found.unless(asked.is_none() || asked == got, || {
+            format!("{name} was asked for as {asked:?} and is {got:?}")
+        });
     };
     let plain = |name: &str| point.option(name).and_then(|value| value.parse::<f64>().ok());
     for name in ["payload", "flows", "outstanding", "family", "response"] {
@@ -27,26 +25,22 @@ pub fn asked(point: &Point, record: &Record) -> Vec<Breach> {
         let asked =
             if name == "pattern" { Some(point.pattern.as_str()) } else { point.option(name) };
         let got = record.text(&format!("/point/{name}"));
-        if let Some(asked) = asked
-            && asked != got
-            && !got.is_empty()
-        {
-            let numbers = format!("{name} was asked for as {asked} and is {got}");
-            found.push(Breach { law: "point-is-as-asked", numbers });
+        if let Some(asked) = asked {
+            found.unless(asked == got || got.is_empty(), || {
+                format!("{name} was asked for as {asked} and is {got}")
+            });
         }
     }
-    found
 }
 
 /// With one run, the figure of a setting is that of its record.
-pub fn settings(document: &Value, record: &Record) -> Vec<Breach> {
+pub fn settings(document: &Value, record: &Record, found: &mut Found) {
     let figures = document.pointer("/settings/0/figures").and_then(Value::as_object);
-    let of_one = |(name, figure): (&String, &Value)| {
-        let value = figure.get("value").and_then(Value::as_f64)?;
-        let ours = record.figure(name)?;
-        let differs = (value - ours).abs() > 1e-9 * ours.abs();
-        let numbers = format!("{name} is {value} in the summary and {ours} in the record");
-        differs.then_some(Breach { law: "summary-is-the-record", numbers })
-    };
-    figures.into_iter().flatten().filter_map(of_one).collect()
+    for (name, figure) in figures.into_iter().flatten() {
+        let value = figure.get("value").and_then(Value::as_f64);
+        let (Some(value), Some(ours)) = (value, record.figure(name)) else { continue };
+        found.unless((value - ours).abs() <= 1e-9 * ours.abs(), || {
+            format!("{name} is {value} in the summary and {ours} in the record")
+        });
+    }
 }

@@ -1,8 +1,6 @@
 //! `fabricmark agent`: the other end of measurements, on this host.
 
-use std::env;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::process::ExitCode;
 
 use fabricmark_control::{AGENT_PORT, Load, Settings};
 use fabricmark_proto::Quota;
@@ -10,6 +8,7 @@ use fabricmark_trust::{Identity, server_config};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
+use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -17,7 +16,7 @@ use crate::options::Agent;
 use crate::services::Services;
 
 /// Serves until it is told to stop.
-pub fn agent(options: &Agent) -> Result<ExitCode, Failure> {
+pub fn agent(options: &Agent) -> Result<(), Failure> {
     if options.new_key {
         return new_key(options);
     }
@@ -35,8 +34,7 @@ pub fn agent(options: &Agent) -> Result<ExitCode, Failure> {
         slots: if options.exclusive { 1 } else { options.at_once },
         connections_max: options.connections,
         ports: options.ports,
-        program: env::current_exe()
-            .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?,
+        program: this_program()?,
     };
     allow_files();
     let addresses = addresses(&options.listen)?;
@@ -44,10 +42,8 @@ pub fn agent(options: &Agent) -> Result<ExitCode, Failure> {
     let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {
         let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         let help = "another agent may have the port: see `ss -ltnp`";
-        Failure::new(
-            Code::RunFailed,
-            format!("cannot listen at {}: {error}; {help}", at.join(", ")),
-        )
+        let message = format!("cannot listen at {}: {error}; {help}", at.join(", "));
+        Failure::new(Code::RunFailed, message)
     })?;
     let services = Services::start(options, &stop)?;
     for address in agent.addresses() {
@@ -65,8 +61,7 @@ pub fn agent(options: &Agent) -> Result<ExitCode, Failure> {
     let served = agent.serve(&stop, &mut look);
     tell(&[NotifyState::Stopping]);
     services.join()?;
-    served.map_err(|error| Failure::internal(format!("the agent cannot go on: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    served.map_err(|error| Failure::internal(format!("the agent cannot go on: {error}")))
 }
 
 fn status(Load { connections, busy, waiting }: Load) -> String {
@@ -78,7 +73,7 @@ fn tell(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-fn new_key(options: &Agent) -> Result<ExitCode, Failure> {
+fn new_key(options: &Agent) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     let identity = Identity::generate()?;
     identity.save_new(&path)?;
@@ -87,7 +82,7 @@ fn new_key(options: &Agent) -> Result<ExitCode, Failure> {
         "hosts that share this file trust each other; two hosts with keys of their own learn to by \
          `fabricmark pair`"
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Each coordinator takes two descriptors, and the usual 1024 are for programs that use select(2).
@@ -116,6 +111,6 @@ pub fn address(word: &str, port: u16) -> Result<SocketAddr, Failure> {
             "`{word}` is not an address: write 192.0.2.1, 192.0.2.1:{port}, [2001:db8::1]:{port}, or \
              0.0.0.0 and [::] for all"
         );
-        Failure::new(Code::Input, message)
+        Failure::input(message)
     })
 }

@@ -3,16 +3,14 @@
 use std::process::ExitCode;
 
 use fabricmark_report::{GateResult, compare as compare_records};
-use fabricmark_store::Store;
 
 use crate::exit::{Code, Failure};
 use crate::options::Compare;
-use crate::output::{Loaded, pretty, print};
+use crate::output::{Loaded, answer};
 
 /// Prints the comparison; its exit code says whether something is worse.
 pub fn compare(options: &Compare) -> Result<ExitCode, Failure> {
-    let store = Store::open_existing(&options.place.store_file())?;
-    let load = |name: &str| Loaded::of(&store, &store.find(name)?);
+    let load = |name: &str| Loaded::find(&options.place, name);
     let (baseline, candidate) = (load(&options.baseline)?, load(&options.candidate)?);
     let report = compare_records(
         (&options.baseline, &baseline.records),
@@ -23,9 +21,9 @@ pub fn compare(options: &Compare) -> Result<ExitCode, Failure> {
     if report.rows.is_empty() {
         let message =
             format!("{} and {} have no point in common", options.baseline, options.candidate);
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     }
-    print(&if options.json { pretty(&report.json()) } else { report.text() })?;
+    answer(options.json, || report.json(), || report.text())?;
     Ok(match report.gate {
         GateResult::Pass => ExitCode::SUCCESS,
         GateResult::Worse => Code::Worse.into(),

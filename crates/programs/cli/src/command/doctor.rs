@@ -1,18 +1,17 @@
 //! `fabricmark doctor`: what on this machine would spoil a measurement.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use fabricmark_host::doctor::{System, examine, text};
 use fabricmark_host::facts;
-use fabricmark_record::HostFacts;
+use fabricmark_record::{Calibration, HostFacts};
 use serde_json::json;
 
 use crate::calibration;
 use crate::command::lab::calibrate::table::in_short;
 use crate::exit::Failure;
 use crate::options::Doctor;
-use crate::output::{pretty, print, terminal_columns};
+use crate::output::{answer, terminal_columns};
 
 /// Columns where standard output is no terminal: those of a mail or an issue.
 const COLUMNS: usize = 80;
@@ -20,27 +19,27 @@ const COLUMNS: usize = 80;
 mod rdma;
 
 /// Prints the findings. They are an answer, whatever they say: the exit code is 0.
-pub fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
+pub fn doctor(options: &Doctor) -> Result<(), Failure> {
     if options.part.is_some() {
         return rdma::survey(options.json);
     }
     let findings = examine(Path::new("/"), &System::here());
     let host = facts();
     let calibration = calibration::of_this_machine();
-    print(&if options.json {
-        let calibration = calibration.map(|calibration| calibration.in_short());
-        pretty(&json!({ "host": host, "findings": findings, "calibration": calibration }))
-    } else {
+    let json = || {
+        let calibration = calibration.as_ref().map(Calibration::in_short);
+        json!({ "host": host, "findings": findings, "calibration": calibration })
+    };
+    answer(options.json, json, || {
         let findings = text(&findings, options.all, terminal_columns().unwrap_or(COLUMNS));
         let HostFacts { hostname, kernel, cpu, cpus, .. } = &host;
-        let emulator = calibration.map_or_else(
+        let emulator = calibration.as_ref().map_or_else(
             || "not calibrated on this machine: run `fabricmark lab calibrate`\n".to_owned(),
-            |calibration| format!("calibrated {}\n{}", calibration.at, in_short(&calibration)),
+            |calibration| format!("calibrated {}\n{}", calibration.at, in_short(calibration)),
         );
         let emulator = emulator.trim_end().replace('\n', "\n  ");
         format!(
             "{hostname}: Linux {kernel}, {cpus} CPUs: {cpu}\n\n{findings}\nEmulator of links\n  {emulator}\n"
         )
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

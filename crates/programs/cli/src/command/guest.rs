@@ -11,6 +11,7 @@ use fabricmark_guest::{DEVICES, Job, Line};
 use fabricmark_plan::Plan;
 use fabricmark_wire::Link;
 
+use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::lab::Guest;
@@ -33,7 +34,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     if plan.points.iter().any(|point| point.link != link) {
         let message =
             "a guest has one wire: give link one level, or run the plan with --ends or --to";
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     }
     // What would be refused in there is refused before it boots.
     plan.clone().to_host(&Plan::own_name(&GUEST.to_string()), None)?;
@@ -43,9 +44,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     for folder in &writable {
         fs::create_dir_all(folder).map_err(|error| Failure::output(folder.display(), &error))?;
     }
-    let program = env::current_exe()
-        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
-    let mut command = vec![program.into_os_string()];
+    let mut command = vec![this_program()?.into_os_string()];
     command.extend(env::args_os().skip(1));
     command.push("--in-guest".into());
     let wire = &commands(Some(link))?;
@@ -62,9 +61,8 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
 fn commands(link: Option<Link>) -> Result<String, Failure> {
     let link = link.filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
     let Some(link) = link else { return Ok(String::new()) };
-    fabricmark_lab::wire_of(link, DEVICES).map_err(|refusal| {
-        Failure::new(Code::Input, format!("the wire {link} of a guest: {refusal}"))
-    })
+    fabricmark_lab::wire_of(link, DEVICES)
+        .map_err(|refusal| Failure::input(format!("the wire {link} of a guest: {refusal}")))
 }
 
 /// Runs a job in a guest, and says what its figures are; the exit code of its command.

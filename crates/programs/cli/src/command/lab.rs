@@ -25,48 +25,45 @@ use crate::output;
 /// Does one of them.
 pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
     match options {
-        Options::Up(options) => up(options),
-        Options::Exec(options) => Err(exec(options)),
-        Options::Link(options) => link(options),
-        Options::Show(options) => show(options),
-        Options::List(options) => list(options.json),
-        Options::Simulate(options) => simulate::simulate(options),
-        Options::Calibrate(options) => calibrate::calibrate(options),
-        Options::Guest(options) => guest::guest(options),
-        Options::Down(options) => {
-            find(&options.which)?.down()?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Options::Guest(options) => return guest::guest(options),
+        Options::Exec(options) => return Err(exec(options)),
+        Options::Up(options) => up(options)?,
+        Options::Link(options) => link(options)?,
+        Options::Show(options) => show(options)?,
+        Options::List { json } => list(*json)?,
+        Options::Simulate(options) => simulate::simulate(options)?,
+        Options::Calibrate(options) => calibrate::calibrate(options)?,
+        Options::Down(which) => find(which)?.down()?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Holds a lab for whoever started this process with a socket as its standard input.
-pub fn holder() -> Result<ExitCode, Failure> {
+pub fn holder() -> Result<(), Failure> {
     let parent = io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .map_err(|error| Failure::internal(format!("no socket to `lab up`: {error}")))?;
-    held::hold(&parent.into())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(held::hold(&parent.into())?)
 }
 
 fn find(which: &Which) -> Result<Lab, Failure> {
     Ok(Lab::find(&Place::find()?, which.lab.as_deref())?)
 }
 
-fn up(options: &Up) -> Result<ExitCode, Failure> {
+fn up(options: &Up) -> Result<(), Failure> {
     let file = &options.file;
-    let text = fs::read_to_string(file).map_err(|error| Failure::input(file, &error))?;
+    let text = fs::read_to_string(file).map_err(|error| Failure::unread(file, &error))?;
     // Refused before anything is started, and with the name of the file.
     let folder = file.parent().unwrap_or(Path::new(""));
     let source = Source::read(text, folder)
-        .map_err(|error| Failure::new(Code::Input, format!("{}: {error}", file.display())))?;
+        .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = options.name.clone().or_else(stem).unwrap_or_default();
     let place = Place::find()?;
     held::ask_to_hold(&place, &name, source, options.seed, start)?;
     eprintln!("lab {name} is up: fabricmark lab show --lab {name}");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Starts the process that holds a lab. It belongs to nobody then, and nobody hears it.
@@ -81,7 +78,7 @@ fn start(socket: UnixStream) -> io::Result<()> {
 /// Becomes the command; what comes back is why not.
 fn exec(options: &Exec) -> Failure {
     let Some((program, arguments)) = options.command.split_first() else {
-        return Failure::new(Code::Input, "no command");
+        return Failure::input("no command");
     };
     let entered = find(&options.which).and_then(|lab| Ok(lab.enter(&options.node)?));
     let (variable, value) = match entered {
@@ -92,25 +89,21 @@ fn exec(options: &Exec) -> Failure {
     Failure::new(Code::Missing, format!("cannot run {}: {error}", program.display()))
 }
 
-fn link(options: &Link) -> Result<ExitCode, Failure> {
+fn link(options: &Link) -> Result<(), Failure> {
     let Link { which, from, link, words } = options;
-    find(which)?.change(link, from.as_deref(), &words.join(" "))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(find(which)?.change(link, from.as_deref(), &words.join(" "))?)
 }
 
-fn show(options: &Show) -> Result<ExitCode, Failure> {
+fn show(options: &Show) -> Result<(), Failure> {
     let report = find(&options.which)?.report()?;
-    let text = if options.json { output::pretty(&json!(report)) } else { text(&report) };
-    output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::answer(options.json, || json!(report), || text(&report))
 }
 
-fn list(is_json: bool) -> Result<ExitCode, Failure> {
+fn list(is_json: bool) -> Result<(), Failure> {
     let labs = Place::find()?.labs()?;
     let names: Vec<_> = labs.iter().map(Lab::name).collect();
     let lines = || names.iter().map(|name| format!("{name}\n")).collect();
-    output::print(&if is_json { output::pretty(&json!(names)) } else { lines() })?;
-    Ok(ExitCode::SUCCESS)
+    output::answer(is_json, || json!(names), lines)
 }
 
 /// A report for people.

@@ -13,8 +13,8 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, HostError, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, SettingError,
-    Topology, Transport, Where, overlay, settings,
+    Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, Topology, Transport, Where,
+    overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Kept, Measured, measured_json, measured_text};
@@ -23,6 +23,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 use crate::calibration;
+use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -54,18 +55,6 @@ const ETHERNET_MTU: u16 = 1500;
 /// The machine's congestion control.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-impl From<SettingError> for Failure {
-    fn from(error: SettingError) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
-}
-
-impl From<HostError> for Failure {
-    fn from(error: HostError) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
-}
-
 /// Measures and prints.
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
@@ -77,8 +66,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         fabricmark_lab::acquire()?;
     }
     let interrupted = interruptions()?;
-    let program = env::current_exe()
-        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let program = this_program()?;
     let instrument = fabricmark_load::instrument();
     let started = jiff::Timestamp::now().to_string();
     let mut watch = Watch::new(telling(options));
@@ -121,10 +109,9 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     };
     if telling(options) == Telling::Json {
         output::print(&format!("{}\n", measured_json(&measured)))?;
-    } else if options.json {
-        output::print(&output::pretty(&measured_json(&measured)))?;
     } else {
-        output::print(&measured_text(&measured, output::width()))?;
+        let text = || measured_text(&measured, output::width());
+        output::answer(options.json, || measured_json(&measured), text)?;
     }
     if is_interrupted {
         return Err(Failure::new(Code::Interrupted, "interrupted; the finished runs are above"));
@@ -169,7 +156,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         if let Some(factor) = named.find(of_links) {
             let message =
                 format!("{factor} over a topology file: say it in the file, and leave it out here");
-            return Err(Failure::new(Code::Input, message));
+            return Err(Failure::input(message));
         }
     }
     base.insert(Factor::Pattern, options.pattern.clone());
@@ -272,7 +259,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     let wanted = match text.strip_prefix("lab:") {
         None if options.peer == PeerKind::Iperf3 => return iperf3(options),
         None if text.contains(',') => {
-            let ends = Ends::parse(text).map_err(|message| Failure::new(Code::Input, message))?;
+            let ends = Ends::parse(text).map_err(Failure::input)?;
             // A wire that nobody describes has no ceiling.
             let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
             return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0), topology: None });
@@ -292,7 +279,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     };
     let link = Factor::Link
         .level(wanted)
-        .map_err(|error| Failure::new(Code::Input, format!("the target `{text}`: {error}")))?;
+        .map_err(|error| Failure::input(format!("the target `{text}`: {error}")))?;
     Ok(Target { link, peer: Peer::Here, topology: None })
 }
 
@@ -350,7 +337,7 @@ fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
             "an interval of {asked} is out of range: use {INTERVAL_MIN} or more, and at most \
              {INTERVALS_MAX} in a run"
         );
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     }
     Ok(Some(asked.min(options.duration())))
 }

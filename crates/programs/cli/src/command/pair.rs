@@ -1,7 +1,6 @@
 //! `fabricmark pair`: two hosts learn each other's keys by a short code.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use fabricmark_trust::{Code, Identity, Paired, Trusted, pair_wait, pair_with};
@@ -18,7 +17,7 @@ const PAIR_PORT: u16 = fabricmark_control::AGENT_PORT + 1;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Waits for another host, or calls one that waits.
-pub fn pair(options: &Pair) -> Result<ExitCode, Failure> {
+pub fn pair(options: &Pair) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     if !path.exists() {
         Identity::generate()?.save_new(&path)?;
@@ -27,15 +26,13 @@ pub fn pair(options: &Pair) -> Result<ExitCode, Failure> {
     let (identity, trusted) = key::load(&options.key)?;
     let Paired { name, fingerprint } = match (&options.host, &options.code) {
         (Some(host), Some(code)) => {
-            let code: Code = code
-                .parse()
-                .map_err(|error| Failure::new(exit::Code::Input, format!("{error}")))?;
+            let code: Code = code.parse().map_err(Failure::input)?;
             pair_with(connect(host)?, &code, &identity, &trusted)?
         }
         _ => wait(options, &identity, &trusted)?,
     };
     println!("{name} is trusted from now on: {fingerprint} stands in {}", trusted.path().display());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Paired, Failure> {

@@ -1,41 +1,82 @@
 //! `fabricmark papers`: published figures, beside what the wire allows, and what the papers claim.
 
-mod run;
-mod verify;
+use std::path::Path;
 
-use std::process::ExitCode;
+use fabricmark_report::{self as report, ClaimsView};
+use serde_json::json;
 
-use fabricmark_report as report;
-
-use crate::exit::{Code, Failure};
-use crate::options::{ListPapers, Papers, ShowPaper};
-use crate::output::{pretty, print, width};
+use crate::command::run::{Job, carry_out};
+use crate::exit::Failure;
+use crate::options::{Papers, RunPaper, ShowPaper, VerifyPapers};
+use crate::output::{Loaded, answer, width, write};
 
 /// Prints what a sub-command asks for.
-pub fn papers(command: &Papers) -> Result<ExitCode, Failure> {
+pub fn papers(command: &Papers) -> Result<(), Failure> {
     match command {
-        Papers::List(options) => list(options),
+        Papers::List { json } => {
+            answer(*json, report::papers_json, || report::papers_text(width()))
+        }
         Papers::Show(options) => show(options),
-        Papers::Verify(options) => verify::verify(options),
-        Papers::Run(options) => run::run(options),
+        Papers::Verify(options) => verify(options),
+        Papers::Run(options) => run(options),
     }
 }
 
-fn list(options: &ListPapers) -> Result<ExitCode, Failure> {
-    let list =
-        if options.json { pretty(&report::papers_json()) } else { report::papers_text(width()) };
-    print(&list)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(options: &ShowPaper) -> Result<ExitCode, Failure> {
+fn show(options: &ShowPaper) -> Result<(), Failure> {
     let part = match &options.table {
         Some(table) => report::PaperPart::Table(table),
         None if options.text => report::PaperPart::Text,
         None => report::PaperPart::All,
     };
-    let view = report::PaperView::of(&options.paper, part)
-        .map_err(|error| Failure::new(Code::Input, error.to_string()))?;
-    print(&if options.json { pretty(&view.json()) } else { view.text(width()) })?;
-    Ok(ExitCode::SUCCESS)
+    let view = report::PaperView::of(&options.paper, part).map_err(Failure::input)?;
+    answer(options.json, || view.json(), || view.text(width()))
+}
+
+/// Prints the answers. Claims that fail are an answer, not a failure of the command.
+fn verify(options: &VerifyPapers) -> Result<(), Failure> {
+    let claims = if options.run.is_empty() {
+        ClaimsView::published(&options.papers)?
+    } else {
+        let load = |name: &String| Loaded::find(&options.place, name);
+        let loaded = options.run.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let views: Vec<_> = loaded.iter().map(Loaded::view).collect();
+        ClaimsView::of(&views, &options.papers)?
+    };
+    answer(options.json, || claims.json(), || claims.text(width()))
+}
+
+/// What can be run today: the paper, and behind a dash which of its experiments; plan file and its text.
+const PLANS: &[(&str, &str, &str)] = &[
+    ("P1", "plans/p1.toml", include_str!("../../../../../plans/p1.toml")),
+    ("P1-modes", "plans/p1-modes.toml", include_str!("../../../../../plans/p1-modes.toml")),
+    ("P1-speeds", "plans/p1-speeds.toml", include_str!("../../../../../plans/p1-speeds.toml")),
+    ("P1-IPoIB", "plans/p1-ipoib.toml", include_str!("../../../../../plans/p1-ipoib.toml")),
+    ("P2", "plans/p2.toml", include_str!("../../../../../plans/p2.toml")),
+    ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
+    ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
+];
+
+/// Runs the paper's plan, shows its tables with the published columns beside the new ones, and then
+/// the paper's claims on the new figures alone.
+fn run(options: &RunPaper) -> Result<(), Failure> {
+    let wanted = |(name, ..): &&(&str, &str, &str)| name.eq_ignore_ascii_case(&options.paper);
+    let Some((name, file, text)) = PLANS.iter().find(wanted) else {
+        return Err(no_plan(&options.paper));
+    };
+    let paper = name.split('-').next().unwrap_or(name);
+    let command = format!("fabricmark papers run {name}");
+    let job = Job { file: Path::new(file), text, command: &command, how: &options.how };
+    let Some(loaded) = carry_out(&job)? else { return Ok(()) };
+    let view = loaded.view();
+    let claims = ClaimsView::of(&[view], &[paper.to_owned()])?;
+    let both = || json!({ "results": report::summary_json(&view), "claims": claims.json() });
+    let text = || format!("{}\n{}", report::text(&view, width()), claims.text(width()));
+    answer(options.how.json, both, text)?;
+    write(&loaded, &options.how.place.out)
+}
+
+fn no_plan(paper: &str) -> Failure {
+    let known: Vec<&str> = PLANS.iter().map(|(name, ..)| *name).collect();
+    let message = format!("{paper} cannot be run; what can be today: {}", known.join(", "));
+    Failure::input(message)
 }

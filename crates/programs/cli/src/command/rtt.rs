@@ -1,7 +1,6 @@
 //! `fabricmark rtt`: round trips to a reflector of another maker, or of an agent.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 
 use fabricmark_control::look_up;
 use fabricmark_interop::stamp::{self, MeasureError, Measured, Session, Settings, Spread, Wanted};
@@ -9,27 +8,24 @@ use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
-use crate::options::{Protocol, Rtt};
+use crate::options::Rtt;
 use crate::{output, services};
 
 /// Quantiles that are told.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 /// Measures and prints.
-pub fn rtt(options: &Rtt) -> Result<ExitCode, Failure> {
+pub fn rtt(options: &Rtt) -> Result<(), Failure> {
     let found = look_up(&options.target, stamp::PORT)?;
     let target = *found.first().ok_or_else(|| {
         Failure::new(Code::Unreachable, format!("{} has no address", options.target))
     })?;
     let session = Session {
-        protocol: match options.protocol {
-            Protocol::Stamp => stamp::Protocol::Stamp,
-            Protocol::TwampLight => stamp::Protocol::TwampLight,
-        },
+        protocol: options.protocol,
         key: options.stamp_key.as_deref().map(services::stamp_key).transpose()?,
         identifier: options.identifier,
         wanted: Wanted {
-            timestamp_information: options.protocol == Protocol::Stamp,
+            timestamp_information: options.protocol == stamp::Protocol::Stamp,
             answer_dscp: options.answer_dscp,
             padding_bytes: options.padding,
         },
@@ -43,10 +39,7 @@ pub fn rtt(options: &Rtt) -> Result<ExitCode, Failure> {
         MeasureError::Closed(_) => Failure::new(Code::Unreachable, error.to_string()),
         MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
-    match options.json {
-        true => output::print(&output::pretty(&as_json(&measured)))?,
-        false => output::print(&as_text(&measured))?,
-    }
+    output::answer(options.json, || as_json(&measured), || as_text(&measured))?;
     if measured.counts.answered == 0 {
         let message = format!(
             "none of {} packets was answered: no reflector listens at {target}, it has another key, \
@@ -55,7 +48,7 @@ pub fn rtt(options: &Rtt) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(Code::Unreachable, message));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn as_json(measured: &Measured) -> Value {

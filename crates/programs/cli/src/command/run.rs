@@ -2,8 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
@@ -17,12 +16,18 @@ use crate::command::guest;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Ends, GUEST, How, Place, Reach, Run};
-use crate::output;
+use crate::options::{Ends, GUEST, How, Reach, Run};
+use crate::output::{self, Loaded};
 use crate::progress::Line;
 
 /// Largest plan file: 1 MiB.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// The file of this program.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))
+}
 
 /// A plan to run.
 pub struct Job<'a> {
@@ -37,25 +42,23 @@ pub struct Job<'a> {
 }
 
 /// Runs a plan and shows what it found.
-pub fn run(options: &Run) -> Result<ExitCode, Failure> {
+pub fn run(options: &Run) -> Result<(), Failure> {
     let text = read_plan(&options.plan)?;
     let command = format!("fabricmark run {}", options.plan.display());
     let job = Job { file: &options.plan, text: &text, command: &command, how: &options.how };
-    if let Some((store, experiment)) = carry_out(&job)? {
-        let Place { out, .. } = &options.how.place;
-        let files = output::show(&store, &experiment, out, options.how.json)?;
-        eprintln!("{files}");
+    match carry_out(&job)? {
+        Some(found) => output::show(&found, &options.how.place.out, options.how.json),
+        None => Ok(()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a plan to its end; nothing comes of it where it is only checked.
-pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> {
+pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
-    let hosts = how.hosts(&plan).map_err(|message| Failure::new(Code::Input, message))?;
+    let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
     }
@@ -92,7 +95,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<(Store, Experiment)>, Failure> 
     let interrupted = interruptions()?;
     let calibration = calibration.as_ref();
     let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
-    Ok(Some((store, experiment)))
+    Ok(Some(Loaded::of(&store, &experiment)?))
 }
 
 /// Runs what is left of an experiment, and keeps each run.
@@ -104,8 +107,7 @@ pub fn go_on(
     calibration: Option<&Calibration>,
     interrupted: &AtomicBool,
 ) -> Result<Experiment, Failure> {
-    let program = env::current_exe()
-        .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))?;
+    let program = this_program()?;
     let mut line = Line::new();
     let kept = store.records(experiment)?;
     let mut keep = |records: &[Record]| store.append(experiment, records);
@@ -120,17 +122,17 @@ pub fn go_on(
 }
 
 fn read_plan(path: &Path) -> Result<String, Failure> {
-    let size = fs::metadata(path).map_err(|error| Failure::input(path, &error))?.len();
+    let size = fs::metadata(path).map_err(|error| Failure::unread(path, &error))?.len();
     if size > PLAN_BYTES_MAX {
         let message = format!("{} is longer than 1 MiB: is it a plan?", path.display());
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     }
-    fs::read_to_string(path).map_err(|error| Failure::input(path, &error))
+    fs::read_to_string(path).map_err(|error| Failure::unread(path, &error))
 }
 
 fn read(path: &Path, text: &str, size: Size) -> Result<Plan, Failure> {
     output::parse(&path.display().to_string(), text, size)
-        .map_err(|problems| Failure::new(Code::Input, format!("the plan is wrong\n{problems}")))
+        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))
 }
 
 fn summary(path: &Path, plan: &Plan) -> String {

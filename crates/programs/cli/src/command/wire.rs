@@ -3,9 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
-use fabricmark_packet::build::{self, Host, NotBuilt, Packet};
+use fabricmark_packet::build::{self, Host, Packet};
 use fabricmark_packet::capture::{self, CaptureError, Captured, Form, LinkType};
 use fabricmark_packet::diagram;
 use fabricmark_packet::dissect::{Dissection, Part, Verdict, dissect};
@@ -13,22 +12,22 @@ use fabricmark_wire::{IpoibMode, Link};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
-use crate::options::wire::{Build, Diagram, InfinibandForm, Show, What, Wire};
+use crate::options::wire::{Build, Diagram, InfinibandForm, Show, Wire};
 use crate::output::{pretty, print};
 
 /// The longest capture that is read, in bytes: it is held in memory as a whole.
 const CAPTURE_BYTES_MAX: u64 = 1 << 30;
 
 /// Does one of the three.
-pub fn wire(options: &Wire) -> Result<ExitCode, Failure> {
-    match &options.what {
-        What::Build(build) => built(build),
-        What::Show(show) => shown(show),
-        What::Diagram(diagram) => drawn(diagram),
+pub fn wire(options: &Wire) -> Result<(), Failure> {
+    match options {
+        Wire::Build(build) => built(build),
+        Wire::Show(show) => shown(show),
+        Wire::Diagram(diagram) => drawn(diagram),
     }
 }
 
-fn built(options: &Build) -> Result<ExitCode, Failure> {
+fn built(options: &Build) -> Result<(), Failure> {
     let packets = packets(options)?;
     let link_type = build::link_type(options.link);
     if let Some(file) = &options.pcap {
@@ -41,7 +40,7 @@ fn built(options: &Build) -> Result<ExitCode, Failure> {
         let (count, total) = (packets.len(), bytes.len());
         let plural = if count == 1 { "" } else { "s" };
         eprintln!("{count} packet{plural}, a capture of {total} bytes: {}", file.display());
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let told = packets.iter().map(|packet| {
         let from = match packet.from {
@@ -58,7 +57,7 @@ fn built(options: &Build) -> Result<ExitCode, Failure> {
             print(&as_text(index, &dissection, &format!("from the {from} host")))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What `options` ask for; what belongs to another transport is refused rather than ignored.
@@ -67,10 +66,10 @@ fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
     if options.handshake {
         return match link {
             Link::Ipoib(ipoib) if ipoib.mode == IpoibMode::Connected => {
-                link.check().map_err(|error| wrong(error.to_string()))?;
+                link.check().map_err(Failure::input)?;
                 Ok(build::handshake(ipoib))
             }
-            _ => Err(wrong(format!(
+            _ => Err(Failure::input(format!(
                 "{link} has no connection to set up: use ipoib with mode=connected"
             ))),
         };
@@ -79,10 +78,10 @@ fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
     Ok(build::build(link, stack, options.payload.0)?)
 }
 
-fn shown(options: &Show) -> Result<ExitCode, Failure> {
+fn shown(options: &Show) -> Result<(), Failure> {
     let file = read(&options.file)?;
     let name = options.file.display();
-    let wrong = |error: CaptureError| Failure::new(Code::Input, format!("{name}: {error}"));
+    let wrong = |error: CaptureError| Failure::input(format!("{name}: {error}"));
     let packets = capture::read(&file).map_err(wrong)?;
     // What stands before a broken packet is shown all the same.
     let mut broken = None;
@@ -104,7 +103,7 @@ fn shown(options: &Show) -> Result<ExitCode, Failure> {
             print(&as_text(index, &taken_apart(&packet), &notes.join(", ")))?;
         }
     }
-    broken.map_or(Ok(ExitCode::SUCCESS), |error| Err(wrong(error)))
+    broken.map_or(Ok(()), |error| Err(wrong(error)))
 }
 
 fn taken_apart<'a>(packet: &Captured<'a>) -> Dissection<'a> {
@@ -115,38 +114,23 @@ fn about(packet: &Captured) -> Value {
     json!({ "time_ns": packet.time_ns, "captured_from_bytes": packet.captured_from_bytes })
 }
 
-fn drawn(options: &Diagram) -> Result<ExitCode, Failure> {
+fn drawn(options: &Diagram) -> Result<(), Failure> {
     let named = |name: &str| name == options.name;
     let packet = diagram::PACKETS.iter().find(|(name, _)| named(name));
     let header = diagram::HEADERS.iter().find(|(name, _)| named(name));
     let text = match (packet, header) {
         (Some((_, packet)), _) => diagram::ipoib(*packet, options.grh),
         (_, Some(_)) if options.grh => {
-            return Err(wrong(
-                "--grh is for connected and datagram: a header alone has none".to_owned(),
+            return Err(Failure::input(
+                "--grh is for connected and datagram: a header alone has none",
             ));
         }
         (_, Some((_, layout))) => diagram::header(layout),
-        (None, None) => return Err(wrong(format!("there is no figure of {}", options.name))),
+        (None, None) => {
+            return Err(Failure::input(format!("there is no figure of {}", options.name)));
+        }
     };
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn wrong(message: String) -> Failure {
-    Failure::new(Code::Input, message)
-}
-
-impl From<NotBuilt> for Failure {
-    fn from(error: NotBuilt) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
-}
-
-impl From<CaptureError> for Failure {
-    fn from(error: CaptureError) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
+    print(&text)
 }
 
 /// A packet for people.
@@ -244,7 +228,7 @@ fn part_json(told: &Dissection, part: &Part) -> Value {
 
 /// A capture, whole.
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let failure = |error: io::Error| Failure::input(file, &error);
+    let failure = |error: io::Error| Failure::unread(file, &error);
     let mut bytes = Vec::new();
     let source: Box<dyn Read> = match file.to_str() {
         Some("-") => Box::new(io::stdin().lock()),
@@ -253,7 +237,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failure)?;
     if bytes.len() as u64 > CAPTURE_BYTES_MAX {
         let name = file.display();
-        return Err(wrong(format!(
+        return Err(Failure::input(format!(
             "{name} is longer than {} MiB: show a part of it",
             CAPTURE_BYTES_MAX >> 20
         )));

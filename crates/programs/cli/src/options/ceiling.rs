@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fabricmark_units::{Bytes, Nanos};
-use fabricmark_wire::{self as wire, Bus, Family, Link, Switch, Switching};
+use fabricmark_wire::{Acks, Bus, Family, Link, Switch, Switching};
 
+use super::choice;
 use super::lfn::{Lfn, Metres, distance};
 use super::stack::{StackOptions, family};
 
@@ -46,7 +47,7 @@ pub struct Ceiling {
     pub per_write: bool,
     /// ACKs that share a direction with payload: those of two opposing streams, or of one with
     /// --half-duplex
-    #[arg(long, value_enum, default_value_t = Acks::None)]
+    #[arg(long, default_value = "none", value_parser = choice(&ACKS))]
     pub acks: Acks,
     /// Half duplex: ACKs take time from the payload
     #[arg(long)]
@@ -76,25 +77,11 @@ pub enum Subject {
 }
 
 /// How often a receiver sends an ACK of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Acks {
-    /// Piggybacked, or not counted
-    None,
-    /// One for two segments or messages
-    Delayed,
-    /// One for each segment or message
-    Each,
-}
-
-impl From<Acks> for wire::Acks {
-    fn from(acks: Acks) -> Self {
-        match acks {
-            Acks::None => Self::Free,
-            Acks::Delayed => Self::EveryOther,
-            Acks::Each => Self::Each,
-        }
-    }
-}
+const ACKS: [(&str, Acks, &str); 3] = [
+    ("none", Acks::Free, "Piggybacked, or not counted"),
+    ("delayed", Acks::EveryOther, "One for two segments or messages"),
+    ("each", Acks::Each, "One for each segment or message"),
+];
 
 /// Sizes of messages in bytes, in the order in which they were asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,11 +21,15 @@ pub enum Lab {
     /// Show nodes, addresses, and what each direction of each link did so far
     Show(Show),
     /// List the labs that are up
-    List(List),
+    List {
+        /// Print the names as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Simulate one TCP connection over a link, in virtual time: nothing is sent, and any rate will do
     Simulate(Box<Simulate>),
     /// End a lab and the commands that run in it
-    Down(Down),
+    Down(Which),
     /// Measure how true the emulator of links is on this machine: asked against delivered, about 4
     /// minutes
     Calibrate(Calibrate),
@@ -93,22 +97,6 @@ pub struct Show {
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Options of `lab list`.
-#[derive(Args, Debug)]
-pub struct List {
-    /// Print the names as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `lab down`.
-#[derive(Args, Debug)]
-pub struct Down {
-    /// Which lab
-    #[command(flatten)]
-    pub which: Which,
 }
 
 /// Options of `lab calibrate`.

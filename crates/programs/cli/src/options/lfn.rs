@@ -1,9 +1,11 @@
 //! Options of `ceiling lfn`: what a long path asks of TCP.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fabricmark_units::{BitRate, Bytes, Nanos};
-use fabricmark_wire::{Family, Link, lfn};
+use fabricmark_wire::lfn::{Acks, Fit, Law, WINDOW_MAX};
+use fabricmark_wire::{Family, Link};
 
+use super::choice;
 use super::stack::family;
 
 /// Options of `ceiling lfn`.
@@ -25,7 +27,7 @@ pub struct Lfn {
     #[arg(long, value_name = "P", value_parser = loss)]
     pub loss: Option<f64>,
     /// How the connection answers losses
-    #[arg(long, value_enum, default_value_t = Law::Cubic)]
+    #[arg(long, default_value = "cubic", value_parser = choice(&LAWS))]
     pub law: Law,
     /// Payload of a full segment in bytes [default: that of --link, or 1460]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -41,11 +43,11 @@ pub struct Lfn {
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     pub initial_window: u16,
     /// Segments per ACK; `each` for stacks with byte counting (RFC 3465), such as Linux
-    #[arg(long, value_enum, default_value_t = Growth::Each)]
-    pub acks: Growth,
+    #[arg(long, default_value = "each", value_parser = choice(&ACKS))]
+    pub acks: Acks,
     /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2
     /// of RFC 9438
-    #[arg(long, value_enum, default_value_t = Fit::Periodic)]
+    #[arg(long, default_value = "periodic", value_parser = choice(&FITS))]
     pub fit: Fit,
     /// Retransmission time-out, for PFTK [default: four round trips]
     #[arg(long, value_name = "TIME")]
@@ -66,74 +68,25 @@ pub struct Lfn {
 pub struct Metres(pub u64);
 
 /// Laws of congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Law {
-    /// The square-root law of Mathis et al.
-    Reno,
-    /// Padhye et al., approximate model
-    PftkShort,
-    /// Padhye et al., full model
-    Pftk,
-    /// RFC 5348
-    Tfrc,
-    /// RFC 9438
-    Cubic,
-    /// RFC 3649
-    #[value(name = "highspeed")]
-    HighSpeed,
-}
-
-impl From<Law> for lfn::Law {
-    fn from(law: Law) -> Self {
-        match law {
-            Law::Reno => Self::Reno,
-            Law::PftkShort => Self::PftkShort,
-            Law::Pftk => Self::Pftk,
-            Law::Tfrc => Self::Tfrc,
-            Law::Cubic => Self::Cubic,
-            Law::HighSpeed => Self::HighSpeed,
-        }
-    }
-}
+pub const LAWS: [(&str, Law, &str); 6] = [
+    ("reno", Law::Reno, "The square-root law of Mathis et al"),
+    ("pftk-short", Law::PftkShort, "Padhye et al., approximate model"),
+    ("pftk", Law::Pftk, "Padhye et al., full model"),
+    ("tfrc", Law::Tfrc, "RFC 5348"),
+    ("cubic", Law::Cubic, "RFC 9438"),
+    ("highspeed", Law::HighSpeed, "RFC 3649"),
+];
 
 /// How many segments an ACK answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Growth {
-    /// One
-    Each,
-    /// Two
-    Delayed,
-}
-
-impl From<Growth> for lfn::Acks {
-    fn from(growth: Growth) -> Self {
-        match growth {
-            Growth::Each => Self::Each,
-            Growth::Delayed => Self::Delayed,
-        }
-    }
-}
+const ACKS: [(&str, Acks, &str); 2] =
+    [("each", Acks::Each, "One"), ("delayed", Acks::Delayed, "Two")];
 
 /// Constants of the square-root law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Fit {
-    /// Losses at equal distances
-    Periodic,
-    /// Random losses, as measured by Mathis et al.
-    Random,
-    /// The 1.2 of RFC 3649 and of the tables of RFC 9438
-    Rounded,
-}
-
-impl From<Fit> for lfn::Fit {
-    fn from(fit: Fit) -> Self {
-        match fit {
-            Fit::Periodic => Self::Periodic,
-            Fit::Random => Self::Random,
-            Fit::Rounded => Self::Rounded,
-        }
-    }
-}
+const FITS: [(&str, Fit, &str); 3] = [
+    ("periodic", Fit::Periodic, "Losses at equal distances"),
+    ("random", Fit::Random, "Random losses, as measured by Mathis et al"),
+    ("rounded", Fit::Rounded, "The 1.2 of RFC 3649 and of the tables of RFC 9438"),
+];
 
 /// Longest distance that is taken: light needs more than three years for it.
 const KM_MAX: f64 = 1e13;
@@ -167,11 +120,10 @@ fn loss(text: &str) -> Result<f64, String> {
 /// A window that TCP can offer.
 fn window(text: &str) -> Result<Bytes, String> {
     match text.parse() {
-        Ok(Bytes(1..=lfn::WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),
+        Ok(Bytes(1..=WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),
         Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
         Ok(_) => Err(format!(
-            "TCP's window has 16 bits and a shift of at most 14: {} bytes (RFC 7323)",
-            lfn::WINDOW_MAX
+            "TCP's window has 16 bits and a shift of at most 14: {WINDOW_MAX} bytes (RFC 7323)"
         )),
         Err(error) => Err(format!("{error}")),
     }

@@ -1,9 +1,10 @@
 //! Options of what carries a payload over a link.
 
 use clap::{Args, ValueEnum};
-use fabricmark_wire::{self as wire, Family, Stack, frame};
+use fabricmark_wire::{Family, Operation, Stack, frame};
 
-use crate::exit::{Code, Failure};
+use super::choice;
+use crate::exit::Failure;
 
 /// What carries a payload.
 #[derive(Args, Debug)]
@@ -12,7 +13,7 @@ pub struct StackOptions {
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     pub transport: Transport,
     /// What a message of rc does
-    #[arg(long, value_enum, default_value_t = Operation::Send)]
+    #[arg(long, default_value = "send", value_parser = choice(&OPERATIONS))]
     pub operation: Operation,
     /// Messages of rc or ud carry 4 bytes of immediate data
     #[arg(long)]
@@ -36,15 +37,11 @@ pub enum Transport {
 }
 
 /// Operations of a reliable connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Operation {
-    /// Into a buffer that the receiver posted
-    Send,
-    /// Into the receiver's memory
-    Write,
-    /// Out of the other end's memory
-    Read,
-}
+const OPERATIONS: [(&str, Operation, &str); 3] = [
+    ("send", Operation::Send, "Into a buffer that the receiver posted"),
+    ("write", Operation::Write, "Into the receiver's memory"),
+    ("read", Operation::Read, "Out of the other end's memory"),
+];
 
 impl StackOptions {
     /// The stack over IP of `family`; what belongs to another transport is refused rather than ignored.
@@ -60,14 +57,14 @@ impl StackOptions {
             if is_given && !is_right {
                 let message =
                     format!("{word} is for {right}: leave it out, or name that transport");
-                return Err(Failure::new(Code::Input, message));
+                return Err(Failure::input(message));
             }
         }
         let option_bytes = if timestamps { frame::TCP_TIMESTAMPS } else { 0 };
         Ok(match transport {
             Transport::Udp => Stack::Udp { family },
             Transport::Tcp => Stack::Tcp { family, option_bytes },
-            Transport::Rc => Stack::Rc { operation: self.operation.into(), immediate, family },
+            Transport::Rc => Stack::Rc { operation: self.operation, immediate, family },
             Transport::Ud => Stack::Ud { immediate, family },
         })
     }
@@ -81,16 +78,6 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Rc => "rc",
             Self::Ud => "ud",
-        }
-    }
-}
-
-impl From<Operation> for wire::Operation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Send => Self::Send,
-            Operation::Write => Self::Write,
-            Operation::Read => Self::Read,
         }
     }
 }

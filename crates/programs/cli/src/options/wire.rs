@@ -10,17 +10,9 @@ use fabricmark_wire::{Family, Link};
 
 use super::stack::{StackOptions, family};
 
-/// Options of `wire`.
-#[derive(Args, Debug)]
-pub struct Wire {
-    /// What to do with packets
-    #[command(subcommand)]
-    pub what: What,
-}
-
 /// What is done with packets.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum Wire {
     /// Build the packets that carry one message over a link; print what is in them, or write a capture
     Build(Build),
     /// Take the packets of a capture file apart: pcap or pcapng of Ethernet or InfiniBand

@@ -14,8 +14,8 @@ use fabricmark_wire::lfn::{
 use path::Path;
 
 use super::number::{bytes, mbps};
-use crate::exit::{Code, Failure};
-use crate::options::lfn::Lfn;
+use crate::exit::Failure;
+use crate::options::lfn::{LAWS, Lfn};
 
 pub use print::{as_json, as_text};
 
@@ -42,20 +42,16 @@ pub struct Answer {
     distance: Option<(Figure, Figure)>,
 }
 
-fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Code::Input, message)
-}
-
 /// What only absurd numbers bring about.
 fn too_large() -> Failure {
-    wrong("these numbers are too large to reckon with")
+    Failure::input("these numbers are too large to reckon with")
 }
 
 impl Answer {
     /// Everything that the options ask for.
     pub fn of(options: &Lfn) -> Result<Self, Failure> {
         let path = Path::of(options)?;
-        let (rtt, mss_bytes, acks) = (path.rtt, path.mss_bytes, options.acks.into());
+        let (rtt, mss_bytes, acks) = (path.rtt, path.mss_bytes, options.acks);
         let window_bytes = options.window.map_or(WINDOW_MAX, |window| window.0);
         let connection = Connection {
             mss_bytes,
@@ -63,7 +59,7 @@ impl Answer {
             timeout: options.timeout.unwrap_or(Nanos(rtt.0.saturating_mul(4))),
             window_bytes,
             acks,
-            fit: options.fit.into(),
+            fit: options.fit,
         };
         let limited = window_limit(window_bytes, rtt).ok_or_else(too_large)?;
         let reachable = [path.stream.clone(), limited.clone()];
@@ -73,7 +69,7 @@ impl Answer {
             (format!("window of {}", bytes(window_bytes as f64)), limited),
         ];
         if let Some(loss) = options.loss.filter(|loss| *loss > 0.0) {
-            let law = lfn::Law::from(options.law);
+            let law = options.law;
             let figure = law_goodput(law, &connection, loss).ok_or_else(too_large)?;
             limits.push((format!("{} at a loss of {loss:e}", name(law)), figure));
         }
@@ -87,7 +83,9 @@ impl Answer {
         let wanted = wanted_bps.as_f64();
         if wanted <= 0.0 || wanted > path.stream.value.as_f64() {
             let most = mbps(path.stream.value.as_f64());
-            return Err(wrong(format!("the path carries from 0 to {most} of a stream, no more")));
+            return Err(Failure::input(format!(
+                "the path carries from 0 to {most} of a stream, no more"
+            )));
         }
         let window_needed = bdp(wanted_bps, rtt).ok_or_else(too_large)?;
         let Value::Exact(needed_bytes) = window_needed.value else { return Err(too_large()) };
@@ -128,12 +126,5 @@ impl Answer {
 
 /// A law as it is typed.
 fn name(law: lfn::Law) -> &'static str {
-    match law {
-        lfn::Law::Reno => "reno",
-        lfn::Law::PftkShort => "pftk-short",
-        lfn::Law::Pftk => "pftk",
-        lfn::Law::Tfrc => "tfrc",
-        lfn::Law::Cubic => "cubic",
-        lfn::Law::HighSpeed => "highspeed",
-    }
+    LAWS.iter().find(|(_, known, _)| *known == law).map_or("", |(name, ..)| name)
 }

@@ -5,14 +5,14 @@ mod print;
 
 use fabricmark_units::Nanos;
 use fabricmark_wire::{
-    self as wire, Bus, Ceiling, Exact, Family, Floor, Hop, Impossible, InFlight, Input, Link, Path,
-    Stack, one_way_floor, path_goodput, path_stream_goodput, rtt_floor, shared_goodput,
+    self as wire, Acks, Bus, Ceiling, Exact, Family, Floor, Hop, Impossible, InFlight, Input, Link,
+    Path, Stack, one_way_floor, path_goodput, path_stream_goodput, rtt_floor, shared_goodput,
     shared_stream_goodput,
 };
 
 use self::asked::{path, stack, what};
-use crate::exit::{Code, Failure};
-use crate::options::ceiling::{self as options, Acks};
+use crate::exit::Failure;
+use crate::options::ceiling as options;
 use crate::options::stack::Transport;
 
 pub use print::{as_json, as_text, chart, default_name};
@@ -49,12 +49,6 @@ struct Row {
     share: f64,
     /// The least time one way; nothing for a stream.
     floor: Option<Floor>,
-}
-
-impl From<Impossible> for Failure {
-    fn from(error: Impossible) -> Self {
-        Self::new(Code::Input, error.to_string())
-    }
 }
 
 impl Answer {
@@ -155,23 +149,21 @@ fn of_path(
     stack: Stack,
     message: Option<u64>,
 ) -> Result<Ceiling, Failure> {
-    if options.acks == Acks::None {
+    if options.acks == Acks::Free {
         return Ok(match message {
             Some(payload) => path_goodput(path, stack, payload)?,
             None => path_stream_goodput(path, stack)?,
         });
     }
     let [hop] = path.hops.as_slice() else {
-        let message = "--acks is reckoned over one link: leave the others out";
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input("--acks is reckoned over one link: leave the others out"));
     };
     if options.per_write {
-        let message = "--acks of single writes have no model: leave --per-write out";
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input("--acks of single writes have no model: leave --per-write out"));
     }
     Ok(match message {
-        Some(payload) => shared_goodput(hop.link, stack, payload, options.acks.into())?,
-        None => shared_stream_goodput(hop.link, stack, options.acks.into())?,
+        Some(payload) => shared_goodput(hop.link, stack, payload, options.acks)?,
+        None => shared_stream_goodput(hop.link, stack, options.acks)?,
     })
 }
 
@@ -185,7 +177,7 @@ fn in_flight(
 ) -> Result<Vec<(String, Ceiling)>, Failure> {
     let Stack::Rc { operation, family, .. } = stack else {
         let message = "--in-flight counts messages of --transport rc; for tcp ask `ceiling lfn`";
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     };
     let is_read = operation == wire::Operation::Read;
     let rtt = match options.rtt {
@@ -223,7 +215,7 @@ fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
         Bus::Pcie { .. } => "PCI Express Base Specification 1.1 to 5.0 (rates and coding of lanes)",
     });
     let in_flight = options.in_flight.map(|_| "IBTA vol. 1, 9.7.1 (24-bit sequence numbers)");
-    let is_delayed = options.acks == Acks::Delayed && options.stack.transport == Transport::Tcp;
+    let is_delayed = options.acks == Acks::EveryOther && options.stack.transport == Transport::Tcp;
     let delayed = is_delayed.then_some("RFC 9293 section 3.8.6.3 (delayed ACKs)");
     [bus, in_flight, delayed].into_iter().flatten().collect()
 }
@@ -244,9 +236,9 @@ fn assumptions(options: &options::Ceiling) -> Vec<String> {
         _ => {}
     }
     notes.push(match (options.half_duplex, options.acks) {
-        (false, Acks::None) => "full duplex, one way",
+        (false, Acks::Free) => "full duplex, one way",
         (false, _) => "full duplex, each direction of two alike",
-        (true, Acks::None) => "half duplex, one way, ACKs left out",
+        (true, Acks::Free) => "half duplex, one way, ACKs left out",
         (true, _) => "half duplex, one way",
     });
     if options.payload.is_some() {

@@ -1,13 +1,11 @@
 //! `fabricmark doctor rdma`: the adapters of this machine, and what keeps a program from using them.
 
-use std::process::ExitCode;
-
 use fabricmark_rdma::{Gid, Lossless, Port, lossless, packet_bytes, ports};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
-use crate::output::{pretty, print};
+use crate::output::answer;
 
 /// Memory that both ends of a run on this machine register at least: 64 MiB each for what arrives.
 const MEMLOCK_MIN: u64 = 128 << 20;
@@ -95,21 +93,21 @@ fn memlock(limit: Option<u64>) -> String {
 }
 
 /// Prints what there is. It is an answer, whatever it says: the exit code is 0.
-pub(super) fn survey(as_json: bool) -> Result<ExitCode, Failure> {
+pub(super) fn survey(as_json: bool) -> Result<(), Failure> {
     let seen: Vec<Seen> = ports().into_iter().map(Seen::of).collect();
     let limit = getrlimit(Resource::Memlock).current;
-    if as_json {
+    let json = || {
         let ports: Vec<Value> = seen.iter().map(Seen::json).collect();
-        print(&pretty(&json!({ "ports": ports, "memlock_bytes": limit })))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut parts: Vec<String> = seen.iter().map(Seen::text).collect();
-    if parts.is_empty() {
-        parts.push(fabricmark_rdma::Unavailable::NoAdapter.to_string());
-    }
-    parts.push(memlock(limit));
-    print(&format!("{}\n", parts.join("\n\n")))?;
-    Ok(ExitCode::SUCCESS)
+        json!({ "ports": ports, "memlock_bytes": limit })
+    };
+    answer(as_json, json, || {
+        let mut parts: Vec<String> = seen.iter().map(Seen::text).collect();
+        if parts.is_empty() {
+            parts.push(fabricmark_rdma::Unavailable::NoAdapter.to_string());
+        }
+        parts.push(memlock(limit));
+        parts.join("\n\n") + "\n"
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 pub mod table;
 
 use std::fs;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::command::run::{go_on, lock};
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::lab::Calibrate;
-use crate::output::{parse, pretty, print};
+use crate::output::{answer, parse};
 
 /// The name of a plan, its file and its text.
 macro_rules! plan {
@@ -48,7 +47,7 @@ const PLANS: [(&str, &str, &str); 8] = [
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Measures asked against delivered, keeps what was found for later runs, and shows it.
-pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
+pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     // The user namespace must be entered before the first thread starts.
     fabricmark_lab::acquire()?;
     let folder = folder()?;
@@ -88,13 +87,9 @@ pub fn calibrate(options: &Calibrate) -> Result<ExitCode, Failure> {
         .ok_or_else(|| Failure::new(Code::RunFailed, "no run of the calibration counts"))?
         .beside(&busy_shares);
     keep(&folder, &calibration)?;
-    if options.json {
-        print(&pretty(&json!(calibration)))?;
-    } else {
-        print(&table::text(&calibration))?;
-    }
+    answer(options.json, || json!(calibration), || table::text(&calibration))?;
     eprintln!("kept in {}", file(&folder).display());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The share of the processors' time that others have while nothing is under way here: other programs,

@@ -6,53 +6,40 @@ mod print;
 mod run;
 
 use std::fs;
-use std::process::ExitCode;
 
 use fabricmark_link::LinkWords;
 use fabricmark_tcpsim::Settings;
 use fabricmark_units::{BitRate, Nanos};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::options::simulate::{Law, Simulate, Window};
-use crate::output::{pretty, print};
+use crate::output::answer;
 
 use connection::{Connection, UNLIMITED};
 use run::Run;
 
 /// Prints what the model predicts, or how far it is from what was measured.
-pub fn simulate(options: &Simulate) -> Result<ExitCode, Failure> {
+pub fn simulate(options: &Simulate) -> Result<(), Failure> {
     if let Some(folder) = &options.against {
-        let answer = against::Answer::of(options, folder)?;
-        print(&match options.json {
-            true => pretty(&against::as_json(&answer)),
-            false => against::as_text(&answer),
-        })?;
-        return Ok(ExitCode::SUCCESS);
+        let found = against::Answer::of(options, folder)?;
+        return answer(options.json, || against::as_json(&found), || against::as_text(&found));
     }
     let runs = connections(options)?
         .into_iter()
         .map(|connection| Run::of(connection, options))
         .collect::<Result<Vec<_>, _>>()?;
-    print(&match options.json {
-        true => pretty(&print::as_json(&runs)),
-        false => print::as_text(&runs),
-    })?;
+    answer(options.json, || print::as_json(&runs), || print::as_text(&runs))?;
     if let Some(file) = &options.plot {
         fs::write(file, print::chart(&runs))
             .map_err(|error| Failure::output(file.display(), &error))?;
         eprintln!("chart    {}", file.display());
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Code::Input, message)
+    Ok(())
 }
 
 /// One for each rate and congestion control.
 fn connections(options: &Simulate) -> Result<Vec<Connection>, Failure> {
-    let words: LinkWords =
-        options.words.join(" ").parse().map_err(|error| wrong(format!("{error}")))?;
+    let words: LinkWords = options.words.join(" ").parse().map_err(Failure::input)?;
     let rates: Vec<Option<BitRate>> = match options.rate.as_slice() {
         [] => vec![None],
         rates => rates.iter().copied().map(Some).collect(),
@@ -61,7 +48,7 @@ fn connections(options: &Simulate) -> Result<Vec<Connection>, Failure> {
     for rate in rates {
         let mut there = words.clone();
         if let Some(BitRate(bps)) = rate {
-            there.merge(&format!("rate={bps}").parse().map_err(|error| wrong(format!("{error}")))?);
+            there.merge(&format!("rate={bps}").parse().map_err(Failure::input)?);
         }
         let mut back = there.clone();
         if let Some(words) = &options.back {

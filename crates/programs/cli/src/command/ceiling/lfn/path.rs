@@ -6,7 +6,7 @@ use fabricmark_wire::{
     Ceiling, Exact, Input, Kind, Link, Stack, frame, goodput, sources, stream_goodput,
 };
 
-use super::{too_large, wrong};
+use super::too_large;
 use crate::command::ceiling::number::time;
 use crate::exit::Failure;
 use crate::options::lfn::Lfn;
@@ -43,7 +43,7 @@ impl Path {
     fn at_rate(options: &Lfn, rtt: Nanos) -> Result<Self, Failure> {
         let rate = options.rate.unwrap_or_default();
         let rate_bps = Exact::new(rate.0.into(), 1).filter(|_| rate.0 > 0);
-        let rate_bps = rate_bps.ok_or_else(|| wrong("a rate of 0 carries nothing"))?;
+        let rate_bps = rate_bps.ok_or_else(|| Failure::input("a rate of 0 carries nothing"))?;
         let stream = Figure {
             kind: Kind::Bound,
             value: Value::Exact(rate_bps),
@@ -67,7 +67,7 @@ impl Path {
             Some(mss) if mss > largest => {
                 let message =
                     format!("segments of {mss} bytes do not fit {link}: use {largest} at most");
-                return Err(wrong(message));
+                return Err(Failure::input(message));
             }
             // Conditional: nothing but this choice keeps segments so short.
             Some(mss) if mss < largest => (goodput(link, stack, mss)?, mss),
@@ -89,10 +89,10 @@ fn round_trip(options: &Lfn) -> Result<Nanos, Failure> {
     let light_ns = options.distance.map_or(0.0, |metres| fibre_rtt(metres.0).value.as_f64());
     let rtt = options.rtt.unwrap_or(Nanos(light_ns.ceil() as u64));
     if rtt.0 == 0 {
-        return Err(wrong("a round trip of 0 limits nothing: give --rtt above 0"));
+        return Err(Failure::input("a round trip of 0 limits nothing: give --rtt above 0"));
     }
     if (rtt.0 as f64) < light_ns / FIBRE_INDEX {
-        return Err(wrong(format!(
+        return Err(Failure::input(format!(
             "light itself takes {} there and back over this distance: give a longer --rtt",
             time(light_ns / FIBRE_INDEX)
         )));

@@ -1,9 +1,9 @@
 //! From options to the path and the stack that they describe.
 
 use fabricmark_units::Nanos;
-use fabricmark_wire::{self as wire, Family, Hop, Link, Path, Stack, fibre_delay};
+use fabricmark_wire::{Family, Hop, Link, Path, Stack, fibre_delay};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::options::ceiling::Ceiling;
 use crate::options::stack::Transport;
 
@@ -21,7 +21,7 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
             switches.len(),
             links.len()
         );
-        return Err(Failure::new(Code::Input, message));
+        return Err(Failure::input(message));
     }
     let switch = |place: usize| match switches.as_slice() {
         [] => None,
@@ -40,7 +40,7 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
 
 /// What carries the payload over IP of `family`; refuses options of other transports.
 pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
-    let refuse = |message: &str| Err(Failure::new(Code::Input, message));
+    let refuse = |message: &str| Err(Failure::input(message));
     let transport = options.stack.transport;
     if options.per_write && transport != Transport::Tcp {
         return refuse("--per-write is for tcp: leave it out, or name that transport");
@@ -54,7 +54,7 @@ pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
 /// The transport with what changes its packets.
 pub fn what(options: &Ceiling) -> String {
     let operation = match options.stack.transport {
-        Transport::Rc => format!(" {}", wire::Operation::from(options.stack.operation).word()),
+        Transport::Rc => format!(" {}", options.stack.operation.word()),
         _ => String::new(),
     };
     let mut what = format!("{}{operation}", options.stack.transport.word());

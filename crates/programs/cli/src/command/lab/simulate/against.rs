@@ -11,7 +11,7 @@ use fabricmark_stats::Estimate;
 use fabricmark_store::Store;
 use fabricmark_units::Nanos;
 
-use super::{Stretch, goodput_bps, run, wrong};
+use super::{Stretch, goodput_bps, run};
 use crate::exit::Failure;
 use crate::options::simulate::Simulate;
 use crate::output::Loaded;
@@ -86,7 +86,7 @@ impl Answer {
         if answer.rows.is_empty() {
             let reason = answer.left_out.first().map_or("it has no points", |(_, reason)| reason);
             let name = &answer.experiment;
-            return Err(wrong(format!("nothing in {name} can be modelled: {reason}")));
+            return Err(Failure::input(format!("nothing in {name} can be modelled: {reason}")));
         }
         Ok(answer)
     }

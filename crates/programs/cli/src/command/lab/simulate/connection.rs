@@ -9,7 +9,6 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 use fabricmark_wire::frame::TCP_TIMESTAMPS;
 
-use super::wrong;
 use crate::exit::Failure;
 use crate::options::simulate::{Exit, Law};
 
@@ -58,7 +57,7 @@ pub fn as_linux(law: Law, exit: Exit, family: Family, mtu: u16) -> Settings {
 }
 
 fn invalid(error: Invalid) -> Failure {
-    wrong(error.to_string())
+    Failure::input(error)
 }
 
 impl Connection {
@@ -74,7 +73,7 @@ impl Connection {
             if words.to_string().split(' ').any(|word| word == "pause") {
                 let message =
                     "`pause` stops the wire before a link, and there is none: leave it out";
-                return Err(wrong(message));
+                return Err(Failure::input(message));
             }
             read_trace(words)?;
         }
@@ -133,7 +132,7 @@ impl Connection {
     /// Whether it comes to an end before the reader does.
     fn check(&self, duration: Nanos) -> Result<(), Failure> {
         let Some((_, limit_bps)) = self.limit() else {
-            return Err(wrong(
+            return Err(Failure::input(
                 "nothing limits this connection: give a rate (rate=10G, link=ethernet:10G) or a window \
                  and a delay (rtt=400ms)",
             ));
@@ -144,7 +143,9 @@ impl Connection {
         let steps = duration.as_secs_f64() * packets_per_s.min(trains_per_s);
         if steps > STEPS_MAX {
             let message = format!("{duration} of it are {steps:.0e} packets");
-            return Err(wrong(format!("{message}: give a shorter --duration or a longer delay")));
+            return Err(Failure::input(format!(
+                "{message}: give a shorter --duration or a longer delay"
+            )));
         }
         Ok(())
     }
@@ -153,6 +154,6 @@ impl Connection {
 fn read_trace(words: &mut LinkWords) -> Result<(), Failure> {
     let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
     let text =
-        fs::read_to_string(&file).map_err(|error| Failure::input(Path::new(&file), &error))?;
-    words.set_trace(&text).map_err(|error| wrong(format!("{file}: {error}")))
+        fs::read_to_string(&file).map_err(|error| Failure::unread(Path::new(&file), &error))?;
+    words.set_trace(&text).map_err(|error| Failure::input(format!("{file}: {error}")))
 }

@@ -7,8 +7,8 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Kind;
 use fabricmark_wire::lfn::{self, Figure, Value, fibre_rtt};
 
+use super::Stretch;
 use super::connection::Connection;
-use super::{Stretch, wrong};
 use crate::exit::Failure;
 use crate::options::simulate::Simulate;
 
@@ -51,11 +51,11 @@ impl Run {
 
 fn check(duration: Nanos, interval: Nanos) -> Result<(), Failure> {
     if duration.0 == 0 || interval.0 == 0 {
-        return Err(wrong("--duration and --interval have to be longer than nothing"));
+        return Err(Failure::input("--duration and --interval have to be longer than nothing"));
     }
     if duration.0.div_ceil(interval.0) > INTERVALS_MAX {
         let message = format!("{duration} have more than {INTERVALS_MAX} intervals of {interval}");
-        return Err(wrong(format!("{message}: give a longer --interval")));
+        return Err(Failure::input(format!("{message}: give a longer --interval")));
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use fabricmark_tcpsim::Settings;
 use fabricmark_units::Nanos;
 
 use super::super::connection::{Connection, as_linux};
-use super::super::wrong;
 use crate::exit::Failure;
 use crate::options::simulate::{Law, Simulate, Window};
 
@@ -60,7 +59,7 @@ pub fn why_not(point: &Point) -> Option<String> {
 /// The point as a connection.
 pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Connection, Failure> {
     let (Some(there), Some(law)) = (words_of(point), law_of(point)) else {
-        return Err(wrong(why_not(point).unwrap_or_default()));
+        return Err(Failure::input(why_not(point).unwrap_or_default()));
     };
     let mut back = there.clone();
     if let Some(words) = &options.back {
@@ -81,7 +80,7 @@ pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Conne
         ..linux
     };
     if settings.window_bytes < settings.mss_bytes.into() {
-        return Err(wrong(format!("{name}: the window holds no segment")));
+        return Err(Failure::input(format!("{name}: the window holds no segment")));
     }
     Connection::new(name.to_owned(), there, back, settings, options.seed)
 }
