@@ -14,7 +14,6 @@
 //! Deliberately not here: numbers that are names (versions, models, sections, references), and what can
 //! only be read off a figure.
 
-mod basis;
 mod cell;
 pub mod claims;
 mod doubt;
