@@ -14,7 +14,6 @@
 //! Deliberately not here: numbers that are names (versions, models, sections, references), and what can
 //! only be read off a figure.
 
-mod basis;
 mod cell;
 pub mod claims;
 mod doubt;
@@ -28,4 +27,4 @@ pub use doubt::{Doubt, doubt, doubts};
 pub use limit::{Limit, limit};
 pub use number::base_unit;
 pub use paper::{Heading, Paper, paper, papers};
-pub use table::{Figure, Table, Technology, names, published};
+pub use table::{Table, Technology, names, published};

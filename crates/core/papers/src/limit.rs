@@ -1,8 +1,10 @@
 //! What the wire under a published figure allows.
 
-use fabricmark_wire::{self as wire, Bus, Family, Kind, Operation, Path, Stack, Switching, frame};
+use fabricmark_wire::Family::{self, V4, V6};
+use fabricmark_wire::{
+    self as wire, Bus, Ceiling, Floor, Kind, Operation, Path, Stack, Switching, frame,
+};
 
-use crate::basis::{Basis, Load, basis};
 use crate::cell::{Cell, value};
 use crate::number::base_unit;
 
@@ -30,84 +32,188 @@ impl Limit {
 
 /// What the wire allows where `paper` prints `cell`; `None` where the wire says nothing about it.
 pub fn limit(paper: &str, cell: &Cell) -> Option<Limit> {
-    let basis = basis(paper, cell)?;
-    let assumed = basis.assumed.into_iter().filter(|what| !what.is_empty()).collect::<Vec<_>>();
     let (factor, base) = base_unit(&cell.unit)?;
-    let (base_value, kind) = match base {
-        "bit/s" => ceiling_bps(basis)?,
-        "s" => floor_secs(basis, cell)?,
+    let is_floor = match base {
+        "bit/s" => false,
+        "s" => true,
         _ => return None,
     };
-    let what = name(basis.load);
-    let over = if basis.link.is_empty() { what } else { format!("{what} over {}", basis.link) };
-    let is_floor = base == "s";
-    let assumed = assumed.join(", ");
-    Some(Limit { kind, value: base_value / factor, is_floor, over, assumed })
+    let Basis { what, link, limit: (value, kind), assumed } = match paper {
+        "P1" => p1(cell, is_floor),
+        "P2" => p2(cell),
+        "P3" => p3(cell),
+        "P5" => p5(cell, is_floor),
+        _ => None,
+    }?;
+    let over = if link.is_empty() { what } else { format!("{what} over {link}") };
+    Some(Limit { kind, value: value / factor, is_floor, over, assumed })
 }
 
-/// What is sent, in words.
-fn name(load: Load) -> String {
-    match load {
-        Load::Udp(..) => "UDP".to_owned(),
-        Load::Tcp(..) => "TCP".to_owned(),
-        Load::Stream(family) => format!("a TCP stream over {family}"),
-        Load::Relay(family) => format!("a relayed TCP stream over {family}"),
-        Load::File(family, bytes) => format!("{bytes} bytes by TCP over {family}"),
-        Load::Rdma => "RDMA in full packets".to_owned(),
-        Load::Write => "one RDMA Write".to_owned(),
-        Load::Bus => "eight lanes of PCIe 1.1 before packet headers".to_owned(),
-        Load::Fibre => "light through fibre (index 1.468) over the distance and back".to_owned(),
+/// What bounds a figure.
+struct Basis {
+    /// What is sent, in words.
+    what: String,
+    /// The link under it as the program writes links; empty where there is none.
+    link: &'static str,
+    /// The limit in bit/s or seconds.
+    limit: (f64, Kind),
+    /// What the paper leaves open; empty where nothing.
+    assumed: String,
+}
+
+impl Basis {
+    fn of(
+        what: &str,
+        link: &'static str,
+        limit: Option<(f64, Kind)>,
+        assumed: &str,
+    ) -> Option<Self> {
+        Some(Self { what: what.to_owned(), link, limit: limit?, assumed: assumed.to_owned() })
+    }
+
+    /// A TCP stream without options.
+    fn stream(family: Family, link: &'static str, assumed: &str) -> Option<Self> {
+        let limit = bps(stream_ceiling(link, tcp(family, false)));
+        Self::of(&format!("a TCP stream over {family}"), link, limit, assumed)
     }
 }
 
-const PLAIN: u8 = 0;
+/// TCP over `family`, with time stamps or without options.
+pub(crate) fn tcp(family: Family, has_stamps: bool) -> Stack {
+    Stack::Tcp { family, option_bytes: if has_stamps { frame::TCP_TIMESTAMPS } else { 0 } }
+}
 
-/// What carries the load; `None` for a load that has no packets.
-fn stack(load: Load) -> Option<Stack> {
-    let verbs = |operation| Stack::Rc { operation, immediate: false, family: Family::V4 };
-    Some(match load {
-        Load::Udp(family, _) => Stack::Udp { family },
-        Load::Tcp(family, _) => Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS },
-        Load::Stream(family) | Load::Relay(family) | Load::File(family, _) => {
-            Stack::Tcp { family, option_bytes: PLAIN }
+/// RDMA over a reliable connection; the IP version is that under RoCEv2.
+pub(crate) fn rdma(operation: Operation, family: Family) -> Stack {
+    Stack::Rc { operation, immediate: false, family }
+}
+
+/// The ceiling of messages of `payload` bytes that travel alone.
+pub(crate) fn ceiling(link: &str, stack: Stack, payload: u64) -> Option<Ceiling> {
+    wire::goodput(link.parse().ok()?, stack, payload).ok()
+}
+
+/// The ceiling of a stream in full packets.
+pub(crate) fn stream_ceiling(link: &str, stack: Stack) -> Option<Ceiling> {
+    wire::stream_goodput(link.parse().ok()?, stack).ok()
+}
+
+/// The floor of a message of `payload` bytes through switches that cut through, one more link each.
+pub(crate) fn floor(link: &str, switches: u16, stack: Stack, payload: u64) -> Option<Floor> {
+    let path = Path::through(link.parse().ok()?, switches, Switching::CutThrough);
+    wire::one_way_floor(&path, stack, payload).ok()
+}
+
+fn bps(ceiling: Option<Ceiling>) -> Option<(f64, Kind)> {
+    ceiling.map(|ceiling| (ceiling.goodput_bps.as_f64(), ceiling.kind))
+}
+
+fn secs(floor: Option<Floor>) -> Option<(f64, Kind)> {
+    floor.map(|floor| (floor.time_ns.as_f64() / 1e9, floor.kind))
+}
+
+const ETHERNET_MTU: &str = "the default MTU of Ethernet";
+const SEGMENTS: &str = "time stamps of 12 bytes in each segment, and that no writes are merged";
+
+/// Each datagram or write alone, through one switch.
+fn p1(cell: &Cell, is_floor: bool) -> Option<Basis> {
+    let payload = cell.row.parse().ok()?;
+    let (technology, family) = cell.column.rsplit_once(' ')?;
+    let family = family_of(family)?;
+    let is_tcp = matches!(cell.place.as_str(), "table VI" | "table VII");
+    let (what, stack, segments) = match is_tcp {
+        true => ("TCP", tcp(family, true), SEGMENTS),
+        false => ("UDP", Stack::Udp { family }, ""),
+    };
+    let (link, mtu) = match technology {
+        "10GbE" => ("ethernet:10G,mtu=1500", ETHERNET_MTU),
+        "IPoIB connected" => {
+            ("ipoib:4X-FDR,mode=connected,ib-mtu=2048,mtu=2044", "the default MTU of RFC 4755")
         }
-        Load::Rdma => verbs(Operation::Send),
-        Load::Write => verbs(Operation::Write),
-        Load::Bus | Load::Fibre => return None,
-    })
+        _ => ("ipoib:4X-FDR,ib-mtu=2048", ""),
+    };
+    let limit = match is_floor {
+        true => secs(floor(link, 1, stack, payload)),
+        false => bps(ceiling(link, stack, payload)),
+    };
+    let assumed: Vec<&str> = [mtu, segments].into_iter().filter(|what| !what.is_empty()).collect();
+    Basis::of(what, link, limit, &assumed.join(", "))
 }
 
-/// The ceiling of a rate in bit/s.
-fn ceiling_bps(basis: Basis) -> Option<(f64, Kind)> {
-    if basis.load == Load::Bus {
-        let ceiling = Bus::Pcie { generation: 1, lanes: 8 }.goodput().ok()?;
-        return Some((ceiling.goodput_bps.as_f64(), ceiling.kind));
+fn p2(cell: &Cell) -> Option<Basis> {
+    let verbs = "ib:4X-DDR,mtu=2048";
+    match (cell.place.as_str(), cell.row.as_str()) {
+        ("section V.A", "latency of RDMA Write: least") => {
+            let limit = secs(floor(verbs, 0, rdma(Operation::Write, V4), 0));
+            Basis::of("one RDMA Write", verbs, limit, "no data and no switch")
+        }
+        ("section V.A", "verbs: bandwidth: most" | "SDP: bandwidth: most") => {
+            let limit = bps(stream_ceiling(verbs, rdma(Operation::Send, V4)));
+            Basis::of("RDMA in full packets", verbs, limit, "")
+        }
+        ("section V.A", "10GigE: bandwidth: most" | "10GigE, several streams: bandwidth: most") => {
+            Basis::stream(V4, "ethernet:10G,mtu=9000", "jumbo frames of 9000 bytes over IPv4")
+        }
+        (
+            "section V.A",
+            "IPoIB: bandwidth of one stream: most"
+            | "IPoIB: bandwidth of one stream: average of large messages"
+            | "IPoIB, several streams: bandwidth: most",
+        ) => Basis::stream(V4, "ipoib:4X-DDR,ib-mtu=2048", "datagram mode over IPv4"),
+        ("section V.B", "10GigE and IPoIB: aggregate bandwidth: most") => {
+            let limit = bps(Bus::Pcie { generation: 1, lanes: 8 }.goodput().ok());
+            Basis::of("eight lanes of PCIe 1.1 before packet headers", "", limit, "")
+        }
+        _ => None,
     }
-    let link = basis.link.parse().ok()?;
-    let stack = stack(basis.load)?;
-    let ceiling = match basis.load {
-        Load::Udp(_, payload) | Load::Tcp(_, payload) => wire::goodput(link, stack, payload),
-        _ => wire::stream_goodput(link, stack),
-    }
-    .ok()?;
-    let crossings = if matches!(basis.load, Load::Relay(_)) { 2.0 } else { 1.0 };
-    Some((ceiling.goodput_bps.as_f64() / crossings, ceiling.kind))
 }
 
-/// The floor of a time in seconds.
-fn floor_secs(basis: Basis, cell: &Cell) -> Option<(f64, Kind)> {
-    if basis.load == Load::Fibre {
+fn p3(cell: &Cell) -> Option<Basis> {
+    let is_loop = cell.place.starts_with("slide Tokyo");
+    if is_loop && cell.row == "RTT" {
         let metres = 1e3 * value("P3", &cell.place, "distance", "")?;
-        return Some((2.0 * wire::fibre_delay(metres as u64).as_secs_f64(), Kind::Bound));
+        let limit = (2.0 * wire::fibre_delay(metres as u64).as_secs_f64(), Kind::Bound);
+        let what = "light through fibre (index 1.468) over the distance and back";
+        return Basis::of(what, "", Some(limit), "the distance is one way round the loop");
     }
-    let link = basis.link.parse().ok()?;
-    let (switches, payload) = match basis.load {
-        Load::Udp(_, payload) | Load::Tcp(_, payload) => (1, payload),
-        Load::File(_, bytes) => (0, bytes),
-        Load::Write => (0, 0),
+    let is_rate = is_loop && cell.row == "rate"
+        || cell.row.starts_with("rate without delay")
+        || cell.row.starts_with("rate at the highest delay");
+    let family = if cell.place.contains("IPv4") { V4 } else { V6 };
+    let assumed = "the jumbo frame of 9198 bytes is an MTU";
+    is_rate.then(|| Basis::stream(family, "ethernet:10G,mtu=9198", assumed)).flatten()
+}
+
+fn p5(cell: &Cell, is_floor: bool) -> Option<Basis> {
+    let link = "ethernet:100M,mtu=1500";
+    let assumed = "the hub is one half-duplex medium with an MTU of 1500 bytes";
+    let named = [&cell.column, &cell.row]
+        .iter()
+        .find_map(|name| name.rsplit_once(' ').and_then(|(_, word)| family_of(word)));
+    let (family, file_bytes) = match (cell.place.as_str(), cell.row.as_str()) {
+        ("table 1" | "table 2" | "caption of table 1" | "caption of table 2", _) => {
+            (named?, Some(7990))
+        }
+        ("table 3", _) => (V4, Some(240_118)),
+        ("section IV", "switching speed over IPv4: most") => (V4, None),
+        ("section IV", "switching speed over IPv6: most") => (V6, None),
+        ("section V", "overall throughput: from" | "overall throughput: to") => {
+            // The bytes of a relay cross the medium twice.
+            let (bps, kind) = bps(stream_ceiling(link, tcp(V4, false)))?;
+            let what = format!("a relayed TCP stream over {V4}");
+            return Basis::of(&what, link, Some((bps / 2.0, kind)), assumed);
+        }
         _ => return None,
     };
-    let path = Path::through(link, switches, Switching::CutThrough);
-    let floor = wire::one_way_floor(&path, stack(basis.load)?, payload).ok()?;
-    Some((floor.time_ns.as_f64() / 1e9, floor.kind))
+    if is_floor {
+        let file_bytes = file_bytes?;
+        let limit = secs(floor(link, 0, tcp(family, false), file_bytes));
+        let what = format!("{file_bytes} bytes by TCP over {family}");
+        return Basis::of(&what, link, limit, assumed);
+    }
+    Basis::stream(family, link, assumed)
+}
+
+fn family_of(word: &str) -> Option<Family> {
+    [V4, V6].into_iter().find(|family| family.to_string() == word)
 }

@@ -1,13 +1,14 @@
 //! Published tables by the names that plans use: `P1 II`, `P1 IV 10GbE`, `P1 V IPoIB`.
 
+use fabricmark_papers::claims::Load;
 use fabricmark_papers::{self as papers, Table, Technology};
-use fabricmark_plan::{Factor, Figure, Point};
+use fabricmark_plan::{Figure, Point};
 
 use crate::number::{self, Scale};
 
 /// Technologies that a name may end with: then their columns stand beside any link.
 const TECHNOLOGIES: [(&str, Technology); 2] =
-    [("10GbE", Technology::TenGigabitEthernet), ("IPoIB", Technology::IpoibFdr)];
+    [("10GbE", Technology::ALL[0]), ("IPoIB", Technology::ALL[1])];
 
 /// The published land-speed record, a line for charts.
 const RECORD: &str = "P3 record";
@@ -60,23 +61,17 @@ impl Published {
             None => {
                 let (table, word) = name.rsplit_once(' ')?;
                 let table = papers::published(table)?;
-                let (_, technology) = TECHNOLOGIES
-                    .into_iter()
-                    .find(|(known, technology)| *known == word && table.has(*technology))?;
+                let is_it = |&(known, t): &(&str, Technology)| known == word && table.has(t);
+                let (_, technology) = TECHNOLOGIES.into_iter().find(is_it)?;
                 (table, Some(technology))
             }
         };
-        let is_same = matches!(
-            (table.figure, figure),
-            (papers::Figure::GoodputMbps, Figure::Goodput)
-                | (papers::Figure::LatencyUs, Figure::HalfRtt)
-        );
-        is_same.then_some(Self { table, technology })
+        (table.quantity.figure() == figure).then_some(Self { table, technology })
     }
 
     /// The printed value for a point in base units.
     pub(crate) fn value(self, figure: Figure, point: &Point) -> Option<f64> {
-        if point.level(Factor::Transport) != self.table.transport {
+        if Load::of(point.transport) != Some(self.table.load) {
             return None;
         }
         let of_link = Technology::ALL.into_iter().filter(|t| t.is_of(point.link));

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_plan::Point;
+use fabricmark_plan::{Figure, Point, Transport};
 use fabricmark_wire::{Exact, Family, Link};
 
 use super::limit::{Limit, limit};
 use super::tally::Scale;
 use super::value::Value;
-use crate::cell::cells;
+use crate::table::{TABLES, Table, Technology};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,14 @@ impl Quantity {
         match self {
             Self::GoodputMbps => Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "Mb/s" },
             Self::LatencyUs => Scale { tie: fabricmark_stats::LATENCY_TIE, unit: "µs" },
+        }
+    }
+
+    /// The figure of a run that it is.
+    pub fn figure(self) -> Figure {
+        match self {
+            Self::GoodputMbps => Figure::Goodput,
+            Self::LatencyUs => Figure::HalfRtt,
         }
     }
 
@@ -49,7 +57,19 @@ pub enum Load {
     Mpi(&'static str),
 }
 
+/// The loads of P1's tables.
+pub const LOADS: [Load; 2] = [Load::Udp, Load::Tcp];
+
 impl Load {
+    /// What `transport` is in the tables; nothing where they have none of it.
+    pub fn of(transport: Transport) -> Option<Self> {
+        match transport {
+            Transport::Udp => Some(Self::Udp),
+            Transport::Tcp => Some(Self::Tcp),
+            _ => None,
+        }
+    }
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -95,15 +115,7 @@ pub struct Column {
 impl Column {
     /// `UDP 10GbE IPv4`.
     pub fn name(&self) -> String {
-        format!("{} {} {}", self.load.word(), self.network, self.family_word())
-    }
-
-    /// `IPv4`.
-    pub fn family_word(&self) -> &'static str {
-        match self.family {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
-        }
+        format!("{} {} {}", self.load.word(), self.network, self.family)
     }
 
     /// The payloads that both columns have, with the cells of both.
@@ -118,14 +130,14 @@ impl Column {
         self.link.starts_with("ethernet:")
     }
 
-    /// Whether it is IP over InfiniBand.
-    pub fn is_ipoib(&self) -> bool {
-        self.link.starts_with("ipoib:")
-    }
-
     /// Whether it is IP over InfiniBand in connected mode.
     pub fn is_connected(&self) -> bool {
-        self.is_ipoib() && self.link.contains("mode=connected")
+        self.link.starts_with("ipoib:") && self.link.contains("mode=connected")
+    }
+
+    /// Whether it is IP over InfiniBand in datagram mode.
+    pub fn is_datagram(&self) -> bool {
+        self.link.starts_with("ipoib:") && !self.is_connected()
     }
 
     /// The rate of its link in bit/s, line coding left out; 0 where there is no wire.
@@ -163,57 +175,26 @@ pub struct Figures {
     pub columns: Vec<Column>,
 }
 
-/// Columns of P1's tables: table, load, quantity, set.
-const TABLES: [(&str, Load, Quantity, Set); 6] = [
-    ("table II", Load::Udp, Quantity::GoodputMbps, Set::Modes),
-    ("table III", Load::Udp, Quantity::LatencyUs, Set::Modes),
-    ("table IV", Load::Udp, Quantity::GoodputMbps, Set::Technologies),
-    ("table V", Load::Udp, Quantity::LatencyUs, Set::Technologies),
-    ("table VI", Load::Tcp, Quantity::GoodputMbps, Set::Technologies),
-    ("table VII", Load::Tcp, Quantity::LatencyUs, Set::Technologies),
-];
-
-/// P1's networks as they head its columns, and the links that they were: the MTU of 10GbE is not
-/// printed, 1500 is that of a default configuration; IB MTU 2048 is (section IV); the MTU of connected
-/// mode is not, 65,520 is the largest that Linux allows, so its bound is one whatever it was.
-const NETWORKS: [(&str, &str); 4] = [
-    ("10GbE", "ethernet:10G"),
-    ("IPoIB/FDR", "ipoib:4X-FDR"),
-    ("IPoIB datagram", "ipoib:4X-FDR"),
-    ("IPoIB connected", "ipoib:4X-FDR,mode=connected,mtu=65520"),
-];
-
 impl Figures {
     /// What the papers print.
     pub fn published() -> Self {
         let mut columns = Vec::new();
-        for (table, load, quantity, set) in TABLES {
-            for (network, link) in NETWORKS {
-                for (family, word) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
-                    let name = format!("{network} {word}");
-                    let in_column =
-                        cells("P1").iter().filter(|c| c.place == table && c.column == name);
-                    let cells: BTreeMap<u64, Value> = in_column
-                        .filter_map(|c| Some((c.row.parse().ok()?, Value::exact(c.value))))
-                        .collect();
-                    if cells.is_empty() {
-                        continue;
-                    }
-                    let limits = cells
-                        .keys()
-                        .filter_map(|&p| Some((p, limit(quantity, load, link, family, p)?)))
-                        .collect();
-                    let (network, link) = (network.to_owned(), link.to_owned());
+        for table in &TABLES {
+            let &Table { quantity, load, set, .. } = table;
+            for technology in Technology::ALL.into_iter().filter(|&t| table.has(t)) {
+                for family in [Family::V4, Family::V6] {
+                    let column = || table.column(technology, family);
+                    let of = |p| Some((p, limit(quantity, load, technology.link, family, p)?));
                     columns.push(Column {
                         quantity,
                         load,
                         set,
-                        network,
-                        link,
+                        network: technology.name.to_owned(),
+                        link: technology.link.to_owned(),
                         family,
-                        cells,
+                        cells: column().map(|(p, value)| (p, Value::exact(value))).collect(),
                         point: None,
-                        limits,
+                        limits: column().filter_map(|(p, _)| of(p)).collect(),
                     });
                 }
             }
@@ -251,20 +232,22 @@ impl Figures {
         pairs(&self.of(Set::Modes, quantity, Load::Udp).collect::<Vec<_>>(), by_family)
     }
 
-    /// The columns of Ethernet and of a faster IPoIB in datagram mode with the same IP version. Of
-    /// several speeds of IPoIB the fastest has the place of P1's FDR.
-    pub fn technologies(&self, quantity: Quantity, load: Load) -> Vec<(&Column, &Column)> {
-        let columns: Vec<&Column> = self.columns(quantity, load).collect();
-        let is_datagram = |column: &Column| column.is_ipoib() && !column.is_connected();
-        let datagrams = columns.iter().filter(|column| is_datagram(column));
-        let fastest_bps = datagrams.map(|column| column.rate_bps()).fold(0.0, f64::max);
-        pairs(&columns, |a, b| {
-            a.is_ethernet()
-                && is_datagram(b)
-                && a.family == b.family
-                && b.rate_bps() == fastest_bps
-                && fastest_bps > a.rate_bps()
-        })
+    /// The columns of Ethernet and of a faster IPoIB in datagram mode with the same IP version, of UDP
+    /// and then of TCP. Of several speeds of IPoIB the fastest has the place of P1's FDR.
+    pub fn technologies(&self, quantity: Quantity) -> Vec<(&Column, &Column)> {
+        let of_load = |load| {
+            let columns: Vec<&Column> = self.columns(quantity, load).collect();
+            let datagrams = columns.iter().filter(|column| column.is_datagram());
+            let fastest_bps = datagrams.map(|column| column.rate_bps()).fold(0.0, f64::max);
+            pairs(&columns, |a, b| {
+                a.is_ethernet()
+                    && b.is_datagram()
+                    && a.family == b.family
+                    && b.rate_bps() == fastest_bps
+                    && fastest_bps > a.rate_bps()
+            })
+        };
+        LOADS.into_iter().flat_map(of_load).collect()
     }
 
     /// The columns of TCP and UDP over the same network with the same IP version.
@@ -284,8 +267,7 @@ impl Figures {
             Origin::Measured => Set::Technologies,
         };
         pairs(&self.of(set, quantity, Load::Udp).collect::<Vec<_>>(), |a, b| {
-            a.is_ipoib()
-                && !a.is_connected()
+            a.is_datagram()
                 && b.is_connected()
                 && (a.base_link(), a.family) == (b.base_link(), b.family)
         })
@@ -342,8 +324,10 @@ mod tests {
             ]
         );
         assert_eq!(
-            names(figures.technologies(goodput, Load::Tcp)),
+            names(figures.technologies(goodput)),
             [
+                pair("UDP 10GbE IPv4", "UDP IPoIB/FDR IPv4"),
+                pair("UDP 10GbE IPv6", "UDP IPoIB/FDR IPv6"),
                 pair("TCP 10GbE IPv4", "TCP IPoIB/FDR IPv4"),
                 pair("TCP 10GbE IPv6", "TCP IPoIB/FDR IPv6")
             ]

@@ -1,10 +1,9 @@
 //! What the wire allows beside a figure.
 
-use fabricmark_wire::{
-    self as wire, Ceiling, Family, Impossible, Link, Operation, Path, Stack, Switching, frame,
-};
+use fabricmark_wire::{Ceiling, Family, Operation, Stack};
 
 use super::figures::{Load, Quantity};
+use crate::limit::{ceiling, floor, rdma, stream_ceiling, tcp};
 
 /// Limits of one figure, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,13 +26,9 @@ pub fn limit(
     family: Family,
     payload: u64,
 ) -> Option<Limit> {
-    let link: Link = link.parse().ok()?;
-    let path = Path::through(link, 1, Switching::CutThrough);
     let alone = |stack| match quantity {
-        Quantity::GoodputMbps => mbps(wire::goodput(link, stack, payload)),
-        Quantity::LatencyUs => {
-            Some(wire::one_way_floor(&path, stack, payload).ok()?.time_ns.as_f64() / 1e3)
-        }
+        Quantity::GoodputMbps => mbps(ceiling(link, stack, payload)),
+        Quantity::LatencyUs => Some(floor(link, 1, stack, payload)?.time_ns.as_f64() / 1e3),
     };
     match load {
         Load::Udp => {
@@ -41,42 +36,33 @@ pub fn limit(
             Some(Limit { bound, alone: bound })
         }
         Load::Tcp => {
-            let plain = Stack::Tcp { family, option_bytes: 0 };
             let bound = match quantity {
-                Quantity::GoodputMbps => mbps(wire::stream_goodput(link, plain))?,
-                Quantity::LatencyUs => alone(plain)?,
+                Quantity::GoodputMbps => tcp_stream_mbps(link, family, false)?,
+                Quantity::LatencyUs => alone(tcp(family, false))?,
             };
-            Some(Limit { bound, alone: alone(stamped(family))? })
+            Some(Limit { bound, alone: alone(tcp(family, true))? })
         }
         Load::Mpi(_) => None,
     }
 }
 
-fn stamped(family: Family) -> Stack {
-    Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS }
-}
-
-fn mbps(ceiling: Result<Ceiling, Impossible>) -> Option<f64> {
-    Some(ceiling.ok()?.goodput_bps.as_f64() / 1e6)
+fn mbps(ceiling: Option<Ceiling>) -> Option<f64> {
+    Some(ceiling?.goodput_bps.as_f64() / 1e6)
 }
 
 /// The ceiling of a TCP stream in Mbit/s: a bound without time stamps.
 pub fn tcp_stream_mbps(link: &str, family: Family, has_stamps: bool) -> Option<f64> {
-    let plain = Stack::Tcp { family, option_bytes: 0 };
-    let stack = if has_stamps { stamped(family) } else { plain };
-    mbps(wire::stream_goodput(link.parse().ok()?, stack))
+    mbps(stream_ceiling(link, tcp(family, has_stamps)))
 }
 
 /// The ceiling of sends of `payload` bytes over a reliable connection in Mbit/s: a bound. The IP version
 /// is that under RoCEv2.
 pub fn send_mbps(link: &str, family: Family, payload: u64) -> Option<f64> {
-    let stack = Stack::Rc { operation: Operation::Send, immediate: false, family };
-    mbps(wire::goodput(link.parse().ok()?, stack, payload))
+    mbps(ceiling(link, rdma(Operation::Send, family), payload))
 }
 
 /// The floor of a write of `payload` bytes through a cable, in microseconds: a bound.
 pub fn write_floor_us(link: &str, payload: u64) -> Option<f64> {
-    let stack = Stack::Rc { operation: Operation::Write, immediate: false, family: Family::V4 };
-    let path = Path::direct(link.parse().ok()?);
-    Some(wire::one_way_floor(&path, stack, payload).ok()?.time_ns.as_f64() / 1e3)
+    let floor = floor(link, 0, rdma(Operation::Write, Family::V4), payload)?;
+    Some(floor.time_ns.as_f64() / 1e3)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricmark_plan::{Direction, Factor, Figure, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Factor, Pattern, Point, Transport};
 use fabricmark_record::{INVALID_SHARE_MAX, Limits, Outcome, Provenance, Record};
 use fabricmark_stats::StopRule;
 use fabricmark_wire::Kind;
@@ -110,12 +110,8 @@ fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
         Pattern::PingPong => Quantity::LatencyUs,
         _ => return None,
     };
-    let load = match transport {
-        Transport::Udp => Load::Udp,
-        Transport::Tcp => Load::Tcp,
-        _ => return None,
-    };
-    let figure = record.figures.get(figure(quantity))?;
+    let load = Load::of(transport)?;
+    let figure = record.figures.get(quantity.figure())?;
     let mut words = vec![link.to_string()];
     words.extend(varying.iter().map(|&f| format!("{f} {}", record.point.level(f))));
     let origin = match figure.provenance {
@@ -141,13 +137,6 @@ fn is_same(a: &Column, b: &Column) -> bool {
     (a.quantity, a.load, a.family) == (b.quantity, b.load, b.family) && a.network == b.network
 }
 
-fn figure(quantity: Quantity) -> Figure {
-    match quantity {
-        Quantity::GoodputMbps => Figure::Goodput,
-        Quantity::LatencyUs => Figure::HalfRtt,
-    }
-}
-
 /// Base units, bit/s and ns, in one unit of the column.
 fn size(quantity: Quantity) -> f64 {
     match quantity {
@@ -159,7 +148,7 @@ fn size(quantity: Quantity) -> f64 {
 fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> {
     let values: Vec<f64> = runs
         .iter()
-        .filter_map(|run| Some(run.figures.get(figure(quantity))?.value))
+        .filter_map(|run| Some(run.figures.get(quantity.figure())?.value))
         .filter(|value| value.is_finite())
         .collect();
     let estimate = rule.estimate(&values)?;

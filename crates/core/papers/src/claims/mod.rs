@@ -24,15 +24,17 @@ pub use value::Value;
 
 use serde::Serialize;
 
+use tally::Tally;
+
 /// How a claim is judged.
 #[derive(Clone, Copy, Debug)]
 enum Judge {
     /// About networks and payloads: by any figures, new ones included.
-    Networks(fn(&Figures) -> Outcome),
+    Networks(fn(&Figures, &mut Tally)),
     /// About numbers that the paper prints, or their arithmetic; nothing where one is missing.
-    Print(fn() -> Option<Outcome>),
+    Print(fn(&mut Tally) -> Option<()>),
     /// Both: by the paper's own numbers, and by new figures.
-    Both(fn() -> Option<Outcome>, fn(&Figures) -> Outcome),
+    Both(fn(&mut Tally) -> Option<()>, fn(&Figures, &mut Tally)),
 }
 
 /// One claim of a paper.
@@ -56,50 +58,31 @@ impl Claim {
 
     /// The answer that `figures` give.
     pub fn evaluate(&self, figures: &Figures) -> Outcome {
+        let mut tally = Tally::default();
         match (self.judge, figures.origin) {
             (Judge::Networks(judge), _) | (Judge::Both(_, judge), Origin::Measured) => {
-                judge(figures)
+                judge(figures, &mut tally);
             }
-            (Judge::Print(judge) | Judge::Both(judge, _), Origin::Published) => judge()
-                .unwrap_or_else(|| {
-                    Outcome::unsupported("a number of the paper is not in the data")
-                }),
-            (Judge::Print(_), Origin::Measured) => Outcome::unsupported(
-                "about numbers that the paper prints: no measurement bears on it",
-            ),
+            (Judge::Print(judge) | Judge::Both(judge, _), Origin::Published) => {
+                if judge(&mut tally).is_none() {
+                    return Outcome::unsupported("a number of the paper is not in the data");
+                }
+            }
+            (Judge::Print(_), Origin::Measured) => {
+                tally.otherwise("about numbers that the paper prints: no measurement bears on it");
+            }
         }
+        tally.outcome()
     }
 }
 
-/// A claim that is judged on the figures of networks, printed or measured.
-const fn of_networks(
+const fn claim(
     id: &'static str,
     statement: &'static str,
     predicate: &'static str,
-    judge: fn(&Figures) -> Outcome,
+    judge: Judge,
 ) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Networks(judge) }
-}
-
-/// A claim about numbers that the paper prints; the judge has no answer where one is not in the data.
-const fn of_print(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    judge: fn() -> Option<Outcome>,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Print(judge) }
-}
-
-/// A claim that is judged on the numbers that the paper prints, or on measured figures.
-const fn of_both(
-    id: &'static str,
-    statement: &'static str,
-    predicate: &'static str,
-    print: fn() -> Option<Outcome>,
-    measured: fn(&Figures) -> Outcome,
-) -> Claim {
-    Claim { id, statement, predicate, judge: Judge::Both(print, measured) }
+    Claim { id, statement, predicate, judge }
 }
 
 /// All claims, in the order of the papers.

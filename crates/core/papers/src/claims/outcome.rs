@@ -6,21 +6,17 @@ use serde::{Serialize, Serializer};
 
 /// The answer to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "SCREAMING-KEBAB-CASE")]
 pub enum Verdict {
     /// Every figure agrees with it.
-    #[serde(rename = "HOLDS")]
     Holds,
     /// No figure contradicts it, but some differ by less than the tie band or their interval.
-    #[serde(rename = "TIE")]
     Tie,
     /// At least one figure contradicts it.
-    #[serde(rename = "FAILS")]
     Fails,
     /// The figures that it needs are missing.
-    #[serde(rename = "UNSUPPORTED")]
     Unsupported,
     /// The paper shows it in a figure only, without numbers.
-    #[serde(rename = "FIGURE-ONLY")]
     FigureOnly,
 }
 
@@ -132,22 +128,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing can be compared, for this reason.
-    pub(super) fn missing(missing: Missing) -> Self {
-        let part = Part { missing: Some(missing), ..Part::default() };
-        Self { parts: vec![part], evidence: Vec::new(), notes: Vec::new() }
-    }
-
     /// The figures that the claim needs are missing.
-    pub(super) fn unsupported(reason: impl Into<String>) -> Self {
-        Self::missing(Missing::Unsupported(reason.into()))
-    }
-
-    /// With one more note.
-    #[must_use]
-    pub(super) fn noting(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
-        self
+    pub(super) fn unsupported(reason: &str) -> Self {
+        let missing = Some(Missing::Unsupported(reason.to_owned()));
+        let part = Part { missing, ..Part::default() };
+        Self { parts: vec![part], evidence: Vec::new(), notes: Vec::new() }
     }
 
     /// The worst of its parts that compare something; without any, why there is none.
@@ -210,7 +195,8 @@ mod tests {
         let mut both = outcome(&[(5, 0, 0)]);
         both.parts.extend(missing.parts);
         assert_eq!((both.verdict(), both.counts()), (Verdict::Holds, (5, 5)));
-        let figure = Outcome::missing(Missing::FigureOnly("figure 10".into()));
+        let missing = Some(Missing::FigureOnly("figure 10".into()));
+        let figure = Part { missing, ..Part::default() };
         assert_eq!(figure.verdict(), Verdict::FigureOnly);
     }
 }

@@ -8,92 +8,86 @@ use fabricmark_wire::lfn::{
     Acks, Connection, Fit, Law, WINDOW_MAX, between_losses, fibre_rtt, tolerated_loss, window_limit,
 };
 
+use super::Judge::{Both, Print};
 use super::limit::tcp_stream_mbps;
-use super::outcome::Outcome;
+use super::outcome::Missing;
 use super::tally::Tally;
 use super::value::rounds_to;
-use super::{Claim, of_both, of_print as claim};
+use super::{Claim, claim};
 use crate::cell::value;
 
 /// The claims of P3; 02b, 04 and 08 are checks of its numbers against physics and the wire.
 pub static CLAIMS: &[Claim] = &[
-    of_both(
+    claim(
         "P3-01",
         "Peak performance does not change by RTT.",
         "least / most goodput over RTTs of 0 to 400 ms >= 0.95, with windows of 3 BDP; of new runs goodput at \
          each RTT up to 400 ms >= 0.95 of that at 0, with their windows",
-        same_at_every_rtt,
-        measured::same_at_every_rtt,
+        Both(same_at_every_rtt, measured::same_at_every_rtt),
     ),
-    of_both(
+    claim(
         "P3-02",
         "Linux needs a window three times as large as RTT * rate.",
         "window >= 3 * RTT * rate on each real path; of new runs goodput(3 BDP) > goodput(2 BDP) and \
          goodput(1 BDP)",
-        windows_are_three_products,
-        measured::three_products_are_needed,
+        Both(windows_are_three_products, measured::three_products_are_needed),
     ),
     claim(
         "P3-02b",
         "The windows used allow the rates reached.",
         "rate <= 8 * window / RTT on each real path (a bound)",
-        windows_allow_the_rates,
+        Print(windows_allow_the_rates),
     ),
     claim(
         "P3-03",
         "The third path is the first and the second, one after the other.",
         "15,461 + 20,294 = 35,755 km; 178 + 322 = 500 ms",
-        third_path_is_the_sum,
+        Print(third_path_is_the_sum),
     ),
     claim(
         "P3-04",
         "The paths are as long as their distances say.",
         "RTT >= 2 * distance * 1.468 / c on each real path (a bound of fibre)",
-        light_is_fast_enough,
+        Print(light_is_fast_enough),
     ),
     claim(
         "P3-05",
         "The land speed record is 5.6 Gb/s over 30,000 km.",
         "the published record of 167,400 Tb-m/s over 30,000 km rounds to 5.6 Gb/s",
-        record_is_the_published_one,
+        Print(record_is_the_published_one),
     ),
-    of_both(
+    claim(
         "P3-06",
         "IPv4 shows the same performance as IPv6.",
         "goodput(IPv4) is within 5 % of goodput(IPv6) at each RTT",
-        v4_is_like_v6,
-        measured::v4_is_like_v6,
+        Both(v4_is_like_v6, measured::v4_is_like_v6),
     ),
     claim(
         "P3-07",
         "The sender was slowed to 6 Gb/s on the real paths.",
         "rate <= 6 Gb/s on each real path",
-        rates_are_below_the_cap,
+        Print(rates_are_below_the_cap),
     ),
     claim(
         "P3-08",
         "The bottleneck is the hosts' PCI-X bus.",
         "7 Gb/s <= PCI-X's raw rate <= the ceiling of a TCP/IPv6 stream with frames of 9,198 bytes",
-        bus_is_the_bottleneck,
+        Print(bus_is_the_bottleneck),
     ),
     claim(
         "P3-09",
         "Real paths could not reach the performance of emulated ones.",
         "rate < 7 Gb/s on each real path",
-        real_is_below_pseudo,
+        Print(real_is_below_pseudo),
     ),
     claim(
         "P3-10",
         "A perfect network is a necessary condition.",
         "the loss at which Reno still reaches 7 Gb/s over 400 ms is below what the bit error ratio of \
          10GbE allows",
-        reno_needs_a_perfect_network,
+        Print(reno_needs_a_perfect_network),
     ),
 ];
-
-const SEATTLE: &str = "slide Tokyo - Seattle - Tokyo";
-const CHICAGO: &str = "slide Tokyo - Chicago - Tokyo";
-const BOTH: &str = "slide Tokyo - Seattle - Tokyo - Chicago - Tokyo";
 
 /// A real path as its slide prints it.
 struct Real {
@@ -106,7 +100,8 @@ struct Real {
 
 fn real_paths() -> Option<Vec<Real>> {
     let path = |(name, place): (&'static str, &str)| {
-        let number = |row: &str| value("P3", place, row, "");
+        let place = format!("slide Tokyo - {place} - Tokyo");
+        let number = |row: &str| value("P3", &place, row, "");
         Some(Real {
             name,
             rtt_ms: number("RTT")?,
@@ -115,134 +110,123 @@ fn real_paths() -> Option<Vec<Real>> {
             rate_gbps: number("rate")?,
         })
     };
-    [("Seattle", SEATTLE), ("Chicago", CHICAGO), ("Seattle and Chicago", BOTH)]
-        .into_iter()
-        .map(path)
-        .collect()
+    let both = ("Seattle and Chicago", "Seattle - Tokyo - Chicago");
+    [("Seattle", "Seattle"), ("Chicago", "Chicago"), both].into_iter().map(path).collect()
 }
 
 fn pseudo(row: &str) -> Option<f64> {
     value("P3", "slide IPv6 Performance on Pseudo Network", row, "")
 }
 
-fn same_at_every_rtt() -> Option<Outcome> {
-    let outcome =
-        Outcome::unsupported("“7 Gbps over” and “almost 7Gbps over” are no numbers to divide");
-    Some(outcome.noting("in words the slides agree with it"))
+fn same_at_every_rtt(tally: &mut Tally) -> Option<()> {
+    let reason = "“7 Gbps over” and “almost 7Gbps over” are no numbers to divide".to_owned();
+    tally.missing("", Missing::Unsupported(reason));
+    tally.note("in words the slides agree with it");
+    Some(())
 }
 
-fn windows_are_three_products() -> Option<Outcome> {
+fn windows_are_three_products(tally: &mut Tally) -> Option<()> {
     let wanted = value(
         "P3",
         "slide Window Buffer Size on LFN",
         "window that Linux needs, in products of RTT and rate",
         "",
     )?;
-    let mut tally = Tally::default();
     for path in real_paths()? {
         // MB * 8 / (ms * Gb/s): 10^6 bytes, 10^6 bits.
         let products = 8.0 * path.window_mb / (path.rtt_ms * path.rate_gbps);
         tally.is(format!("{}, products", path.name), products >= wanted, products, wanted, "");
     }
     tally.note("the third path reached the rate of the second: three products suffice, at most");
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn windows_allow_the_rates() -> Option<Outcome> {
-    let mut tally = Tally::default();
+fn windows_allow_the_rates(tally: &mut Tally) -> Option<()> {
     for path in real_paths()? {
         let window = window_limit((path.window_mb * 1e6) as u64, millis(path.rtt_ms))?;
         let limit = window.value.as_f64() / 1e9;
         tally.is(path.name, path.rate_gbps <= limit, path.rate_gbps, limit, "Gb/s");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 fn millis(ms: f64) -> Nanos {
     Nanos((ms * 1e6) as u64)
 }
 
-fn third_path_is_the_sum() -> Option<Outcome> {
+fn third_path_is_the_sum(tally: &mut Tally) -> Option<()> {
     let paths = real_paths()?;
     let [first, second, both] = paths.as_slice() else { return None };
-    let mut tally = Tally::default();
     for (what, sum, printed, unit) in [
         ("distances", first.distance_km + second.distance_km, both.distance_km, "km"),
         ("round trips", first.rtt_ms + second.rtt_ms, both.rtt_ms, "ms"),
     ] {
         tally.is(what, sum == printed, sum, printed, unit);
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn light_is_fast_enough() -> Option<Outcome> {
-    let mut tally = Tally::default();
+fn light_is_fast_enough(tally: &mut Tally) -> Option<()> {
     for path in real_paths()? {
         let floor = fibre_rtt((path.distance_km * 1e3) as u64).value.as_f64() / 1e6;
         tally.is(path.name, path.rtt_ms >= floor, path.rtt_ms, floor, "ms");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 /// The record of 2005-10-29 in 10^12 bit-metres a second, from its successor's announcement.
 const PUBLISHED_RECORD: f64 = 167_400.0;
 
-fn record_is_the_published_one() -> Option<Outcome> {
+fn record_is_the_published_one(tally: &mut Tally) -> Option<()> {
     let number = |row: &str| value("P3", "slide Concluding Remarks", row, "");
     let (rate, distance) =
         (number("land speed record: rate")?, number("land speed record: distance")?);
     let published = PUBLISHED_RECORD / distance;
-    let mut tally = Tally::default();
     tally.is("rate of the record", rounds_to(published, rate, 1), published, rate, "Gb/s");
     tally.beside("rate * distance as printed", rate * distance, "Tb-m/s");
     let path = real_paths()?.pop()?;
     tally.beside("over the whole path", path.rate_gbps * path.distance_km, "Tb-m/s");
-    Some(tally.outcome(""))
+    Some(())
 }
 
 /// Ethernet frames of 9,198 bytes, whose header and check sequence are not of the MTU; the larger of
 /// both readings of the slide.
 const JUMBO: &str = "ethernet:10G,mtu=9198";
 
-fn v4_is_like_v6() -> Option<Outcome> {
-    let outcome = Outcome::unsupported("“7Gbps over” for both is no number to divide");
+fn v4_is_like_v6(tally: &mut Tally) -> Option<()> {
+    let reason = "“7Gbps over” for both is no number to divide".to_owned();
+    tally.missing("", Missing::Unsupported(reason));
     let ratio =
         tcp_stream_mbps(JUMBO, Family::V6, true)? / tcp_stream_mbps(JUMBO, Family::V4, true)?;
-    Some(
-        outcome.noting(format!(
-            "the ceilings differ by a factor of {ratio:.4} (MTU 9198, time stamps)"
-        )),
-    )
+    tally.note(format!("the ceilings differ by a factor of {ratio:.4} (MTU 9198, time stamps)"));
+    Some(())
 }
 
-fn rates_are_below_the_cap() -> Option<Outcome> {
+fn rates_are_below_the_cap(tally: &mut Tally) -> Option<()> {
     let cap = value("P3", "slide Result on Real LFN", "rate that the sender was set to", "")?;
-    let mut tally = Tally::default();
     for path in real_paths()? {
         tally.is(path.name, path.rate_gbps <= cap, path.rate_gbps, cap, "Gb/s");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 /// PCI-X in Gb/s: 64 bits at 133 1/3 MHz.
 const PCI_X_GBPS: f64 = 64.0 * 0.4 / 3.0;
 
-fn bus_is_the_bottleneck() -> Option<Outcome> {
+fn bus_is_the_bottleneck(tally: &mut Tally) -> Option<()> {
     let rate = pseudo("rate without delay: more than")?;
     let wire = tcp_stream_mbps(JUMBO, Family::V6, true)? / 1e3;
-    let mut tally = Tally::default();
     tally.is("rate against PCI-X", rate <= PCI_X_GBPS, rate, PCI_X_GBPS, "Gb/s");
     tally.is("PCI-X against the wire", PCI_X_GBPS <= wire, PCI_X_GBPS, wire, "Gb/s");
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn real_is_below_pseudo() -> Option<Outcome> {
+fn real_is_below_pseudo(tally: &mut Tally) -> Option<()> {
     let reached = pseudo("rate without delay: more than")?;
-    let mut tally = Tally::default();
     for path in real_paths()? {
         tally.is(path.name, path.rate_gbps < reached, path.rate_gbps, reached, "Gb/s");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 /// Errors for each bit that 10GBASE-R may have (IEEE 802.3, clause 52).
@@ -252,7 +236,7 @@ const BIT_ERROR_RATIO: f64 = 1e-12;
 const MSS_BYTES: u64 = 1428;
 const FRAME_BYTES: f64 = 1518.0;
 
-fn reno_needs_a_perfect_network() -> Option<Outcome> {
+fn reno_needs_a_perfect_network(tally: &mut Tally) -> Option<()> {
     let rate_bps = pseudo("rate at the highest delay: almost more than")? * 1e9;
     let connection = Connection {
         mss_bytes: MSS_BYTES,
@@ -266,12 +250,11 @@ fn reno_needs_a_perfect_network() -> Option<Outcome> {
     let (reno, cubic) = (loss(Law::Reno)?, loss(Law::Cubic)?);
     let allowed = FRAME_BYTES * 8.0 * BIT_ERROR_RATIO;
     let hours = between_losses(rate_bps, MSS_BYTES, reno)?.value.as_f64() / 3.6e12;
-    let mut tally = Tally::default();
     tally.is("loss that Reno stands, of segments", reno < allowed, reno, allowed, "");
     tally.beside("loss that CUBIC stands", cubic, "");
     tally.note(format!(
         "an estimate: one loss in {hours:.0} hours; CUBIC stands {:.0} times as many",
         cubic / reno
     ));
-    Some(tally.outcome(""))
+    Some(())
 }

@@ -2,11 +2,12 @@
 
 use fabricmark_wire::{Family, ethernet_wire_bytes, frame};
 
+use super::Judge::Print;
 use super::limit::tcp_stream_mbps;
-use super::outcome::{Missing, Outcome};
+use super::outcome::Missing;
 use super::tally::Tally;
 use super::value::{between, truncates_to};
-use super::{Claim, of_print as claim};
+use super::{Claim, claim};
 use crate::cell::{cells, value};
 
 /// The claims of P5; 09 and 10 are checks of its numbers against the medium, a hub of 100 Mb/s.
@@ -15,74 +16,74 @@ pub static CLAIMS: &[Claim] = &[
         "P5-01",
         "The switching speed of a file of 7,990 bytes follows from its time.",
         "speed = 63,920 bit / time, truncated to 2 decimals (tables 1 and 2)",
-        speeds_follow_from_times,
+        Print(speeds_follow_from_times),
     ),
     claim(
         "P5-02",
         "The speed advantage is greater than 1 for buffers of at least 1500 bytes.",
         "speed / 100 Mb/s > 1 exactly where the buffer is at least 1500 bytes (tables 1 and 2)",
-        advantage_begins_at_1500,
+        Print(advantage_begins_at_1500),
     ),
     claim(
         "P5-03",
         "The smaller the buffer, the lower the speed.",
         "speed falls from each buffer size to the next smaller one (tables 1 and 2)",
-        smaller_buffers_are_slower,
+        Print(smaller_buffers_are_slower),
     ),
     claim(
         "P5-04",
         "There are no relevant differences between IPv6 and IPv4.",
         "time(IPv6) / time(IPv4) is within 10 % of 1 at each buffer size of both tables",
-        v6_is_like_v4,
+        Print(v6_is_like_v4),
     ),
     claim(
         "P5-05",
         "The rates of a file of 240,118 bytes follow from its times.",
         "rate = 1,920,944 bit / time, truncated to 2 decimals (table 3)",
-        rates_follow_from_times,
+        Print(rates_follow_from_times),
     ),
     claim(
         "P5-06",
         "The planned sending times are 100 Mb/s and 86.52 Mb/s.",
         "1,920,944 bit / 19,209 us and / 22,202 us truncate to 100 and 86.52 Mb/s",
-        plans_follow_from_times,
+        Print(plans_follow_from_times),
     ),
     claim(
         "P5-06b",
         "Model 2 is planned as 100 Mb/s.",
         "209 bytes in 16 us are 100 Mb/s",
-        model_2_is_100_mbps,
+        Print(model_2_is_100_mbps),
     ),
     claim(
         "P5-07",
         "Round trips of 1437 us and 466 us mean rates of 11.4 and 35.15 Mb/s.",
         "2 * 8 * 1024 bit / RTT truncates to them",
-        rates_follow_from_round_trips,
+        Print(rates_follow_from_round_trips),
     ),
     claim(
         "P5-08",
         "The transmission delay of an APDU is 13.6 us over IPv4 and 16.8 us over IPv6.",
         "25 bytes over TCP in one frame take that at 100 Mb/s, with or without preamble and gap",
-        delays_follow_from_the_apdu,
+        Print(delays_follow_from_the_apdu),
     ),
     claim(
         "P5-09",
         "The highest overall throughput is 31 to 32 Mb/s.",
         "32 Mb/s <= half the ceiling of a TCP stream: a relay's bytes cross the shared medium twice (a \
          bound)",
-        overall_is_within_the_medium,
+        Print(overall_is_within_the_medium),
     ),
     claim(
         "P5-10",
         "Files are sent, switched and received at the rates of tables 1 to 3.",
         "each rate <= the ceiling of a TCP stream over 100 Mb/s (a bound)",
-        rates_are_within_the_medium,
+        Print(rates_are_within_the_medium),
     ),
     claim(
         "P5-11",
         "An APDU has 25 bytes, or 1024 with 7992 bits of padding.",
         "25 + 999 = 1024; 8 * 999 = 7992; the padding is bytes 25 to 1023",
-        apdu_adds_up,
+        Print(apdu_adds_up),
     ),
 ];
 
@@ -90,7 +91,7 @@ fn text(place: &str, row: &str) -> Option<f64> {
     value("P5", place, row, "")
 }
 
-const TABLES: [(&str, &str); 2] = [("table 1", "IPv4"), ("table 2", "IPv6")];
+const TABLES: [(&str, Family); 2] = [("table 1", Family::V4), ("table 2", Family::V6)];
 
 /// Rows of a table, largest buffer first: buffer in bytes and the cell of `column`.
 fn rows(table: &str, column: &str) -> Vec<(f64, f64)> {
@@ -101,19 +102,18 @@ fn rows(table: &str, column: &str) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn speeds(table: &str, family: &str) -> Vec<(f64, f64)> {
+fn speeds(table: &str, family: Family) -> Vec<(f64, f64)> {
     rows(table, &format!("switching speed {family}"))
 }
 
-fn times(table: &str, family: &str) -> Vec<(f64, f64)> {
+fn times(table: &str, family: Family) -> Vec<(f64, f64)> {
     rows(table, &format!("switching time {family}"))
 }
 
-fn speeds_follow_from_times() -> Option<Outcome> {
+fn speeds_follow_from_times(tally: &mut Tally) -> Option<()> {
     let bits = 8.0 * text("section II", "Testfile1")?;
-    let mut tally = Tally::default();
     for (table, family) in TABLES {
-        tally.part(family);
+        tally.part(family.to_string());
         for ((buffer, time), (_, speed)) in
             times(table, family).into_iter().zip(speeds(table, family))
         {
@@ -122,16 +122,15 @@ fn speeds_follow_from_times() -> Option<Outcome> {
             tally.holds_or(what, truncates_to(computed, speed, 2), speed, computed, "Mb/s");
         }
     }
-    Some(tally.outcome("tables 1 and 2 are missing"))
+    Some(())
 }
 
-fn advantage_begins_at_1500() -> Option<Outcome> {
+fn advantage_begins_at_1500(tally: &mut Tally) -> Option<()> {
     let rate = text("section IV", "rate of Fast Ethernet")?;
     let threshold = text("section IV", "buffer of that advantage: at least")?;
-    let mut tally = Tally::default();
     for (table, family) in TABLES {
         let speeds = speeds(table, family);
-        tally.part(family);
+        tally.part(family.to_string());
         for &(buffer, speed) in &speeds {
             let is_true = (speed > rate) == (buffer >= threshold);
             tally.holds_or(format!("{family}, {buffer} B"), is_true, speed, rate, "Mb/s");
@@ -156,33 +155,31 @@ fn advantage_begins_at_1500() -> Option<Outcome> {
             }
         }
     }
-    Some(tally.outcome("tables 1 and 2 are missing"))
+    Some(())
 }
 
-fn smaller_buffers_are_slower() -> Option<Outcome> {
-    let mut tally = Tally::default();
+fn smaller_buffers_are_slower(tally: &mut Tally) -> Option<()> {
     for (table, family) in TABLES {
-        tally.part(family);
+        tally.part(family.to_string());
         for step in speeds(table, family).windows(2) {
             let [(_, larger), (buffer, smaller)] = [step[0], step[1]];
             let what = format!("{family}, {buffer} B against the next larger");
             tally.holds_or(what, smaller < larger, smaller, larger, "Mb/s");
         }
     }
-    Some(tally.outcome("tables 1 and 2 are missing"))
+    Some(())
 }
 
-fn v6_is_like_v4() -> Option<Outcome> {
+fn v6_is_like_v4(tally: &mut Tally) -> Option<()> {
     const ALIKE: f64 = 0.1;
-    let v4 = times("table 1", "IPv4");
-    let mut tally = Tally::default();
-    for (buffer, v6_us) in times("table 2", "IPv6") {
+    let v4 = times("table 1", Family::V4);
+    for (buffer, v6_us) in times("table 2", Family::V6) {
         let Some(&(_, v4_us)) = v4.iter().find(|(other, _)| *other == buffer) else { continue };
         let ratio = v6_us / v4_us;
         let what = format!("{buffer} B, time over IPv6 / IPv4");
         tally.is(what, (ratio - 1.0).abs() <= ALIKE, ratio, 1.0, "");
     }
-    Some(tally.outcome("no buffer size of both tables"))
+    Some(())
 }
 
 /// Bits of the larger file.
@@ -190,9 +187,8 @@ fn testfile2_bits() -> Option<f64> {
     Some(8.0 * text("section II", "Testfile2")?)
 }
 
-fn rates_follow_from_times() -> Option<Outcome> {
+fn rates_follow_from_times(tally: &mut Tally) -> Option<()> {
     let bits = testfile2_bits()?;
-    let mut tally = Tally::default();
     for row in ["SENDING", "SWITCHING", "RECEIVING"] {
         for (time, rate) in [("least", "most"), ("most", "least")] {
             let computed = bits / value("P5", "table 3", row, &format!("{time} time"))?;
@@ -201,14 +197,13 @@ fn rates_follow_from_times() -> Option<Outcome> {
             tally.holds_or(what, truncates_to(computed, printed, 2), printed, computed, "Mb/s");
         }
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 const PLAN: &str = "caption of table 3";
 
-fn plans_follow_from_times() -> Option<Outcome> {
+fn plans_follow_from_times(tally: &mut Tally) -> Option<()> {
     let bits = testfile2_bits()?;
-    let mut tally = Tally::default();
     for (model, decimals) in [("without model and for Model 2", 0), ("for Model 100", 2)] {
         let computed = bits / text(PLAN, &format!("planned sending time {model}"))?;
         let printed = text(PLAN, &format!("planned throughput {model}"))?;
@@ -223,78 +218,73 @@ fn plans_follow_from_times() -> Option<Outcome> {
         "{whole:.0} periods of Model 100 and the rest at 100 Mb/s take {:.2} us",
         whole * period_us + rest_us
     ));
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn model_2_is_100_mbps() -> Option<Outcome> {
+fn model_2_is_100_mbps(tally: &mut Tally) -> Option<()> {
     let model = |row: &str| text("section IV", &format!("Model 2: {row}"));
     let computed = 8.0 * model("burst")? / (model("period")? * 1e6);
     let printed = text(PLAN, "planned throughput without model and for Model 2")?;
-    let mut tally = Tally::default();
     tally.is("Model 2", truncates_to(computed, printed, 0), computed, printed, "Mb/s");
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn rates_follow_from_round_trips() -> Option<Outcome> {
+fn rates_follow_from_round_trips(tally: &mut Tally) -> Option<()> {
     let bits = 2.0 * 8.0 * text("section IV", "first RTT: message")?;
-    let mut tally = Tally::default();
     for (rtt, decimals) in [("first RTT", 1), ("second RTT", 2)] {
         let computed = bits / text("section IV", rtt)?;
         let printed = text("section IV", &format!("{rtt}: rate of the model"))?;
         let is_true = truncates_to(computed, printed, decimals);
         tally.is(rtt, is_true, computed, printed, "Mb/s");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 /// Preamble and gap: bytes of a frame that some count to its transmission and some do not.
 const AROUND: [u64; 3] = [0, frame::GAP, frame::GAP + frame::PREAMBLE];
 
-fn delays_follow_from_the_apdu() -> Option<Outcome> {
+fn delays_follow_from_the_apdu(tally: &mut Tally) -> Option<()> {
     let apdu = text("section III", "APDU without PAD")? as u64;
     let rate = text("section IV", "rate of that transmission delay")?;
-    let mut tally = Tally::default();
-    for (family, word) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
-        let printed = text("section IV", &format!("transmission delay of an APDU over {word}"))?;
+    for family in [Family::V4, Family::V6] {
+        let printed = text("section IV", &format!("transmission delay of an APDU over {family}"))?;
         let packet = apdu + frame::TCP_HEADER + family.header_bytes();
         let delays = AROUND.map(|less| 8.0 * (ethernet_wire_bytes(packet, 0) - less) as f64 / rate);
         let nearest = delays
             .into_iter()
             .min_by(|a, b| (a - printed).abs().total_cmp(&(b - printed).abs()))?;
         let is_true = truncates_to(nearest, printed, 1);
-        tally.is(format!("{word}, printed against the nearest"), is_true, printed, nearest, "µs");
+        tally.is(format!("{family}, printed against the nearest"), is_true, printed, nearest, "µs");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
 const MEDIUM: &str = "ethernet:100M";
 
-fn overall_is_within_the_medium() -> Option<Outcome> {
+fn overall_is_within_the_medium(tally: &mut Tally) -> Option<()> {
     let overall = text("section V", "overall throughput: to")?;
-    let mut tally = Tally::default();
-    for (family, word) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
+    for family in [Family::V4, Family::V6] {
         let bound = tcp_stream_mbps(MEDIUM, family, false)? / 2.0;
-        tally.is(word, overall <= bound, overall, bound, "Mb/s");
+        tally.is(family.to_string(), overall <= bound, overall, bound, "Mb/s");
     }
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn rates_are_within_the_medium() -> Option<Outcome> {
+fn rates_are_within_the_medium(tally: &mut Tally) -> Option<()> {
     let bits = 8.0 * text("section II", "Testfile1")?;
     let bound = |family| tcp_stream_mbps(MEDIUM, family, false);
-    let mut tally = Tally::default();
-    for (family, (table, word)) in [Family::V4, Family::V6].into_iter().zip(TABLES) {
+    for (table, family) in TABLES {
         let bound = bound(family)?;
         let mut judge = |what: String, rate: f64| {
             tally.holds_or(what, rate <= bound, rate, bound, "Mb/s");
         };
-        let sending = format!("sending throughput over {word}");
-        judge(format!("{word}, sending"), text(&format!("caption of {table}"), &sending)?);
-        for (buffer, speed) in speeds(table, word) {
-            judge(format!("{word}, switching, {buffer} B"), speed);
+        let sending = format!("sending throughput over {family}");
+        judge(format!("{family}, sending"), text(&format!("caption of {table}"), &sending)?);
+        for (buffer, speed) in speeds(table, family) {
+            judge(format!("{family}, switching, {buffer} B"), speed);
         }
-        for (buffer, time) in rows(table, &format!("receiving time {word}")) {
-            judge(format!("{word}, receiving, {buffer} B"), bits / time);
+        for (buffer, time) in rows(table, &format!("receiving time {family}")) {
+            judge(format!("{family}, receiving, {buffer} B"), bits / time);
         }
     }
     for row in ["SENDING", "SWITCHING", "RECEIVING"] {
@@ -303,19 +293,18 @@ fn rates_are_within_the_medium() -> Option<Outcome> {
         tally.holds_or(format!("IPv4, table 3, {row}"), rate <= bound, rate, bound, "Mb/s");
     }
     tally.note("these time copies into and out of socket buffers: not network throughput");
-    Some(tally.outcome(""))
+    Some(())
 }
 
-fn apdu_adds_up() -> Option<Outcome> {
+fn apdu_adds_up(tally: &mut Tally) -> Option<()> {
     let figure = |row: &str| text("figure 3", row);
     let (first, last) = (figure("PAD: first byte")?, figure("PAD: last byte")?);
     let padding = last - first + 1.0;
     let (short, long) =
         (text("section III", "APDU without PAD")?, text("section III", "APDU with PAD")?);
     let pad_bits = text("section III", "PAD: size")?;
-    let mut tally = Tally::default();
     tally.is("APDU and padding", short + padding == long, short + padding, long, "B");
     tally.is("padding", 8.0 * padding == pad_bits, 8.0 * padding, pad_bits, "bit");
     tally.is("first byte of the padding", first == short, first, short, "");
-    Some(tally.outcome(""))
+    Some(())
 }

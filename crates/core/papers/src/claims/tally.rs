@@ -1,6 +1,6 @@
 //! Comparisons counted by part, with the numbers that decide.
 
-use super::outcome::{Evidence, Missing, Outcome, Part, Shows, Verdict};
+use super::outcome::{Evidence, Missing, Outcome, Part, Shows};
 use super::value::Value;
 
 /// How two figures are said to stand to each other.
@@ -33,7 +33,10 @@ pub struct Tally {
     /// The smallest margin of a comparison that holds, and its numbers.
     closest: Option<(f64, Evidence)>,
     evidence: Vec<Evidence>,
+    besides: Vec<Evidence>,
     notes: Vec<String>,
+    /// Why the figures are missing, where nothing was compared.
+    otherwise: String,
 }
 
 impl Tally {
@@ -65,12 +68,12 @@ impl Tally {
             Relation::AtMost => (-larger, true),
         };
         let band = scale.tie.max(left.half_width.hypot(right.half_width));
-        let verdict = match margin {
-            _ if margin > band || (is_weak && margin >= 0.0 && band == 0.0) => Verdict::Holds,
-            _ if margin < -band || band == 0.0 => Verdict::Fails,
-            _ => Verdict::Tie,
+        let shows = match margin {
+            _ if margin > band || (is_weak && margin >= 0.0 && band == 0.0) => Shows::Closest,
+            _ if margin < -band || band == 0.0 => Shows::Fails,
+            _ => Shows::Tie,
         };
-        self.count(verdict, margin, what.into(), left.value, right.value, scale.unit);
+        self.weigh(margin, shows, what, left.value, right.value, scale.unit);
     }
 
     /// Whether a figure is within `tolerance`, a fraction, of another: a tie where the intervals reach
@@ -85,12 +88,12 @@ impl Tally {
     ) {
         let margin = tolerance - (left.value / right.value - 1.0).abs();
         let band = left.half_width.hypot(right.half_width);
-        let verdict = match margin {
-            _ if margin >= band => Verdict::Holds,
-            _ if margin < -band => Verdict::Fails,
-            _ => Verdict::Tie,
+        let shows = match margin {
+            _ if margin >= band => Shows::Closest,
+            _ if margin < -band => Shows::Fails,
+            _ => Shows::Tie,
         };
-        self.count(verdict, margin, what.into(), left.value, right.value, unit);
+        self.weigh(margin, shows, what, left.value, right.value, unit);
     }
 
     /// Whether a figure is not beyond a bound: above it with `side` 1, below it with -1. A tie where
@@ -104,17 +107,12 @@ impl Tally {
         unit: &'static str,
     ) {
         let margin = side * (bound / value.value).ln();
-        let verdict = match margin {
-            _ if margin >= 0.0 => Verdict::Holds,
-            _ if margin < -value.half_width => Verdict::Fails,
-            _ => Verdict::Tie,
+        let shows = match margin {
+            _ if margin >= 0.0 => Shows::Closest,
+            _ if margin < -value.half_width => Shows::Fails,
+            _ => Shows::Tie,
         };
-        self.count(verdict, margin, what.into(), value.value, bound, unit);
-    }
-
-    /// Whether two printed numbers are the same.
-    pub fn equal(&mut self, what: impl Into<String>, left: f64, right: f64, unit: &'static str) {
-        self.holds_or(what, left == right, left, right, unit);
+        self.weigh(margin, shows, what, value.value, bound, unit);
     }
 
     /// A statement about two numbers, which are shown only if it is not true.
@@ -142,16 +140,8 @@ impl Tally {
         against: f64,
         unit: &'static str,
     ) {
-        let part = self.last();
-        let shows = if is_true {
-            part.holds += 1;
-            Shows::Decides
-        } else {
-            part.fails += 1;
-            Shows::Fails
-        };
-        let what = what.into();
-        self.evidence.push(Evidence { shows, what, value, against: Some(against), unit });
+        let shows = if is_true { Shows::Decides } else { Shows::Fails };
+        self.weigh(0.0, shows, what, value, against, unit);
     }
 
     /// The part that comparisons belong to; one without a name before the first.
@@ -163,31 +153,23 @@ impl Tally {
         &mut self.parts[last]
     }
 
-    fn count(
+    /// Counts a comparison; of those that hold by a margin only the closest is evidence.
+    fn weigh(
         &mut self,
-        verdict: Verdict,
         margin: f64,
-        what: String,
+        shows: Shows,
+        what: impl Into<String>,
         value: f64,
         against: f64,
         unit: &'static str,
     ) {
         let part = self.last();
-        let shows = match verdict {
-            Verdict::Fails => {
-                part.fails += 1;
-                Shows::Fails
-            }
-            Verdict::Tie => {
-                part.ties += 1;
-                Shows::Tie
-            }
-            _ => {
-                part.holds += 1;
-                Shows::Closest
-            }
-        };
-        let evidence = Evidence { shows, what, value, against: Some(against), unit };
+        match shows {
+            Shows::Fails => part.fails += 1,
+            Shows::Tie => part.ties += 1,
+            _ => part.holds += 1,
+        }
+        let evidence = Evidence { shows, what: what.into(), value, against: Some(against), unit };
         if shows != Shows::Closest {
             self.evidence.push(evidence);
         } else if self.closest.as_ref().is_none_or(|(closest, _)| margin < *closest) {
@@ -195,10 +177,15 @@ impl Tally {
         }
     }
 
-    /// A number that belongs to the answer and decides nothing.
+    /// A number that belongs to the answer and decides nothing; it stands behind those that do.
     pub fn beside(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
         let what = what.into();
-        self.evidence.push(Evidence { shows: Shows::Beside, what, value, against: None, unit });
+        self.besides.push(Evidence { shows: Shows::Beside, what, value, against: None, unit });
+    }
+
+    /// Whether there is any comparison.
+    pub fn has_compared(&self) -> bool {
+        self.parts.iter().any(|part| part.of() > 0)
     }
 
     /// What to know beside the answer.
@@ -206,16 +193,19 @@ impl Tally {
         self.notes.push(note.into());
     }
 
-    /// The answer; parts without a comparison are left out, and without any the figures are missing
-    /// for the reason given.
-    pub fn outcome(mut self, reason: &str) -> Outcome {
+    /// Why the figures are missing, if nothing is compared.
+    pub fn otherwise(&mut self, reason: impl Into<String>) {
+        self.otherwise = reason.into();
+    }
+
+    /// The answer; parts without a comparison are left out, and without any the figures are missing.
+    pub fn outcome(mut self) -> Outcome {
         self.parts.retain(|part| part.of() > 0 || part.missing.is_some());
         if self.parts.is_empty() {
-            return Outcome::unsupported(reason);
+            return Outcome { notes: self.notes, ..Outcome::unsupported(&self.otherwise) };
         }
-        let mut evidence: Vec<Evidence> =
-            self.closest.into_iter().map(|(_, evidence)| evidence).collect();
-        evidence.extend(self.evidence);
+        let closest = self.closest.into_iter().map(|(_, evidence)| evidence);
+        let evidence = closest.chain(self.evidence).chain(self.besides).collect();
         Outcome { parts: self.parts, evidence, notes: self.notes }
     }
 }
@@ -223,6 +213,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Verdict;
     use Relation::{Above, AtLeast, AtMost, Below};
 
     const PRINTED: Scale = Scale { tie: 0.0, unit: "" };
@@ -231,7 +222,7 @@ mod tests {
     fn verdict(left: Value, relation: Relation, right: Value, scale: Scale) -> Verdict {
         let mut tally = Tally::default();
         tally.compare("", left, relation, right, scale);
-        tally.outcome("").verdict()
+        tally.outcome().verdict()
     }
 
     #[test]
@@ -283,7 +274,7 @@ mod tests {
         ] {
             let mut tally = Tally::default();
             tally.within("", Value { value, half_width }, Value::exact(1.0), 0.030_000_1, "");
-            assert_eq!(tally.outcome("").verdict(), expected, "{value} {half_width}");
+            assert_eq!(tally.outcome().verdict(), expected, "{value} {half_width}");
         }
     }
 
@@ -293,7 +284,7 @@ mod tests {
         for (what, value) in [("a", 2.0), ("b", 1.1), ("c", 0.9), ("d", 0.8)] {
             tally.compare(what, Value::exact(value), Above, Value::exact(1.0), PRINTED);
         }
-        let outcome = tally.outcome("");
+        let outcome = tally.outcome();
         let shown: Vec<(&str, Shows)> =
             outcome.evidence.iter().map(|e| (e.what.as_str(), e.shows)).collect();
         assert_eq!(shown, [("b", Shows::Closest), ("c", Shows::Fails), ("d", Shows::Fails)]);
@@ -304,7 +295,8 @@ mod tests {
     fn without_a_comparison_the_figures_are_missing() {
         let mut tally = Tally::default();
         tally.part("UDP");
-        let outcome = tally.outcome("no figures of UDP");
+        tally.otherwise("no figures of UDP");
+        let outcome = tally.outcome();
         assert_eq!(outcome.verdict(), Verdict::Unsupported);
         assert_eq!(
             outcome.parts[0].missing.as_ref().map(Missing::reason),

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::Form;
-use super::frame::Frame;
+use super::frame::{Frame, LEFT, RIGHT};
 use super::plot::Plot;
 use super::scale::Scale;
-use super::svg::{COLOURS, escaped, hatching};
+use super::svg::{COLOURS, hatching, open_point, open_series};
 
 /// The part of a group's width that its bars fill.
 const FILLED: f64 = 0.78;
@@ -14,24 +14,21 @@ const FILLED: f64 = 0.78;
 pub(super) fn draw(plot: &Plot, stem: &str, form: Form) -> String {
     let values = plot.dots().flat_map(|dot| [dot.value, dot.interval.map_or(0.0, |i| i.1)]);
     let frame = Frame::new(plot, Scale::linear(values), form);
-    let group = (Frame::right() - Frame::left()) / plot.x.len().max(1) as f64;
-    let places: Vec<f64> =
-        (0..plot.x.len()).map(|i| Frame::left() + group * (i as f64 + 0.5)).collect();
+    let group = (RIGHT - LEFT) / plot.x.len().max(1) as f64;
+    let places: Vec<f64> = (0..plot.x.len()).map(|i| LEFT + group * (i as f64 + 0.5)).collect();
     let width = group * FILLED / plot.series.len().max(1) as f64;
     let mut body = patterns(plot, stem);
     for (index, series) in plot.series.iter().enumerate() {
-        let _ =
-            write!(body, r#"<g class="fm-series fm-s{}" data-series="{index}">"#, index % COLOURS);
+        body.push_str(&open_series(index));
         for dot in &series.dots {
             let left = places[dot.x] - group * FILLED / 2.0 + width * index as f64;
-            let tip = escaped(&dot.tip);
             let top = frame.y_at(dot.value);
+            body.push_str(&open_point(dot.x, &dot.tip));
             let _ = write!(
                 body,
-                r#"<g class="fm-point" role="img" data-x="{}" aria-label="{tip}" data-tip="{tip}"><rect class="fm-hit" x="{left:.1}" y="{:.1}" width="{width:.1}" height="{:.1}"/><rect class="fm-bar" fill="url(#{stem}-{index})" x="{:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
-                dot.x,
-                frame.top(),
-                frame.bottom() - frame.top(),
+                r#"<rect class="fm-hit" x="{left:.1}" y="{:.1}" width="{width:.1}" height="{:.1}"/><rect class="fm-bar" fill="url(#{stem}-{index})" x="{:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
+                frame.top,
+                frame.bottom() - frame.top,
                 left + 0.5,
                 (width - 1.0).max(0.5),
                 frame.bottom() - top

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::Form;
-use super::frame::Frame;
+use super::frame::{Frame, LEFT, RIGHT};
 use super::plot::{Key, Plot, Series, XLevel};
 use super::scale::Scale;
-use super::svg::{COLOURS, dashes, escaped, marker};
+use super::svg::{COLOURS, line_swatch, marker, open_line, open_point};
 use crate::course::{CoursePlot, Line, Span};
 
 /// Most points of a line that have a marker each; more would hide the line.
@@ -23,7 +23,7 @@ pub(super) fn draw(course: &CoursePlot, form: Form) -> String {
     let time = Scale::linear(std::iter::once(course.end_s()));
     let plot = plot(course, &time);
     let frame = Frame::new(&plot, Scale::linear([highest, modelled].into_iter()), form);
-    let at = |seconds: f64| Frame::left() + time.at(seconds) * (Frame::right() - Frame::left());
+    let at = |seconds: f64| LEFT + time.at(seconds) * (RIGHT - LEFT);
     let mut body = String::new();
     for (index, line) in course.lines.iter().enumerate() {
         left_out(&mut body, &frame, &at, line, index);
@@ -32,15 +32,8 @@ pub(super) fn draw(course: &CoursePlot, form: Form) -> String {
         model(&mut body, &frame, &at, line, index);
         measured(&mut body, &frame, &at, (course, line), index);
     }
-    let swatch = |series| {
-        let mark = marker(series, 16.0, -5.0);
-        let dashes = dashes(series);
-        format!(
-            r#"<path class="fm-line" stroke-dasharray="{dashes}" d="M0 -5H32"/><path class="fm-marker" d="{mark}"/>"#
-        )
-    };
     let places: Vec<f64> = time.ticks.iter().map(|&tick| at(tick)).collect();
-    frame.sheet(&plot, form, &places, swatch, &body)
+    frame.sheet(&plot, form, &places, line_swatch, &body)
 }
 
 fn plot(course: &CoursePlot, time: &Scale) -> Plot {
@@ -68,21 +61,19 @@ fn plot(course: &CoursePlot, time: &Scale) -> Plot {
             .map(|&tick| XLevel { label: Scale::written(tick), place: tick })
             .collect(),
         series: course.lines.iter().map(series).collect(),
-        limit: "",
-        references: Vec::new(),
         keys,
+        ..Plot::default()
     }
 }
 
 /// Where several lines leave a part out, the shades add up.
 fn left_out(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Line, index: usize) {
-    let (left, right) = (Frame::left(), at(line.left_out_s));
     let _ = write!(
         out,
-        r#"<rect class="fm-left-out" data-series="{index}" x="{left}" y="{:.1}" width="{:.1}" height="{:.1}"/>"#,
-        frame.top(),
-        right - left,
-        frame.bottom() - frame.top()
+        r#"<rect class="fm-left-out" data-series="{index}" x="{LEFT}" y="{:.1}" width="{:.1}" height="{:.1}"/>"#,
+        frame.top,
+        at(line.left_out_s) - LEFT,
+        frame.bottom() - frame.top
     );
 }
 
@@ -115,24 +106,13 @@ fn measured(
     index: usize,
 ) {
     let place = |span: &Span| (at(span.from_s.midpoint(span.to_s)), frame.y_at(span.value));
-    let points: Vec<String> =
-        line.spans.iter().map(place).map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
-    let _ = write!(
-        out,
-        r#"<g class="fm-series fm-s{}" data-series="{index}"><path class="fm-line" stroke-dasharray="{}" d="M{}"/>"#,
-        index % COLOURS,
-        dashes(index),
-        points.join("L")
-    );
+    out.push_str(&open_line(index, line.spans.iter().map(place)));
     for (number, span) in line.spans.iter().enumerate() {
         let (x, y) = place(span);
-        let tip = escaped(&line.tip(span, course.unit));
-        let _ = write!(
-            out,
-            r#"<g class="fm-point" role="img" data-x="{number}" aria-label="{tip}" data-tip="{tip}"><circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="9"/>"#
-        );
+        let point = open_point(number, &line.tip(span, course.unit));
+        let _ = write!(out, r#"{point}<circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="9"/>"#);
         if line.spans.len() <= MARKERS_MAX {
-            let _ = write!(out, r#"<path class="fm-marker" d="{}"/>"#, marker(index, x, y));
+            out.push_str(&marker(index, x, y));
         }
         out.push_str("</g>");
     }

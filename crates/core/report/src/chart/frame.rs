@@ -11,8 +11,8 @@ use super::svg::{COLOURS, escaped};
 const STYLE: &str = include_str!("style.css");
 
 pub(super) const WIDTH: f64 = 600.0;
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 14.0;
+pub(super) const LEFT: f64 = 84.0;
+pub(super) const RIGHT: f64 = WIDTH - 14.0;
 const PLOT_HEIGHT: f64 = 320.0;
 /// Room above the plot for the name of the vertical axis.
 const HEAD: f64 = 40.0;
@@ -23,9 +23,9 @@ const LETTER: f64 = 9.2;
 /// Letters that fit one line of a title, also on a narrow screen and in a wide font.
 const TITLE_LETTERS: usize = 46;
 
-/// The area in which values are drawn.
+/// The area in which values are drawn, from [`LEFT`] to [`RIGHT`].
 pub(super) struct Frame {
-    top: f64,
+    pub top: f64,
     pub y: Scale,
 }
 
@@ -36,18 +36,6 @@ impl Frame {
             Form::Inline => 0.0,
         };
         Self { top: title + HEAD, y }
-    }
-
-    pub(super) fn left() -> f64 {
-        LEFT
-    }
-
-    pub(super) fn right() -> f64 {
-        WIDTH - RIGHT
-    }
-
-    pub(super) fn top(&self) -> f64 {
-        self.top
     }
 
     pub(super) fn bottom(&self) -> f64 {
@@ -90,7 +78,7 @@ impl Frame {
     }
 
     fn axes(&self, out: &mut String, plot: &Plot, places: &[f64]) {
-        let (left, right, bottom) = (Self::left(), Self::right(), self.bottom());
+        let bottom = self.bottom();
         let _ = write!(
             out,
             r#"<text class="fm-axis" x="6" y="{:.1}">{}</text>"#,
@@ -101,12 +89,12 @@ impl Frame {
             let y = self.y_at(tick);
             let _ = write!(
                 out,
-                r#"<path class="fm-grid" d="M{left} {y:.1}H{right}"/><text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text>"#,
-                left - 8.0,
+                r#"<path class="fm-grid" d="M{LEFT} {y:.1}H{RIGHT}"/><text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text>"#,
+                LEFT - 8.0,
                 Scale::written(tick)
             );
         }
-        let _ = write!(out, r#"<path class="fm-base" d="M{left} {bottom:.1}H{right}"/>"#);
+        let _ = write!(out, r#"<path class="fm-base" d="M{LEFT} {bottom:.1}H{RIGHT}"/>"#);
         let is_labelled = labelled(plot, places);
         for ((level, place), is_labelled) in plot.x.iter().zip(places).zip(is_labelled) {
             let _ = write!(out, r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#);
@@ -122,7 +110,7 @@ impl Frame {
         let _ = write!(
             out,
             r#"<text class="fm-axis" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-            left.midpoint(right),
+            LEFT.midpoint(RIGHT),
             bottom + 50.0,
             escaped(&plot.x_title)
         );
@@ -151,25 +139,19 @@ impl Frame {
                 escaped(&series.label)
             );
         }
-        if plot.has_limits() {
-            let label = format!("{} of the same colour", plot.limit);
-            let (x, y) = place(&label);
-            let _ = write!(
-                out,
-                r#"<g transform="translate({x:.1} {y:.1})"><path class="fm-limit fm-limit-key" d="M0 -5H32"/><text class="fm-label" x="40">{label}</text></g>"#
-            );
-        }
+        let limits = plot.has_limits().then(|| Key {
+            sign: r#"<path class="fm-limit fm-limit-key" d="M0 -5H32"/>"#.to_owned(),
+            label: format!("{} of the same colour", plot.limit),
+        });
         let references = plot.references.iter().map(|reference| Key {
             sign: format!(r#"<path class="fm-reference {}" d="M0 -5H32"/>"#, reference.class),
             label: reference.label.clone(),
         });
-        for key in references.chain(plot.keys.iter().cloned()) {
-            let (x, y) = place(&key.label);
+        for Key { sign, label } in limits.into_iter().chain(references).chain(plot.keys.clone()) {
+            let ((x, y), label) = (place(&label), escaped(&label));
             let _ = write!(
                 out,
-                r#"<g transform="translate({x:.1} {y:.1})">{}<text class="fm-label" x="40">{}</text></g>"#,
-                key.sign,
-                escaped(&key.label)
+                r#"<g transform="translate({x:.1} {y:.1})">{sign}<text class="fm-label" x="40">{label}</text></g>"#
             );
         }
         y + 16.0

@@ -3,23 +3,45 @@
 use std::fmt::Write as _;
 
 use super::Form;
-use super::frame::Frame;
+use super::frame::{Frame, LEFT, RIGHT};
 use super::plot::{Dot, Plot, Series};
 use super::reference::Reference;
 use super::scale::Scale;
-use super::svg::{COLOURS, dashes, escaped, marker};
+use super::svg::{COLOURS, line_swatch, marker, open_line, open_point, path};
 
 /// Room between the axis and the outermost points.
 const INSET: f64 = 16.0;
 
-/// Values on a logarithmic axis.
-pub(super) fn draw(plot: &Plot, _stem: &str, form: Form) -> String {
-    draw_on(Scale::log(values(plot)), plot, form)
-}
-
-/// Values on a linear axis from 0.
-pub(super) fn draw_linear(plot: &Plot, form: Form) -> String {
-    draw_on(Scale::linear(values(plot)), plot, form)
+pub(super) fn draw(plot: &Plot, form: Form) -> String {
+    let scale = match plot.is_linear {
+        true => Scale::linear(values(plot)),
+        false => Scale::log(values(plot)),
+    };
+    let frame = Frame::new(plot, scale, form);
+    let places = places(plot);
+    let mut body = String::new();
+    for reference in &plot.references {
+        let Reference { class, points, .. } = reference;
+        let path = if let Some(level) = reference.level() {
+            format!("M{LEFT:.1} {:.1}H{RIGHT:.1}", frame.y_at(level))
+        } else {
+            let points = points.iter().map(|&(x, value)| (places[x], value));
+            let points = clipped(points, frame.y.most());
+            if points.len() < 2 {
+                continue;
+            }
+            path(points.into_iter().map(|(x, value)| (x, frame.y_at(value))))
+        };
+        let _ = write!(body, r#"<path class="fm-reference {class}" d="{path}"/>"#);
+    }
+    // Limits lie below all series, so that they never hide a figure.
+    for (index, series) in plot.series.iter().enumerate() {
+        limit(&mut body, &frame, &places, series, index);
+    }
+    for (index, series) in plot.series.iter().enumerate() {
+        line(&mut body, &frame, &places, series, index);
+    }
+    frame.sheet(plot, form, &places, line_swatch, &body)
 }
 
 /// All that the vertical axis has to reach.
@@ -33,44 +55,6 @@ fn values(plot: &Plot) -> impl Iterator<Item = f64> {
     let near = plot.references.iter().flat_map(|reference| &reference.points);
     let near = near.map(|&(_, value)| value).filter(move |value| *value < REFERENCE_ROOM * highest);
     of_dots.chain(near).chain(plot.references.iter().filter_map(Reference::level))
-}
-
-fn draw_on(scale: Scale, plot: &Plot, form: Form) -> String {
-    let frame = Frame::new(plot, scale, form);
-    let places = places(plot);
-    let mut body = String::new();
-    for reference in &plot.references {
-        let Reference { class, points, .. } = reference;
-        if let Some(level) = reference.level() {
-            let (left, right, y) = (Frame::left(), Frame::right(), frame.y_at(level));
-            let _ = write!(
-                body,
-                r#"<path class="fm-reference {class}" d="M{left:.1} {y:.1}H{right:.1}"/>"#
-            );
-            continue;
-        }
-        let points = points.iter().map(|&(x, value)| (places[x], value));
-        let points = clipped(points, frame.y.most());
-        if points.len() > 1 {
-            let points = points.into_iter().map(|(x, value)| (x, frame.y_at(value)));
-            let _ = write!(body, r#"<path class="fm-reference {class}" d="{}"/>"#, path(points));
-        }
-    }
-    // Limits lie below all series, so that they never hide a figure.
-    for (index, series) in plot.series.iter().enumerate() {
-        body.push_str(&limit(&frame, &places, series, index));
-    }
-    for (index, series) in plot.series.iter().enumerate() {
-        body.push_str(&line(&frame, &places, series, index));
-    }
-    let swatch = |series| {
-        format!(
-            r#"<path class="fm-line" stroke-dasharray="{}" d="M0 -5H32"/><path class="fm-marker" d="{}"/>"#,
-            dashes(series),
-            marker(series, 16.0, -5.0)
-        )
-    };
-    frame.sheet(plot, form, &places, swatch, &body)
 }
 
 /// How far above the highest figure a reference still widens the axis.
@@ -96,7 +80,7 @@ fn clipped(points: impl Iterator<Item = (f64, f64)>, most: f64) -> Vec<(f64, f64
 }
 
 fn places(plot: &Plot) -> Vec<f64> {
-    let (left, right) = (Frame::left() + INSET, Frame::right() - INSET);
+    let (left, right) = (LEFT + INSET, RIGHT - INSET);
     let first = plot.x.first().map_or(0.0, |level| level.place);
     let last = plot.x.last().map_or(1.0, |level| level.place);
     let place = |level: f64| match last - first {
@@ -106,63 +90,37 @@ fn places(plot: &Plot) -> Vec<f64> {
     plot.x.iter().map(|level| place(level.place)).collect()
 }
 
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
-    format!("M{}", points.join("L"))
-}
-
-fn limit(frame: &Frame, places: &[f64], series: &Series, index: usize) -> String {
-    let points: Vec<(f64, f64)> = series
-        .dots
-        .iter()
-        .filter_map(|dot| Some((places[dot.x], frame.y_at(dot.limit?))))
-        .collect();
-    if points.is_empty() {
-        return String::new();
-    }
-    format!(
-        r#"<path class="fm-limit fm-s{}" data-series="{index}" d="{}"/>"#,
-        index % COLOURS,
-        path(points.into_iter())
-    )
-}
-
-fn line(frame: &Frame, places: &[f64], series: &Series, index: usize) -> String {
-    if series.dots.is_empty() {
-        return String::new();
-    }
-    let points = series.dots.iter().map(|dot| (places[dot.x], frame.y_at(dot.value)));
-    let mut out = format!(
-        r#"<g class="fm-series fm-s{}" data-series="{index}"><path class="fm-line" stroke-dasharray="{}" d="{}"/>"#,
-        index % COLOURS,
-        dashes(index),
-        path(points)
-    );
-    for dot in &series.dots {
-        point(&mut out, frame, places[dot.x], dot, index);
-    }
-    out.push_str("</g>");
-    out
-}
-
-fn point(out: &mut String, frame: &Frame, x: f64, dot: &Dot, series: usize) {
-    let y = frame.y_at(dot.value);
-    let tip = escaped(&dot.tip);
-    let _ = write!(
-        out,
-        r#"<g class="fm-point" role="img" data-x="{}" aria-label="{tip}" data-tip="{tip}"><circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="13"/>"#,
-        dot.x
-    );
-    if let Some((low, high)) = dot.interval {
-        let (low, high) = (frame.y_at(low), frame.y_at(high));
+fn limit(out: &mut String, frame: &Frame, places: &[f64], series: &Series, index: usize) {
+    let limit = |dot: &Dot| Some((places[dot.x], frame.y_at(dot.limit?)));
+    let mut points = series.dots.iter().filter_map(limit).peekable();
+    if points.peek().is_some() {
+        let (colour, path) = (index % COLOURS, path(points));
         let _ = write!(
             out,
-            r#"<path class="fm-whisker" d="M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h8M{:.1} {high:.1}h8"/>"#,
-            x - 4.0,
-            x - 4.0
+            r#"<path class="fm-limit fm-s{colour}" data-series="{index}" d="{path}"/>"#
         );
     }
-    let _ = write!(out, r#"<path class="fm-marker" d="{}"/></g>"#, marker(series, x, y));
+}
+
+fn line(out: &mut String, frame: &Frame, places: &[f64], series: &Series, index: usize) {
+    if series.dots.is_empty() {
+        return;
+    }
+    let points = series.dots.iter().map(|dot| (places[dot.x], frame.y_at(dot.value)));
+    out.push_str(&open_line(index, points.clone()));
+    for (dot, (x, y)) in series.dots.iter().zip(points) {
+        let point = open_point(dot.x, &dot.tip);
+        let _ = write!(out, r#"{point}<circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="13"/>"#);
+        if let Some((low, high)) = dot.interval {
+            let (low, high, left) = (frame.y_at(low), frame.y_at(high), x - 4.0);
+            let _ = write!(
+                out,
+                r#"<path class="fm-whisker" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8"/>"#
+            );
+        }
+        let _ = write!(out, "{}</g>", marker(index, x, y));
+    }
+    out.push_str("</g>");
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod bars;
 mod course;
-mod curves;
 mod frame;
 mod lines;
 mod modelled;
@@ -14,14 +13,14 @@ mod reference;
 mod scale;
 mod svg;
 
-use fabricmark_plan::{Chart, ChartKind, CourseChart, Drawing, Plan};
+use fabricmark_plan::{ChartKind, Drawing};
 
-pub use curves::{Curve, goodput_chart};
-pub use modelled::{Course, course_chart};
+pub use modelled::{Curve, course_chart, goodput_chart};
 
 use crate::Experiment;
 use crate::course::CoursePlot;
 use crate::runs::ByPoint;
+use plot::Plot;
 
 /// A chart as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,45 +52,26 @@ enum Form {
 
 fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
     let runs = ByPoint::of(e.records);
-    let charts = e.plan.presentation.charts.iter().enumerate();
-    charts
-        .filter_map(|(place, drawing)| {
-            let place = place + 1;
-            match drawing {
-                Drawing::Levels(chart) => of_levels(e.plan, chart, &runs, place, form),
-                Drawing::Course(chart) => of_course(e.plan, chart, &runs, place, form),
+    let drawn = |(place, drawing): (usize, &Drawing)| {
+        let stem = |title: &str| format!("{:02}-{}", place + 1, slug(title));
+        let (title, svg) = match drawing {
+            Drawing::Levels(chart) => {
+                let plot = Plot::of(e.plan, chart, &runs)?;
+                let svg = match chart.kind {
+                    ChartKind::Lines => lines::draw(&plot, form),
+                    ChartKind::Bars => bars::draw(&plot, &stem(&plot.title), form),
+                };
+                (plot.title, svg)
             }
-        })
-        .collect()
-}
-
-fn of_levels(
-    plan: &Plan,
-    chart: &Chart,
-    runs: &ByPoint<'_>,
-    place: usize,
-    form: Form,
-) -> Option<ChartFile> {
-    let plot = plot::Plot::of(plan, chart, runs)?;
-    let stem = format!("{place:02}-{}", slug(&plot.title));
-    let svg = match chart.kind {
-        ChartKind::Lines => lines::draw(&plot, &stem, form),
-        ChartKind::Bars => bars::draw(&plot, &stem, form),
+            Drawing::Course(chart) => {
+                let plot = CoursePlot::of(e.plan, chart, &runs)?;
+                let svg = course::draw(&plot, form);
+                (plot.title, svg)
+            }
+        };
+        Some(ChartFile { name: format!("{}.svg", stem(&title)), title, svg })
     };
-    Some(ChartFile { name: format!("{stem}.svg"), title: plot.title, svg })
-}
-
-fn of_course(
-    plan: &Plan,
-    chart: &CourseChart,
-    runs: &ByPoint<'_>,
-    place: usize,
-    form: Form,
-) -> Option<ChartFile> {
-    let plot = CoursePlot::of(plan, chart, runs)?;
-    let name = format!("{place:02}-{}.svg", slug(&plot.title));
-    let svg = course::draw(&plot, form);
-    Some(ChartFile { name, title: plot.title, svg })
+    e.plan.presentation.charts.iter().enumerate().filter_map(drawn).collect()
 }
 
 /// Letters and digits of a title, parted by hyphens.

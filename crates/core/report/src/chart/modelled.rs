@@ -1,4 +1,4 @@
-//! Goodput through time: lines without records behind them.
+//! Modelled goodput by payload and through time: lines without records behind them.
 
 use fabricmark_units::Nanos;
 
@@ -6,38 +6,29 @@ use super::plot::{Dot, Plot, Series, XLevel};
 use super::{Form, lines};
 use crate::number;
 
-/// A line of a chart of goodput through time.
+/// A line of a chart of modelled goodput, by payload in bytes or by time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Course {
-    /// What it is of, with where it comes from: `cubic, 10G (modelled)`.
+pub struct Curve<X> {
+    /// What it is of, with where it comes from or how firmly it stands: `IPv4 (bound)`.
     pub label: String,
-    /// The end of each stretch of time and goodput in it in bit/s, in the order of time.
-    pub points: Vec<(Nanos, f64)>,
+    /// Payload, or the end of each stretch of time in order, and goodput in bit/s.
+    pub points: Vec<(X, f64)>,
+}
+
+/// A chart of goodput by payload as a self-contained SVG file that follows the reader's light or dark
+/// theme. Both axes are logarithmic.
+pub fn goodput_chart(title: &str, curves: &[Curve<u64>]) -> String {
+    let at = |payload| format!("{} B", number::fixed(payload as f64, 0));
+    let plot = plot(title, curves, XLevel::of_size, at);
+    lines::draw(&Plot { x_title: "payload (B)".to_owned(), ..plot }, Form::File)
 }
 
 /// A chart of goodput by time as a self-contained SVG file that follows the reader's light or dark
 /// theme. Both axes are linear, and that of goodput begins at 0.
-pub fn course_chart(title: &str, courses: &[Course]) -> String {
-    let mut times: Vec<Nanos> =
-        courses.iter().flat_map(|course| course.points.iter().map(|point| point.0)).collect();
-    times.sort_unstable();
-    times.dedup();
-    let series = |course: &Course| Series {
-        label: course.label.clone(),
-        dots: course.points.iter().filter_map(|point| dot(course, &times, *point)).collect(),
-    };
-    let x = |&time: &Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
-    let plot = Plot {
-        title: title.to_owned(),
-        x_title: "time (s)".to_owned(),
-        y_title: "goodput (Mbit/s)".to_owned(),
-        x: times.iter().map(x).collect(),
-        series: courses.iter().map(series).collect(),
-        limit: "",
-        keys: Vec::new(),
-        references: Vec::new(),
-    };
-    lines::draw_linear(&plot, Form::File)
+pub fn course_chart(title: &str, courses: &[Curve<Nanos>]) -> String {
+    let level = |time: Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
+    let plot = plot(title, courses, level, |time| format!("{} s", seconds(time)));
+    lines::draw(&Plot { x_title: "time (s)".to_owned(), is_linear: true, ..plot }, Form::File)
 }
 
 /// To a millisecond, without zeros at its end.
@@ -46,15 +37,32 @@ fn seconds(time: Nanos) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn dot(course: &Course, times: &[Nanos], (time, goodput_bps): (Nanos, f64)) -> Option<Dot> {
-    let value = goodput_bps / 1e6;
-    Some(Dot {
-        x: times.binary_search(&time).ok()?,
-        value,
-        interval: None,
-        limit: None,
-        tip: format!("{}, {} s\n{} Mbit/s", course.label, seconds(time), number::fixed(value, 3)),
-    })
+fn plot<X: Copy + Ord>(
+    title: &str,
+    curves: &[Curve<X>],
+    level: impl Fn(X) -> XLevel,
+    at: impl Fn(X) -> String,
+) -> Plot {
+    let mut levels: Vec<X> =
+        curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let dot = |label: &str, (x, goodput_bps): (X, f64)| {
+        let value = goodput_bps / 1e6;
+        let tip = format!("{label}, {}\n{} Mbit/s", at(x), number::fixed(value, 3));
+        Some(Dot { x: levels.binary_search(&x).ok()?, value, interval: None, limit: None, tip })
+    };
+    let series = |Curve { label, points }: &Curve<X>| Series {
+        label: label.clone(),
+        dots: points.iter().filter_map(|&point| dot(label, point)).collect(),
+    };
+    Plot {
+        title: title.to_owned(),
+        y_title: "goodput (Mbit/s)".to_owned(),
+        x: levels.iter().map(|&x| level(x)).collect(),
+        series: curves.iter().map(series).collect(),
+        ..Plot::default()
+    }
 }
 
 #[cfg(test)]
@@ -62,11 +70,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_chart_names_its_curves_and_each_point() {
+        let curve = |label: &str, points| Curve { label: label.to_owned(), points };
+        let svg = goodput_chart(
+            "UDP over ethernet:1G",
+            &[
+                curve("IPv4 (bound)", vec![(64, 4.9e8), (1024, 9.3e8)]),
+                curve("IPv6 (bound)", vec![(1024, 9.2e8)]),
+            ],
+        );
+        for text in [
+            "UDP over ethernet:1G",
+            "goodput (Mbit/s)",
+            ">IPv4 (bound)<",
+            ">IPv6 (bound)<",
+            "IPv6 (bound), 1,024 B&#10;920.000 Mbit/s",
+            ">1Ki<",
+        ] {
+            assert!(svg.contains(text), "no {text} in {svg}");
+        }
+        assert!(!svg.contains("of the same colour"), "there are no limits beside the curves");
+    }
+
+    #[test]
     fn a_course_stands_on_linear_axes_from_nothing() {
         let ms = Nanos::from_millis;
         let courses = [
-            Course { label: "reno".to_owned(), points: vec![(ms(500), 0.0), (ms(1000), 8e8)] },
-            Course { label: "cubic".to_owned(), points: vec![(ms(1000), 9e8)] },
+            Curve { label: "reno".to_owned(), points: vec![(ms(500), 0.0), (ms(1000), 8e8)] },
+            Curve { label: "cubic".to_owned(), points: vec![(ms(1000), 9e8)] },
         ];
         let svg = course_chart("Start", &courses);
         for text in ["time (s)", ">0<", ">1,000<", ">0.5<", ">1<", "cubic, 1 s&#10;900.000 Mbit/s"]

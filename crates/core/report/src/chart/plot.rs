@@ -12,10 +12,13 @@ use crate::runs::ByPoint;
 use crate::{label, select};
 
 /// A chart as values.
+#[derive(Default)]
 pub(crate) struct Plot {
     pub title: String,
     pub x_title: String,
     pub y_title: String,
+    /// Whether lines stand on a linear axis from 0, else on a logarithmic one.
+    pub is_linear: bool,
     pub x: Vec<XLevel>,
     pub series: Vec<Series>,
     /// `ceiling` or `floor`; nothing where no dot has a limit.
@@ -78,14 +81,8 @@ impl Plot {
                     .copied()
                     .filter(|point| select::levels_of(point, &factors) == combination)
                     .collect();
-                series(
-                    plan,
-                    chart,
-                    &of_series,
-                    &levels,
-                    &label::series(&factors, &combination),
-                    runs,
-                )
+                let name = label::series(&factors, &combination);
+                series(plan, chart, &of_series, &levels, &name, runs)
             })
             .collect();
         let figure = chart.figure.spec().label;
@@ -101,7 +98,7 @@ impl Plot {
             series,
             limit: if chart.figure == Figure::Goodput { "ceiling" } else { "floor" },
             references: Reference::of(chart, &points, &levels, runs),
-            keys: Vec::new(),
+            ..Self::default()
         })
     }
 
@@ -140,17 +137,20 @@ fn durations(levels: &[Level]) -> Vec<XLevel> {
 fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {
     let bytes = level.parse::<u64>().ok().filter(|_| factor == Factor::Payload);
     match bytes {
-        Some(bytes) => XLevel { label: size(bytes), place: (bytes.max(1) as f64).log2() },
+        Some(bytes) => XLevel::of_size(bytes),
         None => XLevel { label: label::row(factor, level), place: index as f64 },
     }
 }
 
-/// `512`, `4Ki`: short enough to stand below a tick.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),
-        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}Ki", bytes >> 10),
-        _ => bytes.to_string(),
+impl XLevel {
+    /// A payload by its logarithm: `512`, `4Ki`, short enough to stand below a tick.
+    pub(crate) fn of_size(bytes: u64) -> Self {
+        let label = match bytes {
+            _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),
+            _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}Ki", bytes >> 10),
+            _ => bytes.to_string(),
+        };
+        Self { label, place: (bytes.max(1) as f64).log2() }
     }
 }
 
@@ -212,9 +212,7 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
         x,
         value: estimate.value / unit.size,
         interval: estimate.interval.map(|i| (i.low / unit.size, i.high / unit.size)),
-        limit: has_limits
-            .then(|| cell.limit.as_ref().map(|limit| limit.value / unit.size))
-            .flatten(),
+        limit: cell.limit.as_ref().filter(|_| has_limits).map(|limit| limit.value / unit.size),
         tip,
     })
 }

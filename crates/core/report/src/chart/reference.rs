@@ -48,9 +48,12 @@ impl Reference {
                 };
                 of_all(points.iter().filter_map(of))
             };
-            let most = (through(largest_window), "fm-window", "TCP's largest window / RTT");
-            let asked = (through(asked_window), "fm-asked", "window asked for / RTT");
-            for (points, class, label) in [most, asked] {
+            let most = through(|record| by_window(record, Kind::Bound, true));
+            let asked = through(|record| by_window(record, Kind::Conditional, false));
+            for (points, class, label) in [
+                (most, "fm-window", "TCP's largest window / RTT"),
+                (asked, "fm-asked", "window asked for / RTT"),
+            ] {
                 if let Some(points) = points.filter(|points| points.len() > 1) {
                     references.push(Self { label: label.to_owned(), class, points });
                 }
@@ -88,12 +91,4 @@ fn by_window(record: &Record, kind: Kind, is_largest: bool) -> Option<f64> {
         ceiling.kind == kind && window.is_some_and(|window| (*window == largest) == is_largest)
     });
     Some(ceiling?.goodput_bps.as_f64())
-}
-
-fn largest_window(record: &Record) -> Option<f64> {
-    by_window(record, Kind::Bound, true)
-}
-
-fn asked_window(record: &Record) -> Option<f64> {
-    by_window(record, Kind::Conditional, false)
 }

@@ -2,19 +2,44 @@
 
 /// Text with the characters that markup uses replaced.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' => out.push_str("&#10;"),
-            other => out.push(other),
-        }
-    }
-    out
+    let marks = [
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ("\"", "&quot;"),
+        ("'", "&#39;"),
+        ("\n", "&#10;"),
+    ];
+    marks.iter().fold(text.to_owned(), |text, (mark, name)| text.replace(mark, name))
+}
+
+/// The points of a path.
+pub(crate) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
+    format!("M{}", points.join("L"))
+}
+
+/// The beginning of a group of a series.
+pub(crate) fn open_series(series: usize) -> String {
+    format!(r#"<g class="fm-series fm-s{}" data-series="{series}">"#, series % COLOURS)
+}
+
+/// The beginning of a group of a series with a line through `points`.
+pub(crate) fn open_line(series: usize, points: impl Iterator<Item = (f64, f64)>) -> String {
+    let (open, dashes, path) = (open_series(series), dashes(series), path(points));
+    format!(r#"{open}<path class="fm-line" stroke-dasharray="{dashes}" d="{path}"/>"#)
+}
+
+/// The beginning of a group of a point at level `x` that says `tip`.
+pub(crate) fn open_point(x: usize, tip: &str) -> String {
+    let tip = escaped(tip);
+    format!(r#"<g class="fm-point" role="img" data-x="{x}" aria-label="{tip}" data-tip="{tip}">"#)
+}
+
+/// The sign of a line in the legend.
+pub(crate) fn line_swatch(series: usize) -> String {
+    let (dashes, marker) = (dashes(series), marker(series, 16.0, -5.0));
+    format!(r#"<path class="fm-line" stroke-dasharray="{dashes}" d="M0 -5H32"/>{marker}"#)
 }
 
 /// How many series have colours of their own; further ones start anew with other dashes.
@@ -22,22 +47,26 @@ pub(crate) const COLOURS: usize = 6;
 
 const DASHES: [&str; 6] = ["none", "8 4", "3 3", "10 3 3 3", "14 5", "5 2"];
 
-/// The dashes of a series' line.
-pub(crate) fn dashes(series: usize) -> &'static str {
-    DASHES[(series + series / COLOURS) % DASHES.len()]
+/// Which of six shapes a series has; they shift against the colours when those start anew.
+fn shape(series: usize) -> usize {
+    (series + series / COLOURS) % 6
 }
 
-/// The outline of a series' marker around `(x, y)`.
+/// The dashes of a series' line.
+fn dashes(series: usize) -> &'static str {
+    DASHES[shape(series)]
+}
+
+/// A series' marker around `(x, y)`.
 pub(crate) fn marker(series: usize, x: f64, y: f64) -> String {
-    let corners: &[(f64, f64)] = match (series + series / COLOURS) % 6 {
+    format!(r#"<path class="fm-marker" d="{}"/>"#, outline(series, x, y))
+}
+
+fn outline(series: usize, x: f64, y: f64) -> String {
+    let corners: &[(f64, f64)] = match shape(series) {
         0 => {
-            let r = 4.2;
-            return format!(
-                "M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 -{} 0Z",
-                x - r,
-                2.0 * r,
-                2.0 * r
-            );
+            let (r, wide, left) = (4.2, 8.4, x - 4.2);
+            return format!("M{left:.1} {y:.1}a{r} {r} 0 1 0 {wide} 0a{r} {r} 0 1 0 -{wide} 0Z");
         }
         1 => &[(-3.8, -3.8), (3.8, -3.8), (3.8, 3.8), (-3.8, 3.8)],
         2 => &[(0.0, -5.2), (5.0, 3.8), (-5.0, 3.8)],
@@ -58,29 +87,20 @@ pub(crate) fn marker(series: usize, x: f64, y: f64) -> String {
             (-1.6, -1.6),
         ],
     };
-    let points: Vec<String> =
-        corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy)).collect();
-    format!("M{}Z", points.join("L"))
+    path(corners.iter().map(|(dx, dy)| (x + dx, y + dy))) + "Z"
 }
 
 /// The hatching of a series' bars as the content of a pattern of 8 by 8 units.
-pub(crate) fn hatching(series: usize) -> &'static str {
-    match (series + series / COLOURS) % 6 {
-        0 => r#"<rect class="fm-fill" width="8" height="8"/>"#,
-        1 => {
-            r#"<rect class="fm-tint" width="8" height="8"/><path class="fm-hatch" d="M-2 2L2 -2M0 8L8 0M6 10L10 6"/>"#
-        }
+pub(crate) fn hatching(series: usize) -> String {
+    let lines = match shape(series) {
+        0 => return r#"<rect class="fm-fill" width="8" height="8"/>"#.to_owned(),
+        1 => r#"<path class="fm-hatch" d="M-2 2L2 -2M0 8L8 0M6 10L10 6"/>"#,
         2 => {
-            r#"<rect class="fm-tint" width="8" height="8"/><circle class="fm-fill" cx="2" cy="2" r="1.5"/><circle class="fm-fill" cx="6" cy="6" r="1.5"/>"#
+            r#"<circle class="fm-fill" cx="2" cy="2" r="1.5"/><circle class="fm-fill" cx="6" cy="6" r="1.5"/>"#
         }
-        3 => {
-            r#"<rect class="fm-tint" width="8" height="8"/><path class="fm-hatch" d="M0 2H8M0 6H8"/>"#
-        }
-        4 => {
-            r#"<rect class="fm-tint" width="8" height="8"/><path class="fm-hatch" d="M2 0V8M6 0V8"/>"#
-        }
-        _ => {
-            r#"<rect class="fm-tint" width="8" height="8"/><path class="fm-hatch" d="M0 0L8 8M0 8L8 0"/>"#
-        }
-    }
+        3 => r#"<path class="fm-hatch" d="M0 2H8M0 6H8"/>"#,
+        4 => r#"<path class="fm-hatch" d="M2 0V8M6 0V8"/>"#,
+        _ => r#"<path class="fm-hatch" d="M0 0L8 8M0 8L8 0"/>"#,
+    };
+    format!(r#"<rect class="fm-tint" width="8" height="8"/>{lines}"#)
 }

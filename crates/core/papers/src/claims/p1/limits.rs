@@ -1,9 +1,10 @@
 //! Figures beside what the wire allows.
 
+use fabricmark_wire::Family;
+
 use super::at;
-use crate::claims::figures::{Column, Figures, Load, Origin, Quantity};
-use crate::claims::limit::limit;
-use crate::claims::outcome::Outcome;
+use crate::claims::figures::{Figures, LOADS, Load, Origin, Quantity};
+use crate::claims::limit::{Limit, limit};
 use crate::claims::tally::Tally;
 use crate::claims::value::Value;
 use Quantity::{GoodputMbps, LatencyUs};
@@ -13,39 +14,59 @@ const DUE_TO_HEADERS: f64 = 0.03;
 
 const NO_WIRE: &str = "no link with a wire: a veth pair has neither ceiling nor floor";
 
-pub fn differences_are_those_of_headers(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    for load in [Load::Udp, Load::Tcp] {
-        for (v4, v6) in figures.families(GoodputMbps, load) {
-            let name = format!("{} {}", load.word(), v4.network);
-            tally.part(&name);
-            for (payload, a, b) in v4.with(v6) {
-                let limits = v4.limits.get(&payload).zip(v6.limits.get(&payload));
-                let Some((a_limit, b_limit)) = limits else { continue };
-                let expected = Value::exact(b_limit.alone / a_limit.alone);
-                tally.within(at(&name, payload), b.over(a), expected, DUE_TO_HEADERS, "");
-            }
+pub fn differences_are_those_of_headers(figures: &Figures, tally: &mut Tally) {
+    for (v4, v6) in LOADS.into_iter().flat_map(|load| figures.families(GoodputMbps, load)) {
+        let name = format!("{} {}", v4.load.word(), v4.network);
+        tally.part(&name);
+        for (payload, a, b) in v4.with(v6) {
+            let limits = v4.limits.get(&payload).zip(v6.limits.get(&payload));
+            let Some((a_limit, b_limit)) = limits else { continue };
+            let expected = Value::exact(b_limit.alone / a_limit.alone);
+            tally.within(at(&name, payload), b.over(a), expected, DUE_TO_HEADERS, "");
         }
     }
-    tally.outcome(NO_WIRE)
+    tally.otherwise(NO_WIRE);
 }
 
-pub fn goodput_is_within_its_ceiling(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    let mut highest: Option<(f64, f64, String)> = None;
-    for column in figures.columns.iter().filter(|c| is_judged(figures, c, GoodputMbps)) {
+/// The cells of a quantity that have a limit, with their names, a part for each column.
+///
+/// Each published run is judged once: the datagram columns of tables II and III show the runs of tables
+/// IV and V again.
+fn limited(
+    figures: &Figures,
+    tally: &mut Tally,
+    quantity: Quantity,
+    mut judge: impl FnMut(&mut Tally, String, Value, Limit),
+) {
+    for column in figures.columns.iter().filter(|column| column.quantity == quantity) {
+        if figures.origin == Origin::Published && column.network == "IPoIB datagram" {
+            continue;
+        }
         let name = column.name();
         tally.part(&name);
-        for (&payload, &cell) in &column.cells {
-            let Some(limit) = column.limits.get(&payload) else { continue };
-            let allowed = allowed_mbps(figures, limit.bound);
-            tally.not_beyond(at(&name, payload), cell, allowed, 1.0, "Mb/s");
-            let share = cell.value / limit.alone;
-            if highest.as_ref().is_none_or(|(most, ..)| share > *most) {
-                highest = Some((share, cell.value / limit.bound, at(&name, payload)));
+        for (payload, &cell) in &column.cells {
+            if let Some(&limit) = column.limits.get(payload) {
+                judge(tally, at(&name, *payload), cell, limit);
             }
         }
     }
+}
+
+pub fn goodput_is_within_its_ceiling(figures: &Figures, tally: &mut Tally) {
+    let mut highest: Option<(f64, f64, String)> = None;
+    limited(figures, tally, GoodputMbps, |tally, what, cell, limit| {
+        let share = cell.value / limit.alone;
+        if highest.as_ref().is_none_or(|(most, ..)| share > *most) {
+            highest = Some((share, cell.value / limit.bound, what.clone()));
+        }
+        // A published figure is a mean by an unknown clock and is judged by the bound alone; a
+        // measured one may be beyond it by what two clocks explain.
+        let allowed = match figures.origin {
+            Origin::Published => limit.bound,
+            Origin::Measured => fabricmark_wire::allowed(limit.bound, 0, 1.0),
+        };
+        tally.not_beyond(what, cell, allowed, 1.0, "Mb/s");
+    });
     if let (Some((alone, bound, what)), Origin::Published) = (highest, figures.origin) {
         tally.note(format!(
             "highest: {what}, {:.2} % of the ceiling of messages that travel alone, {:.2} % of the bound",
@@ -53,52 +74,27 @@ pub fn goodput_is_within_its_ceiling(figures: &Figures) -> Outcome {
             bound * 100.0
         ));
     }
-    tally.outcome(NO_WIRE)
+    tally.otherwise(NO_WIRE);
 }
 
-/// A published figure is a mean by an unknown clock and is judged by the bound alone; a measured one
-/// may be beyond it by what two clocks explain.
-fn allowed_mbps(figures: &Figures, bound: f64) -> f64 {
-    match figures.origin {
-        Origin::Published => bound,
-        Origin::Measured => fabricmark_wire::allowed(bound, 0, 1.0),
-    }
-}
-
-/// Each published run once: the datagram columns of tables II and III show the runs of tables IV and V
-/// again.
-fn is_judged(figures: &Figures, column: &Column, quantity: Quantity) -> bool {
-    let again = figures.origin == Origin::Published && column.network == "IPoIB datagram";
-    column.quantity == quantity && !again
-}
-
-pub fn latency_is_above_its_floor(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    for column in figures.columns.iter().filter(|c| is_judged(figures, c, LatencyUs)) {
-        let name = column.name();
-        tally.part(&name);
-        for (&payload, &cell) in &column.cells {
-            let Some(limit) = column.limits.get(&payload) else { continue };
-            tally.not_beyond(at(&name, payload), cell, limit.bound, -1.0, "µs");
-        }
-    }
-    tally.outcome("no floor: no link with a wire, or a token bucket stands for it")
+pub fn latency_is_above_its_floor(figures: &Figures, tally: &mut Tally) {
+    limited(figures, tally, LatencyUs, |tally, what, cell, limit| {
+        tally.not_beyond(what, cell, limit.bound, -1.0, "µs");
+    });
+    tally.otherwise("no floor: no link with a wire, or a token bucket stands for it");
 }
 
 /// What the ceilings say of P1's figure 10, whose numbers are not printed.
-pub fn note_ceilings_by_speed(outcome: Outcome) -> Outcome {
+pub fn note_ceilings_by_speed(tally: &mut Tally) {
     let ceiling = |speed: &str| {
         let link = format!("ipoib:4X-{speed}");
-        let limit = limit(GoodputMbps, Load::Udp, &link, fabricmark_wire::Family::V4, 32_768)?;
+        let limit = limit(GoodputMbps, Load::Udp, &link, Family::V4, 32_768)?;
         Some(format!("{speed} {:.0}", limit.bound))
     };
     let words: Option<Vec<String>> =
         ["SDR", "DDR", "QDR", "FDR"].into_iter().map(ceiling).collect();
-    match words {
-        Some(words) => outcome.noting(format!(
-            "the ceilings are in that order: {} Mb/s of UDP/IPv4 at 32,768 B",
-            words.join(", ")
-        )),
-        None => outcome,
+    if let Some(words) = words {
+        let words = words.join(", ");
+        tally.note(format!("the ceilings are in that order: {words} Mb/s of UDP/IPv4 at 32,768 B"));
     }
 }

@@ -1,135 +1,110 @@
 //! Which of two columns is larger, cell by cell.
 
+use std::ops::RangeBounds;
+
 use super::at;
 use crate::claims::figures::{Column, Figures, Load, Origin, Quantity};
-use crate::claims::outcome::{Missing, Outcome};
+use crate::claims::outcome::Missing;
 use crate::claims::tally::{Relation, Tally};
 use crate::claims::value::crossover;
 use Quantity::{GoodputMbps, LatencyUs};
 use Relation::{Above, AtLeast, Below};
 
-const LOADS: [Load; 2] = [Load::Udp, Load::Tcp];
-
 /// Payload in bytes up to which 10GbE is claimed to lead, and the next one of the tables.
 const LEAD_ENDS: u64 = 16_384;
 const LARGEST: u64 = 32_768;
 
-pub fn v4_exceeds_v6_udp(figures: &Figures) -> Outcome {
-    by_family(figures, figures.families(GoodputMbps, Load::Udp), AtLeast, GoodputMbps)
-}
-
-pub fn v4_exceeds_v6_tcp(figures: &Figures) -> Outcome {
-    by_family(figures, figures.families(GoodputMbps, Load::Tcp), AtLeast, GoodputMbps)
-}
-
-pub fn v4_is_under_v6_udp(figures: &Figures) -> Outcome {
-    let mut pairs = figures.families_of_modes(LatencyUs);
-    pairs.extend(figures.families(LatencyUs, Load::Udp));
-    by_family(figures, pairs, Below, LatencyUs)
-}
-
-pub fn v4_is_under_v6_tcp(figures: &Figures) -> Outcome {
-    by_family(figures, figures.families(LatencyUs, Load::Tcp), Below, LatencyUs)
-}
-
-fn by_family(
+/// IPv4 has at least the goodput of IPv6, and less latency.
+pub fn by_family(
     figures: &Figures,
-    pairs: Vec<(&Column, &Column)>,
-    relation: Relation,
+    tally: &mut Tally,
     quantity: Quantity,
-) -> Outcome {
-    let mut tally = Tally::default();
-    for (v4, v6) in pairs {
+    pairs: &[(&Column, &Column)],
+) {
+    let relation = match quantity {
+        GoodputMbps => AtLeast,
+        LatencyUs => Below,
+    };
+    for &(v4, v6) in pairs {
         let name = format!("{} {}", v4.load.word(), v4.network);
-        cells(&mut tally, figures, &name, (v4, v6), relation, |_| true);
+        cells(figures, tally, &name, (v4, v6), relation, ..);
     }
-    tally.outcome(&format!("no {} of one network over both IPv4 and IPv6", quantity.word()))
+    tally.otherwise(format!("no {} of one network over both IPv4 and IPv6", quantity.word()));
 }
 
 /// Compares the cells of two columns in a part of its own.
 fn cells(
-    tally: &mut Tally,
     figures: &Figures,
+    tally: &mut Tally,
     name: &str,
     (left, right): (&Column, &Column),
     relation: Relation,
-    is_meant: impl Fn(u64) -> bool,
+    payloads: impl RangeBounds<u64>,
 ) {
     let scale = figures.scale(left.quantity);
     tally.part(name);
-    for (payload, a, b) in left.with(right).filter(|(payload, ..)| is_meant(*payload)) {
+    for (payload, a, b) in left.with(right).filter(|(payload, ..)| payloads.contains(payload)) {
         tally.compare(at(name, payload), a, relation, b, scale);
     }
 }
 
-pub fn datagram_exceeds_connected(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    let pairs = figures.modes(GoodputMbps);
-    for &(datagram, connected) in &pairs {
-        let name = pair_name(figures, datagram);
-        cells(&mut tally, figures, &name, (datagram, connected), Above, |_| true);
-    }
-    let factors: Vec<f64> = pairs
-        .iter()
-        .flat_map(|(datagram, connected)| datagram.with(connected))
-        .map(|(_, datagram, connected)| datagram.value / connected.value)
-        .collect();
-    let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = factors.iter().copied().fold(0.0, f64::max);
-    if !factors.is_empty() {
+pub fn datagram_exceeds_connected(figures: &Figures, tally: &mut Tally) {
+    let values = modes(figures, tally, GoodputMbps, Above);
+    let factors = || values.iter().map(|(datagram, connected)| datagram / connected);
+    if !values.is_empty() {
+        let (least, most) =
+            (factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max));
         tally.note(format!("by a factor of {least:.3} to {most:.2}"));
     }
-    tally.outcome(NO_MODES)
 }
 
-pub fn datagram_is_under_connected(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    let pairs = figures.modes(LatencyUs);
-    for &(datagram, connected) in &pairs {
-        let name = pair_name(figures, datagram);
-        cells(&mut tally, figures, &name, (datagram, connected), Below, |_| true);
-    }
-    let more: Vec<f64> = pairs
-        .iter()
-        .flat_map(|(datagram, connected)| datagram.with(connected))
-        .map(|(_, datagram, connected)| connected.value / datagram.value - 1.0)
-        .collect();
-    if !more.is_empty() {
-        let count = |is: fn(f64) -> bool| more.iter().filter(|&&more| is(more)).count();
+pub fn datagram_is_under_connected(figures: &Figures, tally: &mut Tally) {
+    let values = modes(figures, tally, LatencyUs, Below);
+    if !values.is_empty() {
+        let more = || values.iter().map(|(datagram, connected)| connected / datagram - 1.0);
         tally.note(format!(
             "{} of {} cells differ by less than 2 %, {} by 5 % or more: of new runs those would be ties",
-            count(|more| more < 0.02),
-            more.len(),
-            count(|more| more >= 0.05)
+            more().filter(|&more| more < 0.02).count(),
+            values.len(),
+            more().filter(|&more| more >= 0.05).count()
         ));
     }
-    tally.outcome(NO_MODES)
 }
 
-const NO_MODES: &str = "no link over IPoIB in both datagram and connected mode";
+/// Compares IPoIB's datagram with its connected mode, and gives the figures of both.
+fn modes(
+    figures: &Figures,
+    tally: &mut Tally,
+    quantity: Quantity,
+    relation: Relation,
+) -> Vec<(f64, f64)> {
+    tally.otherwise("no link over IPoIB in both datagram and connected mode");
+    let pairs = figures.modes(quantity);
+    for &(datagram, connected) in &pairs {
+        let name = pair_name(figures, datagram);
+        cells(figures, tally, &name, (datagram, connected), relation, ..);
+    }
+    let values = pairs.into_iter().flat_map(|(datagram, connected)| datagram.with(connected));
+    values.map(|(_, datagram, connected)| (datagram.value, connected.value)).collect()
+}
 
 /// A pair of networks by the one that an experiment may have several of: P1 has one, which needs no
 /// name.
 fn pair_name(figures: &Figures, column: &Column) -> String {
-    let (load, family) = (column.load.word(), column.family_word());
+    let (load, family) = (column.load.word(), column.family);
     match figures.origin {
         Origin::Published => format!("{load} {family}"),
         Origin::Measured => format!("{load} {} {family}", column.base_link()),
     }
 }
 
-pub fn ethernet_exceeds_ipoib(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    for load in LOADS {
-        for (ethernet, ipoib) in figures.technologies(GoodputMbps, load) {
-            let name = pair_name(figures, ipoib);
-            cells(&mut tally, figures, &name, (ethernet, ipoib), Above, |p| p <= LEAD_ENDS);
-        }
+pub fn ethernet_exceeds_ipoib(figures: &Figures, tally: &mut Tally) {
+    for (ethernet, ipoib) in figures.technologies(GoodputMbps) {
+        let name = pair_name(figures, ipoib);
+        cells(figures, tally, &name, (ethernet, ipoib), Above, ..=LEAD_ENDS);
     }
-    if let Some(note) = with_table_ii(figures) {
-        tally.note(note);
-    }
-    tally.outcome(NO_TECHNOLOGIES)
+    with_table_ii(figures, tally);
+    tally.otherwise(NO_TECHNOLOGIES);
 }
 
 /// What is missing where no two technologies can be compared.
@@ -137,68 +112,59 @@ pub(super) const NO_TECHNOLOGIES: &str =
     "no links of both kinds, Ethernet and a faster IPoIB in datagram mode";
 
 /// What table II, which shows the same runs as table IV, would make of the claim.
-fn with_table_ii(figures: &Figures) -> Option<String> {
+fn with_table_ii(figures: &Figures, tally: &mut Tally) {
     if figures.origin != Origin::Published {
-        return None;
+        return;
     }
     let mut fails = Vec::new();
     for (datagram, _) in figures.modes(GoodputMbps) {
-        for (ethernet, _) in figures.technologies(GoodputMbps, Load::Udp) {
-            if ethernet.family == datagram.family {
+        for (ethernet, _) in figures.technologies(GoodputMbps) {
+            if (ethernet.load, ethernet.family) == (datagram.load, datagram.family) {
                 let name = pair_name(figures, ethernet);
-                let cells = ethernet.with(datagram).filter(|(p, ..)| *p <= LEAD_ENDS);
-                fails.extend(
-                    cells.filter(|(_, a, b)| a.value <= b.value).map(|(p, ..)| at(&name, p)),
-                );
+                let cells = ethernet
+                    .with(datagram)
+                    .filter(|(p, a, b)| *p <= LEAD_ENDS && a.value <= b.value);
+                fails.extend(cells.map(|(p, ..)| at(&name, p)));
             }
         }
     }
-    let fails_words = fails.join("; ");
-    (!fails.is_empty())
-        .then(|| format!("FAILS in {} with the values of table II: {fails_words}", fails.len()))
+    if !fails.is_empty() {
+        let (count, cells) = (fails.len(), fails.join("; "));
+        tally.note(format!("FAILS in {count} with the values of table II: {cells}"));
+    }
 }
 
-pub fn ipoib_exceeds_ethernet(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    let mut crossings = Vec::new();
-    for load in LOADS {
-        for (ethernet, ipoib) in figures.technologies(GoodputMbps, load) {
-            let name = pair_name(figures, ipoib);
-            cells(&mut tally, figures, &name, (ipoib, ethernet), Above, |p| p == LARGEST);
-            let ratios: Vec<(f64, f64)> =
-                ethernet.with(ipoib).map(|(p, a, b)| (p as f64, a.value / b.value)).collect();
-            let last = ratios.windows(2).rev().find_map(|w| crossover(w[0], w[1], 1.0));
-            crossings.extend(last.map(|at| (format!("{name} crosses at"), at)));
+pub fn ipoib_exceeds_ethernet(figures: &Figures, tally: &mut Tally) {
+    for (ethernet, ipoib) in figures.technologies(GoodputMbps) {
+        let name = pair_name(figures, ipoib);
+        cells(figures, tally, &name, (ipoib, ethernet), Above, LARGEST..=LARGEST);
+        let ratios: Vec<(f64, f64)> =
+            ethernet.with(ipoib).map(|(p, a, b)| (p as f64, a.value / b.value)).collect();
+        if let Some(at) = ratios.windows(2).rev().find_map(|w| crossover(w[0], w[1], 1.0)) {
+            tally.beside(format!("{name} crosses at"), at, "B");
         }
     }
-    for (what, bytes) in crossings {
-        tally.beside(what, bytes, "B");
-    }
-    tally.outcome(NO_TECHNOLOGIES)
+    tally.otherwise(NO_TECHNOLOGIES);
 }
 
-pub fn ipoib_is_under_ethernet(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
-    for load in LOADS {
-        for (ethernet, ipoib) in figures.technologies(LatencyUs, load) {
-            let name = pair_name(figures, ipoib);
-            cells(&mut tally, figures, &name, (ipoib, ethernet), Below, |_| true);
-        }
+pub fn ipoib_is_under_ethernet(figures: &Figures, tally: &mut Tally) {
+    for (ethernet, ipoib) in figures.technologies(LatencyUs) {
+        cells(figures, tally, &pair_name(figures, ipoib), (ipoib, ethernet), Below, ..);
     }
-    tally.outcome(NO_TECHNOLOGIES)
+    tally.otherwise(NO_TECHNOLOGIES);
 }
 
-pub fn faster_lanes_are_faster(figures: &Figures) -> Outcome {
+pub fn faster_lanes_are_faster(figures: &Figures, tally: &mut Tally) {
     if figures.origin == Origin::Published {
-        let missing = Missing::FigureOnly("figures 10 and 11 have no numbers".to_owned());
-        return super::limits::note_ceilings_by_speed(Outcome::missing(missing));
+        let reason = "figures 10 and 11 have no numbers".to_owned();
+        tally.missing("", Missing::FigureOnly(reason));
+        return super::limits::note_ceilings_by_speed(tally);
     }
-    let mut tally = Tally::default();
     for (quantity, relation) in [(GoodputMbps, Above), (LatencyUs, Below)] {
         let mut columns: Vec<(&str, &Column)> = figures
             .columns(quantity, Load::Udp)
-            .filter(|c| c.is_ipoib() && !c.is_connected())
-            .filter_map(|c| Some((c.base_link().split_once('-')?.0, c)))
+            .filter(|column| column.is_datagram())
+            .filter_map(|column| Some((column.base_link().split_once('-')?.0, column)))
             .collect();
         // Speeds of one width and one IP version, the fastest first.
         columns.sort_by(|(a_width, a), (b_width, b)| {
@@ -206,24 +172,23 @@ pub fn faster_lanes_are_faster(figures: &Figures) -> Outcome {
             key(*a_width, a).cmp(&key(*b_width, b)).then(b.rate_bps().total_cmp(&a.rate_bps()))
         });
         for pair in columns.windows(2) {
-            let [(a_width, faster), (b_width, slower)] = *pair else { continue };
+            let [(a_width, faster), (b_width, slower)] = [pair[0], pair[1]];
             let is_slower = slower.rate_bps() < faster.rate_bps();
             if is_slower && (a_width, faster.family) == (b_width, slower.family) {
                 let name = format!("{} against {}", faster.name(), slower.name());
-                cells(&mut tally, figures, &name, (faster, slower), relation, |_| true);
+                cells(figures, tally, &name, (faster, slower), relation, ..);
             }
         }
     }
-    tally.outcome("no two IPoIB links of one width and different speed")
+    tally.otherwise("no two IPoIB links of one width and different speed");
 }
 
-pub fn tcp_costs_more_than_udp(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
+pub fn tcp_costs_more_than_udp(figures: &Figures, tally: &mut Tally) {
     for (quantity, relation) in [(GoodputMbps, Below), (LatencyUs, Above)] {
         for (tcp, udp) in figures.transports(quantity) {
-            let name = format!("{} {} {}", quantity.word(), tcp.network, tcp.family_word());
-            cells(&mut tally, figures, &name, (tcp, udp), relation, |_| true);
+            let name = format!("{} {} {}", quantity.word(), tcp.network, tcp.family);
+            cells(figures, tally, &name, (tcp, udp), relation, ..);
         }
     }
-    tally.outcome("no figures of both TCP and UDP over one network")
+    tally.otherwise("no figures of both TCP and UDP over one network");
 }

@@ -4,7 +4,6 @@ use fabricmark_plan::{Point, Window};
 use fabricmark_units::Nanos;
 
 use crate::claims::figures::{Column, Figures, Load, Quantity};
-use crate::claims::outcome::Outcome;
 use crate::claims::tally::{Relation, Scale, Tally};
 
 /// The highest delay of P3's emulator.
@@ -38,9 +37,8 @@ fn agree(a: &Point, b: &Point, same: impl Fn(&mut Point)) -> bool {
 }
 
 /// Each round trip against that of 0; a tolerance has no tie band beside it, only the intervals.
-pub(super) fn same_at_every_rtt(figures: &Figures) -> Outcome {
+pub(super) fn same_at_every_rtt(figures: &Figures, tally: &mut Tally) {
     let streams = streams(figures);
-    let mut tally = Tally::default();
     for (short, at_once) in streams.iter().filter(|(_, point)| point.rtt == Some(Nanos(0))) {
         let others = streams.iter().filter(|(_, point)| {
             point.rtt.is_some_and(|rtt| rtt > Nanos(0) && rtt <= LONGEST)
@@ -54,13 +52,12 @@ pub(super) fn same_at_every_rtt(figures: &Figures) -> Outcome {
             }
         }
     }
-    tally.outcome(NO_ROUND_TRIPS)
+    tally.otherwise(NO_ROUND_TRIPS);
 }
 
 /// A window of three products against each smaller one.
-pub(super) fn three_products_are_needed(figures: &Figures) -> Outcome {
+pub(super) fn three_products_are_needed(figures: &Figures, tally: &mut Tally) {
     let streams = streams(figures);
-    let mut tally = Tally::default();
     for (wide, three) in streams.iter().filter(|(_, p)| p.window == Some(Window::Bdp(3))) {
         let others = streams.iter().filter(|(_, point)| {
             matches!(point.window, Some(Window::Bdp(1 | 2)))
@@ -73,11 +70,10 @@ pub(super) fn three_products_are_needed(figures: &Figures) -> Outcome {
             }
         }
     }
-    tally.outcome("no TCP streams over one path with windows of 3 BDP and of fewer")
+    tally.otherwise("no TCP streams over one path with windows of 3 BDP and of fewer");
 }
 
-pub(super) fn v4_is_like_v6(figures: &Figures) -> Outcome {
-    let mut tally = Tally::default();
+pub(super) fn v4_is_like_v6(figures: &Figures, tally: &mut Tally) {
     for (v4, v6) in figures.families(Quantity::GoodputMbps, Load::Tcp) {
         if v4.point.as_ref().is_none_or(|point| point.rtt.is_none()) {
             continue;
@@ -86,5 +82,5 @@ pub(super) fn v4_is_like_v6(figures: &Figures) -> Outcome {
             tally.within(v4.name(), a, b, TOLERANCE, "Mb/s");
         }
     }
-    tally.outcome("no TCP streams over both IPv4 and IPv6 over one emulated round trip")
+    tally.otherwise("no TCP streams over both IPv4 and IPv6 over one emulated round trip");
 }

@@ -138,7 +138,7 @@ fn seconds(time_ns: Exact) -> Option<Exact> {
 
 /// Goodput by payload, a line for each IP version and kind.
 pub fn chart(answer: &Answer) -> String {
-    let mut curves: Vec<(Family, Kind, Curve)> = Vec::new();
+    let mut curves: Vec<(Family, Kind, Curve<u64>)> = Vec::new();
     for row in &answer.rows {
         let (family, kind) = (row.family, row.ceiling.kind);
         let Some(payload) = row.payload else { continue };
@@ -154,7 +154,7 @@ pub fn chart(answer: &Answer) -> String {
             }
         }
     }
-    let curves: Vec<Curve> = curves
+    let curves: Vec<Curve<u64>> = curves
         .into_iter()
         .map(|(.., mut curve)| {
             curve.points.sort_unstable_by_key(|point| point.0);

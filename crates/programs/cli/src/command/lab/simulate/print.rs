@@ -1,6 +1,6 @@
 //! Simulated connections as text, as JSON and as a chart.
 
-use fabricmark_report::{Course, Side, course_chart, fixed, grid};
+use fabricmark_report::{Curve, Side, course_chart, fixed, grid};
 use fabricmark_tcpsim::{Congestion, HyStart, Interval, Settings};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::WINDOW_MAX;
@@ -261,7 +261,7 @@ fn interval_json(interval: &Interval) -> Json {
 
 /// Goodput through time, a line each.
 pub fn chart(runs: &[Run]) -> String {
-    let course = |run: &Run| Course {
+    let course = |run: &Run| Curve {
         label: format!("{} (modelled)", run.connection.name),
         points: stretched(&run.outcome.intervals, DOTS_MAX)
             .iter()
