@@ -32,42 +32,17 @@ pub struct LinkWords {
 }
 
 /// Why a text does not say what a link does.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WordsError {
-    /// No word begins like this.
     #[error("unknown word `{word}`: {remedy}")]
-    Unknown {
-        /// What was written.
-        word: String,
-        /// The nearest word, or all of them.
-        remedy: String,
-    },
-    /// What stands behind the key is not what it takes.
+    Unknown { word: String, remedy: String },
     #[error("`{key}={value}`: write {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// What was written.
-        value: String,
-        /// What would do.
-        expected: &'static str,
-    },
-    /// What stands behind `link` or `framing` is no link.
+    Value { key: &'static str, value: String, expected: &'static str },
     #[error("`{key}`: {reason}")]
-    Link {
-        /// The key.
-        key: &'static str,
-        /// What is wrong with it.
-        reason: ParseLinkError,
-    },
-    /// Two words speak of the same.
+    Link { key: &'static str, reason: ParseLinkError },
     #[error("`{first}` and `{second}` speak of the same: give one of them")]
-    Twice {
-        /// The word that came first.
-        first: String,
-        /// The one that came second.
-        second: String,
-    },
+    Twice { first: String, second: String },
 }
 
 impl LinkWords {

@@ -90,52 +90,19 @@ pub enum Verdict {
 }
 
 /// What should not be in a packet.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// A header does not fit what is left.
     #[error("{header} is cut short: it needs {needs} bytes, {there} are there")]
-    CutShort {
-        /// Its name.
-        header: &'static str,
-        /// Its length in bytes.
-        needs: usize,
-        /// Bytes that are left.
-        there: usize,
-    },
-    /// A length leads beyond the end, or into the header itself.
+    CutShort { header: &'static str, needs: usize, there: usize },
     #[error("{header}: length says {says} bytes, {there} are there")]
-    Length {
-        /// Whose length.
-        header: &'static str,
-        /// What it says.
-        says: usize,
-        /// Bytes that it could count.
-        there: usize,
-    },
-    /// A field contradicts what led here.
+    Length { header: &'static str, says: usize, there: usize },
     #[error("{header}: {field} is {value}, not {right}")]
-    Contradiction {
-        /// Its header.
-        header: &'static str,
-        /// The field.
-        field: &'static str,
-        /// What it holds.
-        value: u32,
-        /// What belongs there.
-        right: u32,
-    },
-    /// An option whose length cannot be.
+    Contradiction { header: &'static str, field: &'static str, value: u32, right: u32 },
     #[error("{header}: an option of kind {kind} has a wrong length")]
-    Option {
-        /// Its header.
-        header: &'static str,
-        /// Its kind.
-        kind: u8,
-    },
-    /// An operation that no transport service of this program has.
+    Option { header: &'static str, kind: u8 },
     #[error("BTH: operation {0:#04x} is not known, so what follows it is not, either")]
     Opcode(u8),
-    /// A capture of links that are not taken apart.
     #[error("packets of link type {0} are not taken apart")]
     LinkType(u16),
 }

@@ -6,30 +6,17 @@ use super::{Ipv4, Ipv4View, Ipv6, Ipv6View};
 use crate::checksum::Internet;
 
 /// Why bytes are no IP packet.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPacket {
-    /// Fewer bytes than the header has.
     #[error("{there} bytes are too few for a header of {needed}")]
-    Short {
-        /// Bytes that are there.
-        there: usize,
-        /// Bytes of the header.
-        needed: usize,
-    },
-    /// A version other than that of the header.
+    Short { there: usize, needed: usize },
     #[error("version {0} of the Internet protocol")]
     Version(u8),
-    /// An IPv4 header length below 5 words.
     #[error("a header length of {0} words is below 5")]
     HeaderLength(u8),
-    /// A length smaller than the header or larger than what is there.
     #[error("the header tells {told} bytes, and {there} are there")]
-    Length {
-        /// Bytes that the header tells.
-        told: usize,
-        /// Bytes that are there, header included where it is counted.
-        there: usize,
-    },
+    Length { told: usize, there: usize },
 }
 
 /// An IPv4 packet in place.
