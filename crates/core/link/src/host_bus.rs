@@ -24,7 +24,7 @@ impl HostBus {
     pub fn line(self) -> Result<Line, Invalid> {
         match self {
             Self::Rate(rate) => Line::new(rate, Framing::NONE),
-            Self::Named(bus) => Line::of_bus(bus, Framing::NONE).ok_or(Invalid::Zero("the rate")),
+            Self::Named(bus) => Line::of_bus(bus).ok_or(Invalid::Zero("the rate")),
         }
     }
 

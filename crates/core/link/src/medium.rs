@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn bus(text: &str) -> Line {
-        Line::of_bus(text.parse().unwrap(), Framing::NONE).unwrap()
+        Line::of_bus(text.parse().unwrap()).unwrap()
     }
 
     /// Time, port and number of what comes out.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use fabricmark_units::{BitRate, Instant, Nanos};
+use fabricmark_units::Instant;
 
 use crate::codel::{self, CoDel};
 use crate::counters::{Count, Counters, Reason};
@@ -17,14 +17,6 @@ pub enum Limit {
     Bytes(u64),
     /// IP packets; each segment of a super-packet is one.
     Packets(u64),
-}
-
-impl Limit {
-    /// What a wire of this rate sends in `time`.
-    pub fn time(time: Nanos, rate: BitRate) -> Self {
-        let bytes = u128::from(time.0) * u128::from(rate.0) / 8_000_000_000;
-        Self::Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
-    }
 }
 
 /// A queue, first in, first out.
@@ -238,11 +230,5 @@ mod tests {
             let dropped = Count { packets: 3 - packets, bytes: 4120 - bytes };
             assert_eq!(counters.dropped_in_all(), dropped, "{limit:?}");
         }
-    }
-
-    #[test]
-    fn a_limit_of_time_is_what_the_wire_sends_in_it() {
-        let limit = Limit::time(Nanos::from_millis(50), BitRate(10_000_000_000));
-        assert_eq!(limit, Limit::Bytes(62_500_000));
     }
 }

@@ -83,7 +83,7 @@ fn ethernet_frame(inside: u64, vlan: u8) -> u64 {
 
 /// Bytes that must pass between two packets of this link. InfiniBand's symbols between packets are
 /// left out: they differ by generation, and without them a ceiling stays a bound.
-pub(crate) fn gap(link: Link) -> u64 {
+pub fn gap(link: Link) -> u64 {
     match link {
         Link::Ethernet { .. } | Link::RoceV1 { .. } | Link::RoceV2 { .. } => GAP,
         Link::Loopback | Link::Veth { .. } | Link::Ipoib(_) | Link::Ib(_) => 0,
@@ -126,6 +126,11 @@ pub(crate) fn on_wire(link: Link, family: Family, packet: u64) -> [Run; 2] {
 
 fn grh_bytes(grh: bool) -> u64 {
     if grh { GRH } else { 0 }
+}
+
+/// Bytes that an IP packet takes on the wire, from its first to its last there, without the gap behind it.
+pub fn ip_wire_bytes(link: Link, ip_packet: u64) -> u64 {
+    wire_bytes(link, Family::V4, ip_packet) - gap(link)
 }
 
 /// Bytes that one packet takes of the link, gaps included.
