@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fabricmark_units::{Instant, Nanos, Stream};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, positive, some};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, positive, some};
 
 /// How long each packet takes.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,7 @@ use std::str::FromStr;
 use fabricmark_units::BitRate;
 use fabricmark_wire::Bus;
 
-use crate::framing::Framing;
-use crate::invalid::Invalid;
-use crate::line::Line;
+use crate::{Framing, Invalid, Line};
 
 /// A bus by its name, or by its rate alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,7 @@
 use fabricmark_units::{BitRate, Instant, Nanos};
 use fabricmark_wire::{Bus, Exact, Link};
 
-use crate::framing::Framing;
-use crate::invalid::{Invalid, some};
-use crate::packet::Length;
+use crate::{Framing, Invalid, Length, some};
 
 /// A wire that sends one packet at a time at an exact rate.
 ///

@@ -2,12 +2,7 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, some};
-use crate::packet::Packet;
-use crate::queue::Queue;
-use crate::trace::Trace;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, Queue, Trace, some};
 
 /// Lets bytes leave at given times. In by port 0, out by port 0.
 ///

@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 
 use fabricmark_units::Instant;
 
-use crate::codel::{self, CoDel};
-use crate::counters::{Count, Counters, Reason};
-use crate::packet::{Ecn, Length, Packet};
-use crate::red::{self, Red};
+use crate::codel;
+use crate::red;
+use crate::{CoDel, Count, Counters, Ecn, Length, Packet, Reason, Red};
 
 /// How much may wait; the packet that is being sent does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,7 @@ use std::str::FromStr;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
-use crate::loss::Losses;
-use crate::trace::{Trace, TraceError};
+use crate::{Losses, Trace, TraceError};
 pub use describe::{Description, WireDescription};
 use value::Room;
 pub use value::{Discipline, Distribution};

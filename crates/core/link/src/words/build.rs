@@ -6,23 +6,12 @@ use fabricmark_wire::Link;
 use super::LinkWords;
 use super::value::{Discipline, Distribution, Room};
 use super::word::{Key, Value};
-use crate::coalesce::{Adaptive, Coalesce, Moderation};
-use crate::codel::CoDel;
-use crate::corrupt::Corrupt;
-use crate::delay::{Delay, Delays, Order};
-use crate::duplicate::Duplicate;
-use crate::element::Element;
-use crate::framing::Framing;
-use crate::invalid::Invalid;
-use crate::line::{Line, saturated};
-use crate::loss::Loss;
-use crate::opportunities::Opportunities;
-use crate::outage::Outage;
-use crate::pause::Marks;
-use crate::queue::{Limit, Queue};
-use crate::rate::Rate;
-use crate::red::{Red, RedSettings};
-use crate::reorder::Reorder;
+use crate::line::saturated;
+use crate::{
+    Adaptive, CoDel, Coalesce, Corrupt, Delay, Delays, Duplicate, Element, Framing, Invalid, Limit,
+    Line, Loss, Marks, Moderation, Opportunities, Order, Outage, Queue, Rate, Red, RedSettings,
+    Reorder,
+};
 
 /// The queue of a Linux interface in packets (`txqueuelen`, and the limit of tc-netem(8)).
 const QUEUE_PACKETS_LEAST: u64 = 1000;

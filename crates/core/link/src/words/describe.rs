@@ -6,9 +6,7 @@ use fabricmark_wire::Link;
 use super::LinkWords;
 use super::value::{Discipline, Distribution};
 use super::word::{Key, Value};
-use crate::delay::Order;
-use crate::loss::Losses;
-use crate::queue::Limit;
+use crate::{Limit, Losses, Order};
 
 /// What one direction of a link is asked to do, defaults filled in. It leaves out `schedule`, `trace`,
 /// `pause`, `up`, `down` and `coalesce`; [`LinkWords`] prints them.

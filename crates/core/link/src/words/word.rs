@@ -7,9 +7,7 @@ use fabricmark_wire::{Link, MTU_MIN};
 
 use super::WordsError;
 use super::value::{self, Discipline, Distribution, LossWord, Room, Share};
-use crate::coalesce::Moderation;
-use crate::delay::Order;
-use crate::framing::Framing;
+use crate::{Framing, Moderation, Order};
 
 /// What a word speaks of, in the order of the printed form. Of each there is one word at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
