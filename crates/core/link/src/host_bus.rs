@@ -37,7 +37,7 @@ impl FromStr for HostBus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = text.parse().ok().filter(|bus: &Bus| bus.raw_bps().is_some()).map(Self::Named);
+        let named = text.parse().ok().map(Self::Named);
         let rate = || text.parse().ok().filter(|rate: &BitRate| rate.0 > 0).map(Self::Rate);
         named.or_else(rate).ok_or_else(|| {
             format!("`bus`: {text} is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G")

@@ -1,8 +1,7 @@
 //! Why there is no such ceiling or floor.
 
-use crate::family::Family;
-use crate::link::{Link, MTU_MIN, ParseLinkError};
 use crate::message::{RC_MESSAGE_MAX, TCP_OPTIONS_MAX};
+use crate::{Family, Link, MTU_MIN, ParseLinkError};
 
 /// Why a figure does not exist, and what to ask for instead.
 #[expect(missing_docs, reason = "the messages say it")]
