@@ -23,54 +23,20 @@ pub struct Dissection<'a> {
     pub parts: Vec<Part>,
 }
 
-/// One part of a packet. Places are bytes from the start of the packet.
+/// One part of a packet: `at` is where it begins, from the start of the packet, and `bytes` its length.
+#[expect(missing_docs, reason = "fields that all have are explained above")]
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A header, whole.
-    Header {
-        /// Its form.
-        layout: &'static Layout,
-        /// Where it begins.
-        at: usize,
-    },
-    /// An option of the header before it.
-    Option {
-        /// Its name.
-        name: &'static str,
-        /// What it says.
-        text: String,
-        /// Where it begins.
-        at: usize,
-        /// Its length.
-        bytes: usize,
-    },
+    Header { layout: &'static Layout, at: usize },
+    /// An option of the header before it, and what it says.
+    Option { name: &'static str, text: String, at: usize, bytes: usize },
     /// Bytes that are not taken apart further.
-    Data {
-        /// What they are.
-        name: &'static str,
-        /// Where they begin.
-        at: usize,
-        /// How many.
-        bytes: usize,
-    },
-    /// A checksum, which is part of a header or stands alone.
-    Sum {
-        /// Its name.
-        name: &'static str,
-        /// Where it begins.
-        at: usize,
-        /// Its length; 0 where it is not there.
-        bytes: usize,
-        /// Whether it is right.
-        verdict: Verdict,
-    },
+    Data { name: &'static str, at: usize, bytes: usize },
+    /// A checksum, which is part of a header or stands alone; of 0 bytes where it is not there.
+    Sum { name: &'static str, at: usize, bytes: usize, verdict: Verdict },
     /// Something that should not be.
-    Trouble {
-        /// Where it was found.
-        at: usize,
-        /// What.
-        trouble: Trouble,
-    },
+    Trouble { at: usize, trouble: Trouble },
 }
 
 /// Whether a checksum is right.
