@@ -15,11 +15,10 @@ impl Framing {
     /// That of a link which carries IP packets; `None` where there is no wire, no IP, or a value out
     /// of range.
     pub fn of(link: Link) -> Option<Self> {
-        link.check().ok()?;
         match link {
             // On RoCEv2 those beside verbs, which are framed otherwise.
             Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Some(Self::ethernet(vlan)),
-            Link::Ipoib(_) => Some(Self(Some(link))),
+            Link::Ipoib(ipoib) => (ipoib.ib_mtu > 0).then_some(Self(Some(link))),
             Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => None,
         }
     }
