@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Format::{self, Decimal, Hex, Named};
 use super::ethernet::ether_type;
-use super::{Mac, header};
+use super::{Mac, Names, header};
 
 /// Hardware type of Ethernet (IANA, ARP parameters).
 pub const HARDWARE_ETHERNET: u16 = 1;
@@ -19,15 +19,15 @@ header! {
     /// ARP message between Ethernet and IPv4 addresses.
     Arp, ArpView: 28, "ARP", "Address Resolution Protocol", "RFC 826";
     /// Kind of link, [`HARDWARE_ETHERNET`].
-    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "Packet format";
+    hardware: u16 = 0..16, "Hardware Type", Named(HARDWARE), "Packet format";
     /// Kind of protocol address, [`ether_type::IPV4`].
-    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "Packet format";
+    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::NAMES), "Packet format";
     /// Length of a link's address in bytes, 6.
     hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "Packet format";
     /// Length of a protocol address in bytes, 4.
     protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "Packet format";
     /// [`REQUEST`] or [`REPLY`].
-    operation: u16 = 48..64, "Operation", Named(operation), "Packet format";
+    operation: u16 = 48..64, "Operation", Named(OPERATION), "Packet format";
     /// The sender's address on the link.
     sender_mac: Mac = 64..112, "Sender Hardware Address", Format::Mac, "Packet format";
     /// The sender's IPv4 address.
@@ -44,15 +44,15 @@ header! {
     /// An address of an IPoIB link has 20 bytes: flags, queue pair, global identifier.
     IpoibArp, IpoibArpView: 56, "IPoIB ARP", "Address Resolution Protocol", "RFC 4391, 9.2";
     /// Kind of link, [`HARDWARE_INFINIBAND`].
-    hardware: u16 = 0..16, "Hardware Type", Named(hardware), "9.2";
+    hardware: u16 = 0..16, "Hardware Type", Named(HARDWARE), "9.2";
     /// Kind of protocol address, [`ether_type::IPV4`].
-    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::name), "9.2";
+    protocol: u16 = 16..32, "Protocol Type", Named(ether_type::NAMES), "9.2";
     /// Length of a link's address in bytes, 20.
     hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "9.2";
     /// Length of a protocol address in bytes, 4.
     protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "9.2";
     /// [`REQUEST`] or [`REPLY`].
-    operation: u16 = 48..64, "Operation", Named(operation), "9.2";
+    operation: u16 = 48..64, "Operation", Named(OPERATION), "9.2";
     /// Connected modes that the sender offers: 0x80 RC, 0x40 UC (RFC 4755, 3.1); else 0.
     sender_flags: u8 = 64..72, "Sender Flags", Hex, "9.1.1";
     /// The sender's queue pair.
@@ -71,21 +71,10 @@ header! {
     target_ip: Ipv4Addr = 416..448, "Target Protocol Address", Format::Ipv4, "9.2";
 }
 
-fn hardware(value: u128) -> Option<&'static str> {
-    match u16::try_from(value) {
-        Ok(HARDWARE_ETHERNET) => Some("Ethernet"),
-        Ok(HARDWARE_INFINIBAND) => Some("InfiniBand"),
-        _ => None,
-    }
-}
+const HARDWARE: Names =
+    &[(HARDWARE_ETHERNET as u128, "Ethernet"), (HARDWARE_INFINIBAND as u128, "InfiniBand")];
 
-fn operation(value: u128) -> Option<&'static str> {
-    match u16::try_from(value) {
-        Ok(REQUEST) => Some("request"),
-        Ok(REPLY) => Some("reply"),
-        _ => None,
-    }
-}
+const OPERATION: Names = &[(REQUEST as u128, "request"), (REPLY as u128, "reply")];
 
 #[cfg(test)]
 mod tests {

@@ -29,12 +29,6 @@ const VARIANT: Algorithm<u16> = Algorithm {
 
 static CRC_16: Crc<u16> = Crc::<u16>::new(&VARIANT);
 
-/// Frame check sequence of an Ethernet frame, from its destination address to its payload with padding
-/// (IEEE 802.3, 3.2.9).
-pub fn fcs(frame: &[u8]) -> [u8; 4] {
-    CRC_32.checksum(frame).to_le_bytes()
-}
-
 /// Variant CRC of an InfiniBand packet, from LRH to invariant CRC (IBTA vol. 1, 7.8.2).
 ///
 /// A switch that changes the virtual lane computes it anew.
@@ -48,13 +42,13 @@ mod tests {
 
     #[test]
     fn the_check_value_of_ethernets_polynomial_is_found() {
-        assert_eq!(fcs(b"123456789"), 0xcbf4_3926_u32.to_le_bytes());
+        assert_eq!(CRC_32.checksum(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
     fn a_frame_with_its_check_sequence_leaves_the_residue() {
         let mut frame = b"any frame".to_vec();
-        frame.extend(fcs(&frame));
+        frame.extend(CRC_32.checksum(&frame).to_le_bytes());
         // IEEE 802.3, 3.2.9: the remainder 0xc704dd7b, here reflected and complemented.
         assert_eq!(CRC_32.checksum(&frame), !0xc704_dd7b_u32.reverse_bits());
     }

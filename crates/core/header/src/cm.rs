@@ -9,7 +9,7 @@ mod request;
 pub use request::{ConnectRequest, ConnectRequestView};
 
 use super::Format::{Decimal, Flag, Hex, Named};
-use super::{Layout, header};
+use super::{Layout, Names, header};
 
 /// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, chapter 13).
 pub const QUEUE_PAIR: u32 = 1;
@@ -47,13 +47,13 @@ header! {
     /// Version of management datagrams, [`BASE_VERSION`].
     base_version: u8 = 0..8, "BaseVersion", Decimal, "13.4.3";
     /// Management class, [`CLASS`].
-    class: u8 = 8..16, "MgmtClass", Named(class_name), "13.4.3";
+    class: u8 = 8..16, "MgmtClass", Named(&[(CLASS as u128, "communication management")]), "13.4.3";
     /// Version of the class, [`CLASS_VERSION`].
     class_version: u8 = 16..24, "ClassVersion", Decimal, "13.4.3";
     /// A response, in classes that ask and answer by methods; not in this one.
     response: bool = 24..25, "R", Flag, "13.4.3";
     /// Method, [`METHOD_SEND`].
-    method: u8 = 25..32, "Method", Named(method_name), "13.4.3";
+    method: u8 = 25..32, "Method", Named(&[(METHOD_SEND as u128, "Send")]), "13.4.3";
     /// Status, 0 for none.
     status: u16 = 32..48, "Status", Hex, "13.4.3";
     /// For use by the class; 0 here.
@@ -61,8 +61,7 @@ header! {
     /// The same in all messages of one exchange.
     transaction: u64 = 64..128, "TransactionID", Hex, "13.4.3";
     /// Which message follows, of [`attribute`].
-    attribute: u16 = 128..144, "AttributeID", Named(attribute_name), "13.4.3";
-    /// Reserved, 0.
+    attribute: u16 = 128..144, "AttributeID", Named(ATTRIBUTE), "13.4.3";
     reserved_144: u16 = 144..160, "Reserved", Hex, "13.4.3";
     /// More about the attribute; 0 here.
     attribute_modifier: u32 = 160..192, "AttributeModifier", Hex, "13.4.3";
@@ -103,7 +102,6 @@ header! {
     rnr_retry_count: u8 = 216..219, "RNR Retry Count", Decimal, "12.6.8";
     /// The sender receives from a shared queue.
     shared_receive_queue: bool = 219..220, "SRQ", Flag, "12.6.8";
-    /// Reserved, 0.
     reserved_220: u8 = 220..224, "Reserved", Hex, "12.6.8";
     /// The sender's channel adapter.
     local_ca_guid: u64 = 224..288, "Local CA GUID", Hex, "12.6.8";
@@ -128,7 +126,6 @@ header! {
     remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.10";
     /// The receiver's queue pair, or its end-to-end context for reliable datagrams.
     remote_qp: u32 = 64..88, "Remote QPN/EECN", Hex, "12.6.10";
-    /// Reserved, 0.
     reserved_88: u8 = 88..96, "Reserved", Hex, "12.6.10";
 }
 
@@ -148,41 +145,33 @@ impl Mad {
             base_version: BASE_VERSION,
             class: CLASS,
             class_version: CLASS_VERSION,
-            response: false,
             method: METHOD_SEND,
-            status: 0,
-            class_specific: 0,
             transaction,
             attribute,
-            reserved_144: 0,
-            attribute_modifier: 0,
+            ..Self::default()
         }
     }
 }
 
 /// The message of an attribute, which follows the header; `None` where it is not known here.
 pub fn message(attribute: u16) -> Option<&'static Layout> {
-    match attribute {
-        attribute::CONNECT_REQUEST => Some(ConnectRequest::LAYOUT),
-        attribute::CONNECT_REPLY => Some(ConnectReply::LAYOUT),
-        attribute::READY_TO_USE => Some(ReadyToUse::LAYOUT),
-        attribute::DISCONNECT_REQUEST => Some(DisconnectRequest::LAYOUT),
-        attribute::DISCONNECT_REPLY => Some(DisconnectReply::LAYOUT),
-        _ => None,
-    }
+    Some(match attribute {
+        attribute::CONNECT_REQUEST => ConnectRequest::LAYOUT,
+        attribute::CONNECT_REPLY => ConnectReply::LAYOUT,
+        attribute::READY_TO_USE => ReadyToUse::LAYOUT,
+        attribute::DISCONNECT_REQUEST => DisconnectRequest::LAYOUT,
+        attribute::DISCONNECT_REPLY => DisconnectReply::LAYOUT,
+        _ => return None,
+    })
 }
 
-fn class_name(value: u128) -> Option<&'static str> {
-    (value == u128::from(CLASS)).then_some("communication management")
-}
-
-fn method_name(value: u128) -> Option<&'static str> {
-    (value == u128::from(METHOD_SEND)).then_some("Send")
-}
-
-fn attribute_name(value: u128) -> Option<&'static str> {
-    message(u16::try_from(value).ok()?).map(|layout| layout.title)
-}
+const ATTRIBUTE: Names = &[
+    (attribute::CONNECT_REQUEST as u128, ConnectRequest::LAYOUT.title),
+    (attribute::CONNECT_REPLY as u128, ConnectReply::LAYOUT.title),
+    (attribute::READY_TO_USE as u128, ReadyToUse::LAYOUT.title),
+    (attribute::DISCONNECT_REQUEST as u128, DisconnectRequest::LAYOUT.title),
+    (attribute::DISCONNECT_REPLY as u128, DisconnectReply::LAYOUT.title),
+];
 
 #[cfg(test)]
 mod tests {

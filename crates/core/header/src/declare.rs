@@ -15,12 +15,13 @@ macro_rules! header {
     ) => {
         $(#[$about])*
         ///
-        /// A value; what goes beyond the length of its field is cut off when it is written
-        /// ([`check`](Self::check) tells).
+        /// A value; what goes beyond the length of its field is cut off when it is written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $value {
             $(
                 $(#[$doc])*
+                ///
+                #[doc = concat!("\"", $label, "\" of clause ", $clause, ".")]
                 pub $field: $type,
             )+
         }
@@ -60,21 +61,12 @@ macro_rules! header {
                 )+
                 bytes
             }
+        }
 
-            /// Whether each value fits its field.
-            pub fn check(&self) -> Result<(), $crate::OutOfRange> {
-                $(
-                    let value = $crate::FieldValue::to_bits(self.$field);
-                    if value > $crate::mask($end - $at) {
-                        return Err($crate::OutOfRange {
-                            header: $name,
-                            field: $label,
-                            value,
-                            bits: $end - $at,
-                        });
-                    }
-                )+
-                Ok(())
+        impl Default for $value {
+            /// Every bit 0.
+            fn default() -> Self {
+                $view(&[0; $bytes]).value()
             }
         }
 
@@ -87,6 +79,8 @@ macro_rules! header {
 
             $(
                 $(#[$doc])*
+                ///
+                #[doc = concat!("\"", $label, "\" of clause ", $clause, ".")]
                 #[inline]
                 pub fn $field(self) -> $type {
                     $crate::FieldValue::read(self.0, $at, $end - $at)
@@ -130,13 +124,12 @@ pub(crate) mod laws {
                     let (view, rest) = $view::of(&all).unwrap();
                     let value = view.value();
                     proptest::prop_assert_eq!(rest, &tail);
-                    proptest::prop_assert_eq!(value.check(), Ok(()));
                     proptest::prop_assert_eq!(value.to_bytes(), bytes);
                     proptest::prop_assert!($view::of(&bytes[1..]).is_none());
                     $crate::laws::fields_cover_every_bit($value::LAYOUT);
                     for field in $value::LAYOUT.fields {
                         let bits = $value::LAYOUT.read(&bytes, field).unwrap();
-                        proptest::prop_assert!(bits <= $crate::mask(field.bits));
+                        proptest::prop_assert!(bits <= $crate::bits::mask(field.bits));
                         proptest::prop_assert!(!field.text(bits).is_empty());
                     }
                 }

@@ -6,12 +6,10 @@ use super::{Mac, header};
 header! {
     /// Ethernet header, type form.
     Ethernet, EthernetView: 14, "Ethernet", "Ethernet II Header", "IEEE 802.3, 3.2";
-    /// Destination address.
     destination: Mac = 0..48, "Destination", Format::Mac, "3.2.4";
-    /// Source address.
     source: Mac = 48..96, "Source", Format::Mac, "3.2.5";
     /// What follows, of [`ether_type`]; below 1536 the length of an IEEE 802.2 frame instead.
-    ether_type: u16 = 96..112, "Type", Named(ether_type::name), "3.2.6";
+    ether_type: u16 = 96..112, "Type", Named(ether_type::NAMES), "3.2.6";
 }
 
 header! {
@@ -24,7 +22,7 @@ header! {
     /// VLAN identifier, 1 to 4094; 0 carries a priority only.
     vlan: u16 = 4..16, "VID", Decimal, "9.6";
     /// What follows, of [`ether_type`].
-    ether_type: u16 = 16..32, "Type", Named(ether_type::name), "9.4";
+    ether_type: u16 = 16..32, "Type", Named(ether_type::NAMES), "9.4";
 }
 
 /// Values of Ethernet's type field (IEEE 802 numbers of the IANA).
@@ -44,18 +42,15 @@ pub mod ether_type {
     /// RoCEv1: GRH and BTH (IBTA vol. 1, annex A16).
     pub const ROCE_V1: u16 = 0x8915;
 
-    pub(crate) fn name(value: u128) -> Option<&'static str> {
-        Some(match u16::try_from(value).ok()? {
-            IPV4 => "IPv4",
-            ARP => "ARP",
-            RARP => "RARP",
-            VLAN => "802.1Q",
-            IPV6 => "IPv6",
-            SERVICE_VLAN => "802.1ad",
-            ROCE_V1 => "RoCEv1",
-            _ => return None,
-        })
-    }
+    pub(crate) const NAMES: crate::Names = &[
+        (IPV4 as u128, "IPv4"),
+        (ARP as u128, "ARP"),
+        (RARP as u128, "RARP"),
+        (VLAN as u128, "802.1Q"),
+        (IPV6 as u128, "IPv6"),
+        (SERVICE_VLAN as u128, "802.1ad"),
+        (ROCE_V1 as u128, "RoCEv1"),
+    ];
 }
 
 #[cfg(test)]

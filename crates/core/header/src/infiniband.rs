@@ -1,10 +1,9 @@
 //! InfiniBand headers (IBTA, InfiniBand Architecture Specification, volume 1).
 //!
 //! Here are those that route a packet, LRH and GRH; `transport` has the BTH and what may follow it,
-//! [`opcode`] what follows when, [`syndrome`] what an acknowledgement says.
+//! [`opcode`] what follows when.
 
 pub mod opcode;
-pub mod syndrome;
 mod transport;
 
 pub use transport::{Aeth, AethView, AtomicAckEth, AtomicAckEthView, AtomicEth, AtomicEthView};
@@ -14,7 +13,7 @@ pub use transport::{Reth, RethView};
 use std::net::Ipv6Addr;
 
 use super::Format::{self, Decimal, Hex, Named};
-use super::header;
+use super::{Names, header};
 
 /// The next header of an LRH where a BTH follows (IBTA vol. 1, 7.7.5).
 pub const LNH_BTH: u8 = 2;
@@ -32,13 +31,11 @@ header! {
     link_version: u8 = 4..8, "LVer", Decimal, "7.7.2";
     /// Service level.
     service_level: u8 = 8..12, "SL", Decimal, "7.7.3";
-    /// Reserved, 0.
     reserved_12: u8 = 12..14, "Reserved", Hex, "7.7.4";
     /// What follows: [`LNH_BTH`] within a subnet, [`LNH_GRH`] between subnets.
-    next_header: u8 = 14..16, "LNH", Named(link_next_header), "7.7.5";
+    next_header: u8 = 14..16, "LNH", Named(LNH), "7.7.5";
     /// Destination local identifier.
     dlid: u16 = 16..32, "DLID", Hex, "7.7.6";
-    /// Reserved, 0.
     reserved_32: u8 = 32..37, "Reserved", Hex, "7.7.7";
     /// Length in words of 4 bytes, from this header to the invariant CRC, both included.
     packet_words: u16 = 37..48, "Packet Length", Decimal, "7.7.8";
@@ -46,23 +43,20 @@ header! {
     slid: u16 = 48..64, "SLID", Hex, "7.7.9";
 }
 
-fn link_next_header(value: u128) -> Option<&'static str> {
-    ["raw", "IPv6", "BTH", "GRH"].get(value as usize).copied()
-}
+const LNH: Names = &[(0, "raw"), (1, "IPv6"), (2, "BTH"), (3, "GRH")];
 
 header! {
     /// Global route header: the network layer, with the fields of an IPv6 header (P1, figure 8).
     Grh, GrhView: 40, "GRH", "Global Route Header", "IBTA vol. 1, 8.3";
     /// Version, 6.
     version: u8 = 0..4, "IPVer", Decimal, "8.3.1";
-    /// Traffic class.
     traffic_class: u8 = 4..12, "TClass", Hex, "8.3.2";
     /// Packets with the same one arrive in order.
     flow_label: u32 = 12..32, "FlowLabel", Hex, "8.3.3";
     /// Length in bytes of what follows this header, to the invariant CRC, which is included.
     payload_bytes: u16 = 32..48, "PayLen", Decimal, "8.3.4";
     /// What follows: [`NEXT_HEADER_BTH`].
-    next_header: u8 = 48..56, "NxtHdr", Named(global_next_header), "8.3.5";
+    next_header: u8 = 48..56, "NxtHdr", Named(NEXT_HEADER), "8.3.5";
     /// Routers that the packet may still pass.
     hop_limit: u8 = 56..64, "HopLmt", Decimal, "8.3.6";
     /// Source global identifier.
@@ -71,9 +65,7 @@ header! {
     destination: Ipv6Addr = 192..320, "DGID", Format::Ipv6, "8.3.8";
 }
 
-fn global_next_header(value: u128) -> Option<&'static str> {
-    (value == u128::from(NEXT_HEADER_BTH)).then_some("BTH")
-}
+const NEXT_HEADER: Names = &[(NEXT_HEADER_BTH as u128, "BTH")];
 
 #[cfg(test)]
 mod tests {

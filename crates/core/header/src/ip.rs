@@ -7,7 +7,7 @@ pub use packet::{Addresses, BadPacket, Ipv4Packet, Ipv6Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Format::{self, Decimal, Flag, Hex, Named};
-use super::header;
+use super::{Names, header};
 
 header! {
     /// IPv4 header without options; [`Ipv4Packet::of`] finds those.
@@ -19,12 +19,11 @@ header! {
     /// Differentiated services code point.
     dscp: u8 = 8..14, "DSCP", Decimal, "RFC 2474, 3";
     /// Explicit congestion notification.
-    ecn: u8 = 14..16, "ECN", Named(ecn), "RFC 3168, 5";
+    ecn: u8 = 14..16, "ECN", Named(ECN), "RFC 3168, 5";
     /// Length in bytes of header, options and payload.
     total_bytes: u16 = 16..32, "Total Length", Decimal, "RFC 791, 3.1";
     /// The same in all fragments of a packet.
     identification: u16 = 32..48, "Identification", Hex, "RFC 791, 3.1";
-    /// Reserved, 0.
     reserved_48: bool = 48..49, "Reserved", Flag, "RFC 791, 3.1";
     /// Routers may not fragment it.
     dont_fragment: bool = 49..50, "DF", Flag, "RFC 791, 3.1";
@@ -35,12 +34,10 @@ header! {
     /// Routers that the packet may still pass.
     ttl: u8 = 64..72, "Time to Live", Decimal, "RFC 791, 3.1";
     /// What the payload is, of [`protocol`].
-    protocol: u8 = 72..80, "Protocol", Named(protocol::name), "RFC 791, 3.1";
+    protocol: u8 = 72..80, "Protocol", Named(protocol::NAMES), "RFC 791, 3.1";
     /// Internet checksum of header and options.
     checksum: u16 = 80..96, "Header Checksum", Hex, "RFC 791, 3.1";
-    /// Source address.
     source: Ipv4Addr = 96..128, "Source", Format::Ipv4, "RFC 791, 3.1";
-    /// Destination address.
     destination: Ipv4Addr = 128..160, "Destination", Format::Ipv4, "RFC 791, 3.1";
 }
 
@@ -52,18 +49,16 @@ header! {
     /// Differentiated services code point.
     dscp: u8 = 4..10, "DSCP", Decimal, "RFC 2474, 3";
     /// Explicit congestion notification.
-    ecn: u8 = 10..12, "ECN", Named(ecn), "RFC 3168, 5";
+    ecn: u8 = 10..12, "ECN", Named(ECN), "RFC 3168, 5";
     /// Packets of one flow have the same one.
     flow_label: u32 = 12..32, "Flow Label", Hex, "RFC 6437, 2";
     /// Length in bytes of what follows this header.
     payload_bytes: u16 = 32..48, "Payload Length", Decimal, "RFC 8200, 3";
     /// What follows, of [`protocol`].
-    next_header: u8 = 48..56, "Next Header", Named(protocol::name), "RFC 8200, 3";
+    next_header: u8 = 48..56, "Next Header", Named(protocol::NAMES), "RFC 8200, 3";
     /// Routers that the packet may still pass.
     hop_limit: u8 = 56..64, "Hop Limit", Decimal, "RFC 8200, 3";
-    /// Source address.
     source: Ipv6Addr = 64..192, "Source", Format::Ipv6, "RFC 8200, 3";
-    /// Destination address.
     destination: Ipv6Addr = 192..320, "Destination", Format::Ipv6, "RFC 8200, 3";
 }
 
@@ -71,12 +66,10 @@ header! {
     /// IPv6 extension header of a fragment.
     Ipv6Fragment, Ipv6FragmentView: 8, "Fragment", "IPv6 Fragment Header", "RFC 8200, 4.5";
     /// What the packet is, of [`protocol`].
-    next_header: u8 = 0..8, "Next Header", Named(protocol::name), "RFC 8200, 4.5";
-    /// Reserved, 0.
+    next_header: u8 = 0..8, "Next Header", Named(protocol::NAMES), "RFC 8200, 4.5";
     reserved_8: u8 = 8..16, "Reserved", Hex, "RFC 8200, 4.5";
     /// Place of the payload in the packet, in units of 8 bytes.
     fragment_offset: u16 = 16..29, "Fragment Offset", Decimal, "RFC 8200, 4.5";
-    /// Reserved, 0.
     reserved_29: u8 = 29..31, "Reserved", Hex, "RFC 8200, 4.5";
     /// Another fragment follows this one.
     more_fragments: bool = 31..32, "M", Flag, "RFC 8200, 4.5";
@@ -84,9 +77,7 @@ header! {
     identification: u32 = 32..64, "Identification", Hex, "RFC 8200, 4.5";
 }
 
-fn ecn(value: u128) -> Option<&'static str> {
-    ["Not-ECT", "ECT(1)", "ECT(0)", "CE"].get(value as usize).copied()
-}
+const ECN: Names = &[(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)"), (3, "CE")];
 
 /// Numbers of what IP carries (IANA, protocol numbers).
 pub mod protocol {
@@ -101,16 +92,13 @@ pub mod protocol {
     /// Internet control messages of IPv6 (RFC 4443).
     pub const ICMPV6: u8 = 58;
 
-    pub(crate) fn name(value: u128) -> Option<&'static str> {
-        Some(match u8::try_from(value).ok()? {
-            ICMP => "ICMP",
-            TCP => "TCP",
-            UDP => "UDP",
-            IPV6_FRAGMENT => "IPv6 fragment",
-            ICMPV6 => "ICMPv6",
-            _ => return None,
-        })
-    }
+    pub(crate) const NAMES: crate::Names = &[
+        (ICMP as u128, "ICMP"),
+        (TCP as u128, "TCP"),
+        (UDP as u128, "UDP"),
+        (IPV6_FRAGMENT as u128, "IPv6 fragment"),
+        (ICMPV6 as u128, "ICMPv6"),
+    ];
 }
 
 #[cfg(test)]

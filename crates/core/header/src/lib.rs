@@ -21,7 +21,7 @@ pub mod ip;
 pub mod ipoib;
 pub mod transport;
 
-pub(crate) use bits::{FieldValue, mask};
+pub(crate) use bits::FieldValue;
 pub(crate) use declare::header;
 #[cfg(test)]
 pub(crate) use declare::laws;
@@ -60,9 +60,12 @@ pub enum Format {
     Ipv4,
     /// Sixteen bytes as IPv6 writes them; a GID, too (IBTA vol. 1, 4.1.1).
     Ipv6,
-    /// In base sixteen, with the name of the value where it has one.
-    Named(fn(u128) -> Option<&'static str>),
+    /// In base sixteen, with the name of the value where it is one of these.
+    Named(Names),
 }
+
+/// Names of values.
+pub type Names = &'static [(u128, &'static str)];
 
 /// The form of a header.
 #[derive(Clone, Copy, Debug)]
@@ -77,20 +80,6 @@ pub struct Layout {
     pub source: &'static str,
     /// Every bit of it, in the order of the wire.
     pub fields: &'static [Field],
-}
-
-/// A value that its field cannot hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{header}: {field} is {value}, more than its {bits} bits hold")]
-pub struct OutOfRange {
-    /// The header.
-    pub header: &'static str,
-    /// The field.
-    pub field: &'static str,
-    /// What it was to hold.
-    pub value: u128,
-    /// Its length in bits.
-    pub bits: usize,
 }
 
 /// Six bytes of an Ethernet address.
@@ -118,8 +107,8 @@ impl Field {
             }
             Format::Ipv4 => Ipv4Addr::from_bits(value as u32).to_string(),
             Format::Ipv6 => Ipv6Addr::from_bits(value).to_string(),
-            Format::Named(name) => match name(value) {
-                Some(name) => format!("0x{value:0digits$x} ({name})"),
+            Format::Named(names) => match names.iter().find(|(named, _)| *named == value) {
+                Some((_, name)) => format!("0x{value:0digits$x} ({name})"),
                 None => format!("0x{value:0digits$x}"),
             },
         }

@@ -16,7 +16,6 @@ header! {
     Udp, UdpView: 8, "UDP", "User Datagram Protocol", "RFC 768";
     /// Source port; 0 where no answer is expected.
     source_port: u16 = 0..16, "Source Port", Decimal, "Fields";
-    /// Destination port.
     destination_port: u16 = 16..32, "Destination Port", Decimal, "Fields";
     /// Length in bytes of this header and the payload.
     bytes: u16 = 32..48, "Length", Decimal, "Fields";
@@ -27,9 +26,7 @@ header! {
 header! {
     /// TCP header without options; [`TcpView::split`] finds those.
     Tcp, TcpView: 20, "TCP", "Transmission Control Protocol", "RFC 9293, 3.1";
-    /// Source port.
     source_port: u16 = 0..16, "Source Port", Decimal, "RFC 9293, 3.1";
-    /// Destination port.
     destination_port: u16 = 16..32, "Destination Port", Decimal, "RFC 9293, 3.1";
     /// Number of the first byte of the payload, or of SYN.
     sequence: u32 = 32..64, "Sequence Number", Decimal, "RFC 9293, 3.1";
@@ -37,7 +34,6 @@ header! {
     acknowledgement: u32 = 64..96, "Acknowledgment Number", Decimal, "RFC 9293, 3.1";
     /// Length of header and options in words of 4 bytes, 5 to 15.
     header_words: u8 = 96..100, "Data Offset", Decimal, "RFC 9293, 3.1";
-    /// Reserved, 0.
     reserved_100: u8 = 100..104, "Reserved", Hex, "RFC 9293, 3.1";
     /// Congestion window reduced.
     cwr: bool = 104..105, "CWR", Flag, "RFC 3168, 6.1";

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, some};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, some};
 
 /// When the host is told: `rx-usecs` and `rx-frames` of ethtool(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

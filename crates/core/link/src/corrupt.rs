@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Stream};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, share};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, share};
 
 /// Flips one bit in a share of packets: says which, and the driver does it. Of a super-packet the
 /// segment concerned leaves alone. In by port 0, out by port 0.

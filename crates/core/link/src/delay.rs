@@ -1,14 +1,10 @@
 //! Time that packets spend on the way, whatever their length.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use fabricmark_units::{Instant, Nanos, Stream};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, positive, some};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, positive, some};
 
 /// How long each packet takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,16 +52,14 @@ pub struct Delay<T> {
     waiting: Waiting<T>,
 }
 
-/// The queue costs the same for each packet; the heap costs the logarithm of what it holds.
+/// The queue costs the same for each packet; the map costs the logarithm of what it holds.
 enum Waiting<T> {
     Ordered(VecDeque<(Instant, Packet<T>)>),
-    Free { heap: BinaryHeap<Reverse<Due<T>>>, number: u64 },
-}
-
-/// Ordered by instant, and for equal ones by arrival.
-struct Due<T> {
-    key: (Instant, u64),
-    packet: Packet<T>,
+    /// By instant, and for equal ones by number of arrival.
+    Free {
+        map: BTreeMap<(Instant, u64), Packet<T>>,
+        number: u64,
+    },
 }
 
 impl<T> Delay<T> {
@@ -92,7 +86,7 @@ impl<T> Delay<T> {
         }
         let waiting = match order {
             Order::Kept => Waiting::Ordered(VecDeque::new()),
-            Order::Free => Waiting::Free { heap: BinaryHeap::new(), number: 0 },
+            Order::Free => Waiting::Free { map: BTreeMap::new(), number: 0 },
         };
         Ok(Self { delays, stream, place: 0, waiting })
     }
@@ -127,8 +121,8 @@ impl<T> Waiting<T> {
                 let last = queue.back().map_or(due, |(last, _)| *last);
                 queue.push_back((due.max(last), packet));
             }
-            Self::Free { heap, number } => {
-                heap.push(Reverse(Due { key: (due, *number), packet }));
+            Self::Free { map, number } => {
+                map.insert((due, *number), packet);
                 *number += 1;
             }
         }
@@ -137,14 +131,14 @@ impl<T> Waiting<T> {
     fn next(&self) -> Option<Instant> {
         match self {
             Self::Ordered(queue) => queue.front().map(|(due, _)| *due),
-            Self::Free { heap, .. } => heap.peek().map(|Reverse(due)| due.key.0),
+            Self::Free { map, .. } => map.first_key_value().map(|((due, _), _)| *due),
         }
     }
 
     fn pop(&mut self) -> Option<Packet<T>> {
         match self {
             Self::Ordered(queue) => queue.pop_front().map(|(_, packet)| packet),
-            Self::Free { heap, .. } => heap.pop().map(|Reverse(due)| due.packet),
+            Self::Free { map, .. } => map.pop_first().map(|(_, packet)| packet),
         }
     }
 }
@@ -162,26 +156,6 @@ impl<T> Element<T> for Delay<T> {
             },
             due => Output::wait(due),
         }
-    }
-}
-
-impl<T> PartialEq for Due<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl<T> Eq for Due<T> {}
-
-impl<T> PartialOrd for Due<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Due<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
     }
 }
 

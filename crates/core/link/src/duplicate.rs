@@ -2,10 +2,7 @@
 
 use fabricmark_units::{Instant, Stream};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, share};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, share};
 
 /// Sends a share of packets twice, the copy right behind; a super-packet as a whole. In by port 0, out
 /// by port 0.

@@ -2,10 +2,7 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::Counters;
-use crate::line::Line;
-use crate::packet::Packet;
-use crate::queue::Queue;
+use crate::{Counters, Line, Packet, Queue};
 
 /// Sends packets one after another, as fast as its line allows.
 #[derive(Debug)]

@@ -2,8 +2,7 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::Counters;
-use crate::packet::Packet;
+use crate::{Counters, Packet};
 
 /// A part of a link: a delay, a loss, a rate with its queue, a switch.
 ///

@@ -1,55 +1,24 @@
-//! What a technology adds to an IP packet on the wire.
-//!
-//! Lengths are those of the crates header and wire.
+//! What a technology adds to an IP packet on the wire, as the crate wire counts it.
 
-use fabricmark_header::infiniband::{Bth, Deth, Grh, Lrh};
-use fabricmark_header::ipoib::IpoibHeader;
-use fabricmark_wire::frame::{
-    ETHERNET_HEADER, FCS, FRAME_MIN, GAP, ICRC, PREAMBLE, VCRC, VLAN_TAG,
-};
-use fabricmark_wire::{Ipoib, IpoibMode, Link};
+use fabricmark_units::BitRate;
+use fabricmark_wire::frame::{gap, ip_wire_bytes};
+use fabricmark_wire::{Link, MTU_DEFAULT};
 
-use crate::invalid::{Invalid, some};
-
-/// The payload of an InfiniBand packet is a multiple of so many bytes (IBTA vol. 1, 9.2, PadCnt).
-const IB_ALIGN: u64 = 4;
-
-/// Bytes on the wire for an IP packet.
+/// Bytes on the wire for an IP packet: those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Framing {
-    /// Once for each IP packet, before it is cut and aligned.
-    packet_bytes: u64,
-    /// What each piece may carry; the whole packet where it is 0.
-    piece_room: u64,
-    /// For each piece.
-    piece_bytes: u64,
-    align: u64,
-    least_bytes: u64,
-    gap_bytes: u64,
-}
+pub struct Framing(Option<Link>);
 
 impl Framing {
     /// Nothing is added: the rate is one of IP packets.
-    pub const NONE: Self = Self {
-        packet_bytes: 0,
-        piece_room: 0,
-        piece_bytes: 0,
-        align: 1,
-        least_bytes: 0,
-        gap_bytes: 0,
-    };
+    pub const NONE: Self = Self(None);
 
     /// That of a link which carries IP packets; `None` where there is no wire, no IP, or a value out
     /// of range.
     pub fn of(link: Link) -> Option<Self> {
         match link {
+            // On RoCEv2 those beside verbs, which are framed otherwise.
             Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Some(Self::ethernet(vlan)),
-            Link::Ipoib(Ipoib { mode: IpoibMode::Datagram, grh, .. }) => {
-                Some(Self::ipoib_datagram(grh))
-            }
-            Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, grh, .. }) => {
-                Self::ipoib_connected(ib_mtu, grh).ok()
-            }
+            Link::Ipoib(ipoib) => (ipoib.ib_mtu > 0).then_some(Self(Some(link))),
             Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => None,
         }
     }
@@ -57,59 +26,18 @@ impl Framing {
     /// Ethernet with `vlan` 802.1Q tags: preamble to check sequence, padded to 64 bytes, and the gap
     /// before the next frame.
     pub const fn ethernet(vlan: u8) -> Self {
-        let packet_bytes = PREAMBLE + ETHERNET_HEADER + VLAN_TAG * vlan as u64 + FCS;
-        let least_bytes = PREAMBLE + FRAME_MIN;
-        Self { packet_bytes, least_bytes, gap_bytes: GAP, ..Self::NONE }
-    }
-
-    /// IP over InfiniBand in datagram mode (RFC 4391): one packet from LRH to VCRC.
-    pub const fn ipoib_datagram(grh: bool) -> Self {
-        Self {
-            packet_bytes: IpoibHeader::BYTES as u64,
-            piece_bytes: ib_bytes(grh) + Deth::BYTES as u64,
-            align: IB_ALIGN,
-            ..Self::NONE
-        }
-    }
-
-    /// IP over InfiniBand in connected mode (RFC 4755): a message in packets of up to `ib_mtu` bytes,
-    /// of which only the first has the IPoIB header.
-    pub fn ipoib_connected(ib_mtu: u16, grh: bool) -> Result<Self, Invalid> {
-        some("the IB MTU", ib_mtu.into())?;
-        Ok(Self {
-            packet_bytes: IpoibHeader::BYTES as u64,
-            piece_room: ib_mtu.into(),
-            piece_bytes: ib_bytes(grh),
-            align: IB_ALIGN,
-            ..Self::NONE
-        })
-    }
-
-    /// A bus that moves pieces of up to `piece_room` bytes with `piece_bytes` of overhead each: PCI
-    /// Express packets of 128 bytes have 20 to 28 bytes of it.
-    pub fn pieces(piece_room: u16, piece_bytes: u16) -> Result<Self, Invalid> {
-        some("the room of a piece", piece_room.into())?;
-        Ok(Self { piece_room: piece_room.into(), piece_bytes: piece_bytes.into(), ..Self::NONE })
+        Self(Some(Link::Ethernet { rate: BitRate(1), mtu: MTU_DEFAULT, vlan }))
     }
 
     /// Bytes on the wire from the first to the last of a packet, the gap behind it left out.
     pub fn wire_bytes(self, ip_packet: u64) -> u64 {
-        let inside = ip_packet + self.packet_bytes;
-        let pieces = if self.piece_room == 0 { 1 } else { inside.div_ceil(self.piece_room).max(1) };
-        let aligned = if self.align == 1 { inside } else { inside.next_multiple_of(self.align) };
-        (aligned + pieces * self.piece_bytes).max(self.least_bytes)
+        self.0.map_or(ip_packet, |link| ip_wire_bytes(link, ip_packet))
     }
 
     /// Bytes of silence before the next packet may begin.
     pub fn gap_bytes(self) -> u64 {
-        self.gap_bytes
+        self.0.map_or(0, gap)
     }
-}
-
-/// Headers and check sequences of every InfiniBand packet of a connection.
-const fn ib_bytes(grh: bool) -> u64 {
-    let route = Lrh::BYTES + if grh { Grh::BYTES } else { 0 };
-    (route + Bth::BYTES) as u64 + ICRC + VCRC
 }
 
 #[cfg(test)]
@@ -132,25 +60,30 @@ mod tests {
 
     #[test]
     fn an_ipoib_datagram_has_38_bytes_of_overhead_and_padding() {
-        for (ip_packet, grh, bytes) in [(2044, false, 2082), (45, false, 86), (2044, true, 2122)] {
-            assert_eq!(Framing::ipoib_datagram(grh).wire_bytes(ip_packet), bytes);
+        for (ip_packet, link, bytes) in [
+            (2044, "ipoib:4X-FDR", 2082),
+            (45, "ipoib:4X-FDR", 86),
+            (2044, "ipoib:4X-FDR,grh", 2122),
+        ] {
+            let framing = Framing::of(link.parse().unwrap()).unwrap();
+            assert_eq!(framing.wire_bytes(ip_packet), bytes);
         }
     }
 
     #[test]
     fn only_the_first_packet_of_a_connected_message_has_the_ipoib_header() {
-        let framing = Framing::ipoib_connected(2048, false).unwrap();
+        let link: Link = "ipoib:4X-FDR,mode=connected".parse().unwrap();
+        let framing = Framing::of(link).unwrap();
         // 65,524 bytes are 31 packets of 2048 and one of 2036.
         assert_eq!(framing.wire_bytes(65_520), 65_524 + 32 * 26);
         assert_eq!(framing.wire_bytes(2044), 2048 + 26);
         assert_eq!(framing.wire_bytes(2045), 2052 + 2 * 26);
-        assert_eq!(Framing::ipoib_connected(0, false), Err(Invalid::Zero("the IB MTU")));
+        let Link::Ipoib(ipoib) = link else { panic!("{link}") };
+        assert_eq!(Framing::of(Link::Ipoib(fabricmark_wire::Ipoib { ib_mtu: 0, ..ipoib })), None);
     }
 
     #[test]
-    fn a_bus_pays_for_each_piece() {
-        let framing = Framing::pieces(128, 20).unwrap();
-        assert_eq!(framing.wire_bytes(1500), 1500 + 12 * 20);
+    fn a_rate_of_ip_packets_has_no_overhead() {
         assert_eq!(Framing::NONE.wire_bytes(1500), 1500);
     }
 }

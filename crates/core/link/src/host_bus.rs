@@ -6,9 +6,7 @@ use std::str::FromStr;
 use fabricmark_units::BitRate;
 use fabricmark_wire::Bus;
 
-use crate::framing::Framing;
-use crate::invalid::Invalid;
-use crate::line::Line;
+use crate::{Framing, Invalid, Line};
 
 /// A bus by its name, or by its rate alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +22,7 @@ impl HostBus {
     pub fn line(self) -> Result<Line, Invalid> {
         match self {
             Self::Rate(rate) => Line::new(rate, Framing::NONE),
-            Self::Named(bus) => Line::of_bus(bus, Framing::NONE).ok_or(Invalid::Zero("the rate")),
+            Self::Named(bus) => Line::of_bus(bus).ok_or(Invalid::Zero("the rate")),
         }
     }
 
@@ -39,7 +37,7 @@ impl FromStr for HostBus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = text.parse().ok().filter(|bus: &Bus| bus.raw_bps().is_some()).map(Self::Named);
+        let named = text.parse().ok().map(Self::Named);
         let rate = || text.parse().ok().filter(|rate: &BitRate| rate.0 > 0).map(Self::Rate);
         named.or_else(rate).ok_or_else(|| {
             format!("`bus`: {text} is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G")

@@ -1,50 +1,24 @@
 //! Why an element cannot be built; each says what would do.
 
 /// A parameter with which no element could work.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Invalid {
-    /// Something of which there must be some is 0.
     #[error("{0} is 0: give at least 1")]
     Zero(&'static str),
-    /// A probability is none.
     #[error("{name} is {value}: give a share from 0 to 1")]
-    Share {
-        /// Which one.
-        name: &'static str,
-        /// What was given.
-        value: f64,
-    },
-    /// Two limits are the wrong way round.
+    Share { name: &'static str, value: f64 },
     #[error("{low} is not below {high}: give a lower one")]
-    Order {
-        /// The one that must be lower.
-        low: &'static str,
-        /// The one that must be higher.
-        high: &'static str,
-    },
-    /// A number is infinite, negative or not a number.
+    Order { low: &'static str, high: &'static str },
     #[error("{name} is {value}: give a finite number above 0")]
-    Positive {
-        /// Which one.
-        name: &'static str,
-        /// What was given.
-        value: f64,
-    },
-    /// A word of a link has no effect without another.
+    Positive { name: &'static str, value: f64 },
     #[error("`{word}` does nothing without {needs}: give that too, or {word}=none")]
-    Alone {
-        /// The word that was given.
-        word: &'static str,
-        /// What it needs.
-        needs: &'static str,
-    },
-    /// A queue asks for pauses when it has no room left.
+    Alone { word: &'static str, needs: &'static str },
     #[error(
         "half of a queue with `pause` is room for what comes before the sender is stopped: give it \
          four packets or more"
     )]
     Narrow,
-    /// A link follows a trace whose text it was not given.
     #[error("the file of `trace=` was not read: hand over its text first")]
     Unread,
 }

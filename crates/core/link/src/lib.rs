@@ -82,6 +82,7 @@ pub use element::{Element, Input, Output};
 pub use framing::Framing;
 pub use host_bus::HostBus;
 pub use invalid::{Invalid, some};
+pub(crate) use invalid::{positive, share};
 pub use line::Line;
 pub use loss::{GilbertElliott, Loss, Losses};
 pub use medium::Medium;

@@ -3,9 +3,7 @@
 use fabricmark_units::{BitRate, Instant, Nanos};
 use fabricmark_wire::{Bus, Exact, Link};
 
-use crate::framing::Framing;
-use crate::invalid::{Invalid, some};
-use crate::packet::Length;
+use crate::{Framing, Invalid, Length, some};
 
 /// A wire that sends one packet at a time at an exact rate.
 ///
@@ -42,10 +40,9 @@ impl Line {
         Self::exact(link.rate_bps()?, Framing::of(link)?)
     }
 
-    /// A host bus; [`Framing::pieces`] are its transactions, where their size is known. `None` for a bus
-    /// that does not exist.
-    pub fn of_bus(bus: Bus, framing: Framing) -> Option<Self> {
-        Self::exact(bus.raw_bps()?, framing)
+    /// A host bus, headers of its transactions left out. `None` for a bus that does not exist.
+    pub fn of_bus(bus: Bus) -> Option<Self> {
+        Self::exact(bus.raw_bps()?, Framing::NONE)
     }
 
     fn exact(rate_bps: Exact, framing: Framing) -> Option<Self> {
@@ -114,8 +111,8 @@ impl Line {
     }
 }
 
-fn saturated(nanos: u128) -> u64 {
-    u64::try_from(nanos).unwrap_or(u64::MAX)
+pub(crate) fn saturated(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -179,9 +176,15 @@ mod tests {
         let line = |text: &str| Line::of(text.parse().unwrap());
         let ethernet = Line::new(BitRate(10_000_000_000), Framing::ethernet(1)).unwrap();
         assert_eq!(line("ethernet:10G,mtu=9000,vlan=1"), Some(ethernet));
-        let fdr = Line::ratio(600_000_000_000, 11, Framing::ipoib_datagram(true)).unwrap();
+        let fdr = Line::ratio(
+            600_000_000_000,
+            11,
+            Framing::of("ipoib:4X-FDR,grh".parse().unwrap()).unwrap(),
+        )
+        .unwrap();
         assert_eq!(line("ipoib:4X-FDR,grh"), Some(fdr));
-        let framing = Framing::ipoib_connected(4096, false).unwrap();
+        let framing =
+            Framing::of("ipoib:4X-HDR,mode=connected,ib-mtu=4096".parse().unwrap()).unwrap();
         let hdr = Line::new(BitRate(200_000_000_000), framing).unwrap();
         assert_eq!(line("ipoib:4X-HDR,mode=connected,ib-mtu=4096"), Some(hdr));
         for text in ["loopback", "veth", "ib:4X-HDR", "rocev1:10G"] {
@@ -191,13 +194,11 @@ mod tests {
 
     #[test]
     fn host_buses_have_their_published_rates() {
-        let time_of = |bus: &str, bytes| {
-            Line::of_bus(bus.parse().unwrap(), Framing::NONE).unwrap().time_of(bytes)
-        };
+        let time_of = |bus: &str, bytes| Line::of_bus(bus.parse().unwrap()).unwrap().time_of(bytes);
         // P3: 8.533 Gbit/s. P2: 16 Gbit/s in each direction.
         assert_eq!(time_of("pci-x:133", 1_066_666_666), Nanos(999_999_999));
         assert_eq!(time_of("pcie:1x8", 2_000_000_000), Nanos(1_000_000_000));
-        assert_eq!(Line::of_bus(Bus::Pcie { generation: 9, lanes: 8 }, Framing::NONE), None);
+        assert_eq!(Line::of_bus(Bus::Pcie { generation: 9, lanes: 8 }), None);
     }
 
     proptest! {

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Stream};
 
-use crate::counters::{Counters, Reason};
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, share, some};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, Reason, share, some};
 
 /// Which packets are lost.
 #[derive(Clone, Debug, PartialEq)]

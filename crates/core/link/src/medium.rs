@@ -2,12 +2,7 @@
 
 use fabricmark_units::Instant;
 
-use crate::counters::{Counters, Reason};
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, some};
-use crate::line::Line;
-use crate::packet::Packet;
-use crate::queue::Queue;
+use crate::{Counters, Element, Input, Invalid, Line, Output, Packet, Queue, Reason, some};
 
 /// Moves one packet at a time, whichever port it comes from; ports that have something take turns.
 ///
@@ -137,7 +132,7 @@ mod tests {
     }
 
     fn bus(text: &str) -> Line {
-        Line::of_bus(text.parse().unwrap(), Framing::NONE).unwrap()
+        Line::of_bus(text.parse().unwrap()).unwrap()
     }
 
     /// Time, port and number of what comes out.

@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::{Count, Counters};
-use crate::element::{Element, Input, Output};
-use crate::packet::Packet;
+use crate::{Count, Counters, Element, Input, Output, Packet};
 
 /// The number of an element in its net.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,12 +2,7 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, some};
-use crate::packet::Packet;
-use crate::queue::Queue;
-use crate::trace::Trace;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, Queue, Trace, some};
 
 /// Lets bytes leave at given times. In by port 0, out by port 0.
 ///
@@ -45,7 +40,11 @@ impl Calendar {
 
     /// Goes on to the opportunity after the next.
     fn turn(&mut self) {
-        self.place += 1;
+        self.go_to(self.place + 1);
+    }
+
+    fn go_to(&mut self, place: usize) {
+        self.place = place;
         if self.place == self.stamps_ms.len() {
             self.base = self.base + self.period;
             self.place = 0;
@@ -57,11 +56,7 @@ impl Calendar {
         let passed = (now - self.base).0;
         self.base = self.base + Nanos(passed / self.period.0 * self.period.0);
         let ms = passed % self.period.0 / 1_000_000;
-        self.place = self.stamps_ms.partition_point(|&stamp| u64::from(stamp) <= ms);
-        if self.place == self.stamps_ms.len() {
-            self.base = self.base + self.period;
-            self.place = 0;
-        }
+        self.go_to(self.stamps_ms.partition_point(|&stamp| u64::from(stamp) <= ms));
     }
 }
 

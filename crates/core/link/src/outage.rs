@@ -2,9 +2,7 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::{Counters, Reason};
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, some};
+use crate::{Counters, Element, Input, Invalid, Output, Reason, some};
 
 /// Drops what comes while the link is down: up for some time, down for some time, and again. In by
 /// port 0, out by port 0.

@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use fabricmark_units::{BitRate, Instant, Nanos};
+use fabricmark_units::Instant;
 
-use crate::codel::{self, CoDel};
-use crate::counters::{Count, Counters, Reason};
-use crate::packet::{Ecn, Length, Packet};
-use crate::red::{self, Red};
+use crate::codel;
+use crate::red;
+use crate::{CoDel, Count, Counters, Ecn, Length, Packet, Reason, Red};
 
 /// How much may wait; the packet that is being sent does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +16,6 @@ pub enum Limit {
     Bytes(u64),
     /// IP packets; each segment of a super-packet is one.
     Packets(u64),
-}
-
-impl Limit {
-    /// What a wire of this rate sends in `time`.
-    pub fn time(time: Nanos, rate: BitRate) -> Self {
-        let bytes = u128::from(time.0) * u128::from(rate.0) / 8_000_000_000;
-        Self::Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
-    }
 }
 
 /// A queue, first in, first out.
@@ -238,11 +229,5 @@ mod tests {
             let dropped = Count { packets: 3 - packets, bytes: 4120 - bytes };
             assert_eq!(counters.dropped_in_all(), dropped, "{limit:?}");
         }
-    }
-
-    #[test]
-    fn a_limit_of_time_is_what_the_wire_sends_in_it() {
-        let limit = Limit::time(Nanos::from_millis(50), BitRate(10_000_000_000));
-        assert_eq!(limit, Limit::Bytes(62_500_000));
     }
 }

@@ -2,12 +2,9 @@
 
 use fabricmark_units::Instant;
 
-use crate::counters::Counters;
 use crate::egress::Egress;
-use crate::element::{Element, Input, Output};
-use crate::line::Line;
-use crate::pause::{BackPressure, Marks};
-use crate::queue::Queue;
+use crate::pause::BackPressure;
+use crate::{Counters, Element, Input, Line, Marks, Output, Queue};
 
 /// Sends what comes in by port 0 out by port 0, one packet at a time. A packet leaves when its last
 /// bit does; a super-packet when that of its last segment does.

@@ -25,6 +25,7 @@ pub struct RedSettings {
 }
 
 /// The state of a queue that RED manages.
+#[derive(Debug)]
 pub struct Red {
     settings: RedSettings,
     stream: Stream,
@@ -101,15 +102,6 @@ impl Red {
             }
             _ => 1.0,
         }
-    }
-}
-
-impl std::fmt::Debug for Red {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Red")
-            .field("settings", &self.settings)
-            .field("average_bytes", &self.average_bytes)
-            .finish_non_exhaustive()
     }
 }
 

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos, Stream};
 
-use crate::counters::Counters;
-use crate::element::{Element, Input, Output};
-use crate::invalid::{Invalid, share, some};
-use crate::packet::Packet;
+use crate::{Counters, Element, Input, Invalid, Output, Packet, share, some};
 
 /// Holds a share of packets back until `gap` later ones have passed: their reordering extent
 /// (RFC 4737, section 4.2). A super-packet is one packet here. In by port 0, out by port 0.

@@ -2,12 +2,8 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use crate::counters::{Counters, Reason};
 use crate::egress::Egress;
-use crate::element::{Element, Input, Output};
-use crate::line::Line;
-use crate::packet::Packet;
-use crate::queue::Queue;
+use crate::{Counters, Element, Input, Line, Output, Packet, Queue, Reason};
 
 /// Sends each packet out by one of its ports, each a full-duplex line with a queue before it.
 ///

@@ -9,31 +9,25 @@ pub struct Trace {
 }
 
 /// Why a text is no trace.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// There is no line in it.
     #[error("the trace is empty: write one time in milliseconds a line")]
     Empty,
-    /// A line is no time.
     #[error("line {line}: {reason}: write one time in whole milliseconds, up to 4294967295")]
     Number {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
         reason: ParseIntError,
     },
-    /// A time is before the one in the line above.
     #[error("line {line}: {ms} ms comes before the line above: write the times in order")]
     Order {
         /// The line, from 1.
         line: usize,
-        /// The time in it.
         ms: u32,
     },
-    /// The trace would repeat without any time passing.
     #[error("the last time is 0: end with the length of the trace in milliseconds")]
     NoTime,
-    /// More than memory should hold.
     #[error("the trace has more than {} lines: cut it, it repeats", Trace::LINES_MAX)]
     Long,
 }

@@ -12,12 +12,11 @@ use std::str::FromStr;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
-use crate::loss::Losses;
-use crate::trace::{Trace, TraceError};
+use crate::{Losses, Trace, TraceError};
 pub use describe::{Description, WireDescription};
 use value::Room;
 pub use value::{Discipline, Distribution};
-use word::{Key, Word};
+use word::{Key, Value, Word};
 
 /// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
 pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
@@ -32,57 +31,34 @@ pub struct LinkWords {
 }
 
 /// Why a text does not say what a link does.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WordsError {
-    /// No word begins like this.
     #[error("unknown word `{word}`: {remedy}")]
-    Unknown {
-        /// What was written.
-        word: String,
-        /// The nearest word, or all of them.
-        remedy: String,
-    },
-    /// What stands behind the key is not what it takes.
+    Unknown { word: String, remedy: String },
     #[error("`{key}={value}`: write {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// What was written.
-        value: String,
-        /// What would do.
-        expected: &'static str,
-    },
-    /// What stands behind `link` or `framing` is no link.
+    Value { key: &'static str, value: String, expected: &'static str },
     #[error("`{key}`: {reason}")]
-    Link {
-        /// The key.
-        key: &'static str,
-        /// What is wrong with it.
-        reason: ParseLinkError,
-    },
-    /// Two words speak of the same.
+    Link { key: &'static str, reason: ParseLinkError },
     #[error("`{first}` and `{second}` speak of the same: give one of them")]
-    Twice {
-        /// The word that came first.
-        first: String,
-        /// The one that came second.
-        second: String,
-    },
+    Twice { first: String, second: String },
 }
 
 impl LinkWords {
     /// Adds one word, as a key and its value; the value of a flag such as `ecn` is `true` or `none`.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), WordsError> {
-        let word = Word::parse(key, value)?;
-        match self.words.get(&word.key()) {
-            Some(first) => {
-                Err(WordsError::Twice { first: first.to_string(), second: word.to_string() })
-            }
-            None => {
-                self.words.insert(word.key(), word);
-                Ok(())
-            }
+        let (key, word) = Word::parse(key, value)?;
+        if let Some(first) = self.words.get(&key) {
+            let (first, second) = (first.to_string(), word.to_string());
+            return Err(WordsError::Twice { first, second });
         }
+        self.words.insert(key, word);
+        Ok(())
+    }
+
+    /// What is said of a key, unless it is said to be absent.
+    fn get(&self, key: Key) -> Option<&Value> {
+        self.words.get(&key).map(|word| &word.value).filter(|value| **value != Value::Absent)
     }
 
     /// Lets what `change` says hold instead of what was said before.
@@ -100,8 +76,8 @@ impl LinkWords {
 
     /// The file of `trace=`, which the caller reads and hands to [`set_trace`](Self::set_trace).
     pub fn trace_file(&self) -> Option<&str> {
-        match self.words.get(&Key::Pace) {
-            Some(Word::Trace(file)) => Some(file),
+        match self.get(Key::Pace) {
+            Some(Value::Trace(file)) => Some(file),
             _ => None,
         }
     }
@@ -114,33 +90,33 @@ impl LinkWords {
 
     /// The largest IP packet in bytes: of `mtu`, else of `link`, else 1500.
     pub fn mtu(&self) -> u16 {
-        match self.words.get(&Key::Mtu) {
-            Some(Word::Mtu(bytes)) => *bytes,
+        match self.get(Key::Mtu) {
+            Some(Value::Mtu(bytes)) => *bytes,
             _ => self.link().map_or(MTU_DEFAULT, Link::mtu),
         }
     }
 
     /// The mean delay in this direction.
     pub fn delay(&self) -> Nanos {
-        match self.words.get(&Key::Delay) {
-            Some(Word::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
-            Some(Word::Delay(delay)) => *delay,
+        match self.get(Key::Delay) {
+            Some(Value::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
+            Some(Value::Time(delay)) => *delay,
             _ => Nanos(0),
         }
     }
 
     /// The standard deviation of the delay in this direction; `None` where all are delayed alike.
     pub fn jitter(&self) -> Option<Nanos> {
-        match self.words.get(&Key::Jitter) {
-            Some(Word::Jitter(jitter)) => Some(*jitter),
+        match self.get(Key::Jitter) {
+            Some(Value::Time(jitter)) => Some(*jitter),
             _ => None,
         }
     }
 
     /// Which packets the medium loses; `None` where it loses none.
     pub fn losses(&self) -> Option<Losses> {
-        match self.words.get(&Key::Loss) {
-            Some(Word::Loss(loss)) => Some(loss.losses()),
+        match self.get(Key::Loss) {
+            Some(Value::Loss(loss)) => Some(loss.losses()),
             _ => None,
         }
     }
@@ -159,14 +135,15 @@ impl LinkWords {
         let singles =
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
         let is_narrow = self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
-        singles.iter().filter_map(|key| self.words.get(key)).any(Word::acts_on_single_packets)
-            || is_narrow
+        let mut said = singles.into_iter().filter_map(|key| self.get(key));
+        said.any(|value| *value != Value::Discipline(Discipline::DropTail)) || is_narrow
     }
 
     /// The same with a queue that holds what the wire carries in `time`.
     #[must_use]
     pub fn with_queue(mut self, time: Nanos) -> Self {
-        self.words.insert(Key::Queue, Word::Queue(Room::Time(time)));
+        let value = Value::Queue(Room::Time(time));
+        self.words.insert(Key::Queue, Word { name: Key::Queue.name(), value });
         self
     }
 
@@ -178,13 +155,13 @@ impl LinkWords {
 
     /// Whether the queue stops the wire before it.
     pub fn pauses(&self) -> bool {
-        matches!(self.words.get(&Key::Pause), Some(Word::Pause))
+        self.get(Key::Pause).is_some()
     }
 
     /// The technology of the wire, where one is named.
     pub fn link(&self) -> Option<Link> {
-        match self.words.get(&Key::Link) {
-            Some(Word::Link(link)) => Some(*link),
+        match self.get(Key::Link) {
+            Some(Value::Link(link)) => Some(*link),
             _ => None,
         }
     }

@@ -47,40 +47,20 @@ pub struct Captured<'a> {
 }
 
 /// Why a file is no capture, or where it breaks. Packets count from 1, as other tools number them.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// The first bytes are those of neither form.
     #[error("this is no capture file: it begins neither as pcap nor as pcapng does")]
     NotACapture,
-    /// The file ends within its header, a packet or a block.
     #[error("the file ends early: packet {packet} needs {wanted} bytes, {there} are left")]
-    CutShort {
-        /// The packet that would have come next.
-        packet: u64,
-        /// Bytes that it, or the block in its place, needs.
-        wanted: u64,
-        /// Bytes that are left.
-        there: u64,
-    },
-    /// A packet is longer than any capture program writes.
+    CutShort { packet: u64, wanted: u64, there: u64 },
     #[error(
         "the file is broken at packet {packet}: {bytes} bytes are more than the {PACKET_BYTES_MAX} of \
          the longest packet"
     )]
-    TooLong {
-        /// The packet.
-        packet: u64,
-        /// Its stated length.
-        bytes: u32,
-    },
-    /// A block of pcapng contradicts itself.
+    TooLong { packet: u64, bytes: u32 },
     #[error("the file is broken at packet {packet}: {what}")]
-    Broken {
-        /// The packet that would have come next.
-        packet: u64,
-        /// What is wrong.
-        what: &'static str,
-    },
+    Broken { packet: u64, what: &'static str },
 }
 
 impl LinkType {

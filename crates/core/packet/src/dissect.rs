@@ -23,54 +23,20 @@ pub struct Dissection<'a> {
     pub parts: Vec<Part>,
 }
 
-/// One part of a packet. Places are bytes from the start of the packet.
+/// One part of a packet: `at` is where it begins, from the start of the packet, and `bytes` its length.
+#[expect(missing_docs, reason = "fields that all have are explained above")]
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A header, whole.
-    Header {
-        /// Its form.
-        layout: &'static Layout,
-        /// Where it begins.
-        at: usize,
-    },
-    /// An option of the header before it.
-    Option {
-        /// Its name.
-        name: &'static str,
-        /// What it says.
-        text: String,
-        /// Where it begins.
-        at: usize,
-        /// Its length.
-        bytes: usize,
-    },
+    Header { layout: &'static Layout, at: usize },
+    /// An option of the header before it, and what it says.
+    Option { name: &'static str, text: String, at: usize, bytes: usize },
     /// Bytes that are not taken apart further.
-    Data {
-        /// What they are.
-        name: &'static str,
-        /// Where they begin.
-        at: usize,
-        /// How many.
-        bytes: usize,
-    },
-    /// A checksum, which is part of a header or stands alone.
-    Sum {
-        /// Its name.
-        name: &'static str,
-        /// Where it begins.
-        at: usize,
-        /// Its length; 0 where it is not there.
-        bytes: usize,
-        /// Whether it is right.
-        verdict: Verdict,
-    },
+    Data { name: &'static str, at: usize, bytes: usize },
+    /// A checksum, which is part of a header or stands alone; of 0 bytes where it is not there.
+    Sum { name: &'static str, at: usize, bytes: usize, verdict: Verdict },
     /// Something that should not be.
-    Trouble {
-        /// Where it was found.
-        at: usize,
-        /// What.
-        trouble: Trouble,
-    },
+    Trouble { at: usize, trouble: Trouble },
 }
 
 /// Whether a checksum is right.
@@ -90,52 +56,19 @@ pub enum Verdict {
 }
 
 /// What should not be in a packet.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// A header does not fit what is left.
     #[error("{header} is cut short: it needs {needs} bytes, {there} are there")]
-    CutShort {
-        /// Its name.
-        header: &'static str,
-        /// Its length in bytes.
-        needs: usize,
-        /// Bytes that are left.
-        there: usize,
-    },
-    /// A length leads beyond the end, or into the header itself.
+    CutShort { header: &'static str, needs: usize, there: usize },
     #[error("{header}: length says {says} bytes, {there} are there")]
-    Length {
-        /// Whose length.
-        header: &'static str,
-        /// What it says.
-        says: usize,
-        /// Bytes that it could count.
-        there: usize,
-    },
-    /// A field contradicts what led here.
+    Length { header: &'static str, says: usize, there: usize },
     #[error("{header}: {field} is {value}, not {right}")]
-    Contradiction {
-        /// Its header.
-        header: &'static str,
-        /// The field.
-        field: &'static str,
-        /// What it holds.
-        value: u32,
-        /// What belongs there.
-        right: u32,
-    },
-    /// An option whose length cannot be.
+    Contradiction { header: &'static str, field: &'static str, value: u32, right: u32 },
     #[error("{header}: an option of kind {kind} has a wrong length")]
-    Option {
-        /// Its header.
-        header: &'static str,
-        /// Its kind.
-        kind: u8,
-    },
-    /// An operation that no transport service of this program has.
+    Option { header: &'static str, kind: u8 },
     #[error("BTH: operation {0:#04x} is not known, so what follows it is not, either")]
     Opcode(u8),
-    /// A capture of links that are not taken apart.
     #[error("packets of link type {0} are not taken apart")]
     LinkType(u16),
 }

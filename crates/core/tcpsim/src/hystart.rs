@@ -3,14 +3,24 @@
 mod linux;
 mod plus_plus;
 
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_units::Nanos;
 
 use crate::HyStart;
+use crate::window::Answer;
 use linux::Linux;
 use plus_plus::PlusPlus;
 
 /// By how much slow start is slower while it is conservative (RFC 9406, `CSS_GROWTH_DIVISOR`).
 pub(crate) const GROWTH_DIVISOR: f64 = 4.0;
+
+/// Samples of a round before it is judged (RFC 9406, `N_RTT_SAMPLE`; Linux, `HYSTART_MIN_SAMPLES`).
+const SAMPLES: u32 = 8;
+
+/// Increase of the round trip that counts: an eighth, from 4 to 16 ms (RFC 9406, section 4.3; Linux,
+/// `HYSTART_DELAY_THRESH`).
+fn threshold(rtt: Nanos) -> Nanos {
+    Nanos(rtt.0 / 8).clamp(Nanos::from_millis(4), Nanos::from_millis(16))
+}
 
 /// What to do with the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,20 +29,6 @@ pub(crate) enum Advice {
     Conservative,
     /// Congestion avoidance.
     Leave,
-}
-
-/// An answer in slow start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub now: Instant,
-    /// Round trip of the last segment that it answers.
-    pub rtt: Nanos,
-    /// The transmission after the last that it answers.
-    pub answered: u64,
-    /// The number of the next transmission.
-    pub next: u64,
-    /// The congestion window in segments.
-    pub cwnd: f64,
 }
 
 /// Watches the answers of slow start.
@@ -46,16 +42,17 @@ impl Detector {
     /// `paced` where the sender spreads its segments.
     pub fn new(kind: HyStart, paced: bool) -> Self {
         match kind {
-            HyStart::PlusPlus => Self::PlusPlus(PlusPlus::new()),
+            HyStart::PlusPlus => Self::PlusPlus(PlusPlus::default()),
             HyStart::Linux => Self::Linux(Linux::new(true, paced)),
             HyStart::LinuxDelay => Self::Linux(Linux::new(false, paced)),
         }
     }
 
-    pub fn advise(&mut self, sample: Sample) -> Advice {
+    /// What an answer advises at a window of `cwnd` segments.
+    pub fn advise(&mut self, answer: Answer, cwnd: f64) -> Advice {
         match self {
-            Self::PlusPlus(it) => it.advise(sample.rtt, sample.answered, sample.next),
-            Self::Linux(it) => it.advise(sample),
+            Self::PlusPlus(it) => it.advise(answer.rtt, answer.answered, answer.next),
+            Self::Linux(it) => it.advise(answer, cwnd),
         }
     }
 }

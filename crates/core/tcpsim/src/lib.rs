@@ -37,7 +37,6 @@
 
 mod cubic;
 mod hystart;
-mod outcome;
 mod path;
 mod receiver;
 mod recovery;
@@ -52,9 +51,8 @@ use fabricmark_link::{Invalid, some};
 use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{Acks, WINDOW_MAX};
 
-pub use outcome::{Interval, Outcome};
-pub use path::{Path, Segment};
-pub use simulation::simulate;
+pub use path::{Ack, Path, Segment};
+pub use simulation::{Interval, Outcome, simulate};
 
 /// How a connection behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The way there and back between two ends.
 
-use fabricmark_link::{Counters, Delay, Departure, Element, Id, Net, Packet};
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_link::{Counters, Delay, Element, Id, Net};
+use fabricmark_units::Nanos;
 
 /// What the packets of a connection carry through its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +14,27 @@ pub enum Segment {
         first: u64,
     },
     /// An acknowledgement.
-    Ack {
-        /// The first transmission that arrived.
-        from: u64,
-        /// The one after the last.
-        until: u64,
-        /// All segments before this one have arrived.
-        expected: u64,
-        /// A queue on the way was congested.
-        congested: bool,
-    },
+    Ack(Ack),
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// The first transmission that arrived.
+    pub from: u64,
+    /// The one after the last.
+    pub until: u64,
+    /// All segments before this one have arrived.
+    pub expected: u64,
+    /// A queue on the way was congested.
+    pub congested: bool,
 }
 
 /// A chain of elements to the receiver and one back, for one connection.
 pub struct Path {
     pub(crate) net: Net<Segment>,
-    there: Vec<Id>,
-    back: Vec<Id>,
+    pub(crate) there: Vec<Id>,
+    pub(crate) back: Vec<Id>,
 }
 
 impl Path {
@@ -59,17 +63,5 @@ impl Path {
             let elements = &chain[..chain.len() - 1];
             elements.iter().map(|&id| *self.net.counters(id)).collect()
         })
-    }
-
-    pub(crate) fn send(&mut self, now: Instant, packet: Packet<Segment>) {
-        self.net.arrive(now, (self.there[0], 0), packet);
-    }
-
-    pub(crate) fn answer(&mut self, now: Instant, packet: Packet<Segment>) {
-        self.net.arrive(now, (self.back[0], 0), packet);
-    }
-
-    pub(crate) fn next(&mut self, until: Instant) -> Option<Departure<Segment>> {
-        self.net.next(until)
     }
 }

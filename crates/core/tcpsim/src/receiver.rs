@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricmark_units::{Instant, Nanos};
 use fabricmark_wire::lfn::Acks;
 
-use crate::path::Segment;
+use crate::path::Ack;
 
 /// How long one segment waits for a second (Linux, `TCP_DELACK_MIN`).
 const ACK_DELAY: Nanos = Nanos::from_millis(40);
@@ -15,11 +15,11 @@ const ACK_DELAY: Nanos = Nanos::from_millis(40);
 pub(crate) struct Receiver {
     acks: Acks,
     /// All segments before this one have arrived.
-    expected: u64,
+    pub expected: u64,
     /// Beyond a hole: first segment of a stretch to the one after its last.
     beyond: BTreeMap<u64, u64>,
     /// Arrived, copies and segments that were sent twice included.
-    received: u64,
+    pub received: u64,
     waiting: Option<Waiting>,
 }
 
@@ -44,21 +44,12 @@ impl Receiver {
         Self { acks, expected: 0, beyond: BTreeMap::new(), received: 0, waiting: None }
     }
 
-    /// Segments that are delivered in order.
-    pub fn delivered(&self) -> u64 {
-        self.expected
-    }
-
-    pub fn received(&self) -> u64 {
-        self.received
-    }
-
     pub fn due(&self) -> Option<Instant> {
         self.waiting.as_ref().map(|waiting| waiting.due)
     }
 
     /// Takes segments in; the acknowledgement, unless they wait for others.
-    pub fn receive(&mut self, now: Instant, arrival: Arrival) -> Option<Segment> {
+    pub fn receive(&mut self, now: Instant, arrival: Arrival) -> Option<Ack> {
         let Arrival { transmission, first, count, congested } = arrival;
         self.received += count;
         let in_order = first == self.expected && self.beyond.is_empty();
@@ -74,13 +65,13 @@ impl Receiver {
     }
 
     /// The acknowledgement of a segment that has waited for long enough.
-    pub fn wake(&mut self, now: Instant) -> Option<Segment> {
+    pub fn wake(&mut self, now: Instant) -> Option<Ack> {
         let waiting = self.waiting.take_if(|waiting| waiting.due <= now)?;
         Some(self.answer(waiting.transmission, waiting.transmission + 1, false))
     }
 
-    fn answer(&self, from: u64, until: u64, congested: bool) -> Segment {
-        Segment::Ack { from, until, expected: self.expected, congested }
+    fn answer(&self, from: u64, until: u64, congested: bool) -> Ack {
+        Ack { from, until, expected: self.expected, congested }
     }
 
     fn take_in(&mut self, first: u64, end: u64) {
@@ -114,8 +105,8 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    fn ack(from: u64, until: u64, expected: u64) -> Option<Segment> {
-        Some(Segment::Ack { from, until, expected, congested: false })
+    fn ack(from: u64, until: u64, expected: u64) -> Option<Ack> {
+        Some(Ack { from, until, expected, congested: false })
     }
 
     fn arrival(transmission: u64, first: u64, count: u64) -> Arrival {
@@ -134,7 +125,7 @@ mod tests {
         assert_eq!(receiver.receive(now, arrival(10, 2, 3)), ack(10, 13, 10));
         // What came before comes again.
         assert_eq!(receiver.receive(now, arrival(13, 4, 1)), ack(13, 14, 10));
-        assert_eq!((receiver.delivered(), receiver.received()), (10, 11));
+        assert_eq!((receiver.expected, receiver.received), (10, 11));
     }
 
     #[test]

@@ -13,18 +13,13 @@ pub(crate) struct Recovery {
     /// Sent since it began.
     sent: u64,
     /// May be sent now.
-    allowed: u64,
+    pub allowed: u64,
 }
 
 impl Recovery {
     /// The window is reduced from `before` to `after`; one segment may be sent at once.
     pub fn new(end: u64, before: f64, after: f64) -> Self {
         Self { end, before, after, delivered: 0, sent: 0, allowed: 1 }
-    }
-
-    /// May be sent now.
-    pub fn allowed(&self) -> u64 {
-        self.allowed
     }
 
     /// `count` segments are sent.
@@ -61,13 +56,13 @@ mod tests {
     #[test]
     fn half_a_window_is_sent_while_a_window_is_answered() {
         let mut recovery = Recovery::new(100, 20.0, 10.0);
-        assert_eq!(recovery.allowed(), 1);
+        assert_eq!(recovery.allowed, 1);
         let mut sent = 0;
         let mut in_flight = 19;
         for _ in 0..19 {
             in_flight -= 1;
             recovery.acknowledge(1, in_flight, false);
-            let now = recovery.allowed();
+            let now = recovery.allowed;
             recovery.send(now);
             in_flight += now;
             sent += now;
@@ -81,9 +76,9 @@ mod tests {
         recovery.send(1);
         // Seven are lost and one was sent again: four are in flight, and there is room for six.
         recovery.acknowledge(3, 4, false);
-        assert_eq!(recovery.allowed(), 2);
+        assert_eq!(recovery.allowed, 2);
         // What is lost is known: it is sent as in slow start.
         recovery.acknowledge(3, 4, true);
-        assert_eq!(recovery.allowed(), 6);
+        assert_eq!(recovery.allowed, 6);
     }
 }

@@ -16,13 +16,13 @@ const REORDERING: u64 = 3;
 pub(crate) struct Scoreboard {
     /// In the order of transmission.
     unanswered: VecDeque<Stretch>,
-    /// Segments in them.
-    in_flight: u64,
+    /// Unanswered segments that are not known to be lost.
+    pub in_flight: u64,
     /// To be sent again: first segments and how many.
     lost: BTreeMap<u64, u64>,
-    next_transmission: u64,
+    pub next_transmission: u64,
     /// All segments before this one have arrived.
-    expected: u64,
+    pub expected: u64,
     /// The transmission after the latest that was answered.
     answered: u64,
 }
@@ -45,23 +45,9 @@ pub(crate) struct Answered {
 }
 
 impl Scoreboard {
-    /// Unanswered segments that are not known to be lost.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
     /// Pieces in which they are.
     pub fn stretches(&self) -> usize {
         self.unanswered.len()
-    }
-
-    pub fn next_transmission(&self) -> u64 {
-        self.next_transmission
-    }
-
-    /// All segments before this one have arrived.
-    pub fn expected(&self) -> u64 {
-        self.expected
     }
 
     /// Segments are sent; the number of the first transmission.
@@ -136,15 +122,23 @@ impl Scoreboard {
     fn take_expected(&mut self) {
         while let Some(stretch) = self.unanswered.front_mut() {
             let known = self.expected.saturating_sub(stretch.first).min(stretch.count);
-            self.in_flight -= known;
-            if known < stretch.count {
-                stretch.transmission += known;
-                stretch.first += known;
-                stretch.count -= known;
+            let is_all = known == stretch.count;
+            self.take_front(known);
+            if !is_all {
                 break;
             }
-            self.unanswered.pop_front();
         }
+    }
+
+    /// Takes `count` segments off the oldest stretch.
+    fn take_front(&mut self, count: u64) {
+        if let Some(stretch) = self.unanswered.front_mut() {
+            self.in_flight -= count;
+            stretch.transmission += count;
+            stretch.first += count;
+            stretch.count -= count;
+        }
+        self.unanswered.pop_front_if(|stretch| stretch.count == 0);
     }
 
     /// Moves what is lost to what is to be sent again; says whether there is any.
@@ -157,14 +151,8 @@ impl Scoreboard {
                 break;
             }
             self.lost.insert(stretch.first, count);
-            self.in_flight -= count;
+            self.take_front(count);
             found = true;
-            stretch.transmission += count;
-            stretch.first += count;
-            stretch.count -= count;
-            if stretch.count == 0 {
-                self.unanswered.pop_front();
-            }
         }
         found
     }
@@ -197,7 +185,7 @@ mod tests {
         assert!(!board.find_lost());
         assert_eq!(board.answer(3, 4, 0), answered(1, Some(3)));
         assert!(board.find_lost());
-        assert_eq!((board.in_flight(), board.take_lost(9)), (1, Some((0, 1))));
+        assert_eq!((board.in_flight, board.take_lost(9)), (1, Some((0, 1))));
         // Sent again as transmission 5, it is lost again when three after it have arrived.
         board.send(Instant(9), 0, 1);
         board.send(Instant(9), 5, 3);
@@ -205,7 +193,7 @@ mod tests {
         assert_eq!(board.answer(6, 9, 0), answered(3, Some(9)));
         assert!(board.find_lost());
         assert_eq!(
-            (board.in_flight(), board.take_lost(9), board.take_lost(9)),
+            (board.in_flight, board.take_lost(9), board.take_lost(9)),
             (0, Some((0, 1)), None)
         );
     }
@@ -216,11 +204,11 @@ mod tests {
         assert_eq!(board.answer(0, 4, 4), answered(4, Some(0)));
         assert_eq!(board.answer(5, 8, 4), answered(3, Some(0)));
         assert!(board.find_lost());
-        assert_eq!((board.in_flight(), board.stretches()), (12, 2));
+        assert_eq!((board.in_flight, board.stretches()), (12, 2));
         assert_eq!(board.answer(9, 12, 4), answered(3, Some(1)));
         assert!(board.find_lost());
         assert_eq!((board.take_lost(9), board.take_lost(9)), (Some((4, 1)), Some((8, 1))));
-        assert_eq!(board.in_flight(), 8);
+        assert_eq!(board.in_flight, 8);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use fabricmark_link::{Ecn, Length, Packet};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::Settings;
-use crate::path::Segment;
+use crate::path::{Ack, Segment};
 use crate::recovery::Recovery;
 use crate::scoreboard::{Answered, Scoreboard};
 use crate::timeout::Timeout;
 use crate::usage::Usage;
-use crate::window::{Growth, Window};
+use crate::window::{Answer, Window};
 
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NS: u128 = 8_000_000_000;
@@ -18,9 +18,9 @@ const BIT_NS: u128 = 8_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Sender {
     settings: Settings,
-    window: Window,
-    timeout: Timeout,
-    board: Scoreboard,
+    pub window: Window,
+    pub timeout: Timeout,
+    pub board: Scoreboard,
     next_segment: u64,
     /// The window was reduced and stays until what was lost is repaired.
     recovery: Option<Recovery>,
@@ -40,15 +40,6 @@ pub(crate) struct Tally {
     pub open: Option<Instant>,
 }
 
-/// What an acknowledgement says; see [`Segment::Ack`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack {
-    pub from: u64,
-    pub until: u64,
-    pub expected: u64,
-    pub congested: bool,
-}
-
 impl Sender {
     pub fn new(settings: &Settings) -> Self {
         Self {
@@ -58,72 +49,58 @@ impl Sender {
             board: Scoreboard::default(),
             next_segment: 0,
             recovery: None,
-            usage: Usage::new(),
+            usage: Usage::default(),
             paced_until: Instant(0),
             tally: Tally::default(),
         }
     }
 
-    pub fn cwnd_segments(&self) -> f64 {
-        self.window.segments()
-    }
-
-    pub fn in_flight(&self) -> u64 {
-        self.board.in_flight()
-    }
-
-    pub fn sent(&self) -> u64 {
-        self.board.next_transmission()
-    }
-
-    pub fn round_trip(&self) -> Nanos {
-        self.timeout.round_trip()
-    }
-
     /// When it has something to do although nothing arrives.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let pace = (self.paced_until > now).then_some(self.paced_until);
-        [self.timeout.due(), pace].into_iter().flatten().min()
+        [self.timeout.due, pace].into_iter().flatten().min()
     }
 
     /// Takes an acknowledgement in.
     pub fn acknowledge(&mut self, now: Instant, ack: Ack) {
-        let advances = ack.expected > self.board.expected();
+        let advances = ack.expected > self.board.expected;
         let Answered { segments: acked, sent_at } =
             self.board.answer(ack.from, ack.until, ack.expected);
         if let Some(sent_at) = sent_at {
             self.timeout.sample(now - sent_at);
         }
         if acked > 0 {
-            self.timeout.restart(now, self.in_flight() > 0);
+            self.timeout.restart(now, self.board.in_flight > 0);
         }
         let finds_loss = self.board.find_lost();
-        self.recovery = self.recovery.filter(|recovery| self.board.expected() < recovery.end);
+        self.recovery = self.recovery.filter(|recovery| self.board.expected < recovery.end);
         if let Some(recovery) = &mut self.recovery {
-            recovery.acknowledge(acked, self.board.in_flight(), advances && !finds_loss);
+            recovery.acknowledge(acked, self.board.in_flight, advances && !finds_loss);
         } else if finds_loss || ack.congested {
-            let before = self.window.segments();
+            let before = self.window.segments;
             self.window.reduce();
-            let after = self.window.segments();
+            let after = self.window.segments;
             self.recovery = Some(Recovery::new(self.next_segment, before, after));
             self.tally.reductions += 1;
-        } else if let (Some(sent_at), true) = (sent_at, self.uses_window()) {
-            self.window.grow(Growth {
+        } else if let Some(sent_at) = sent_at
+            && self.usage.allows_growth(self.window.segments, self.window.is_slow_start())
+        {
+            self.window.grow(Answer {
                 now,
                 acked,
                 rtt: now - sent_at,
                 smooth: self.timeout.round_trip(),
                 answered: ack.until,
-                next: self.sent(),
+                next: self.board.next_transmission,
             });
         }
-        self.usage.acknowledge(ack.until, self.sent());
+        self.usage.acknowledge(ack.until, self.board.next_transmission);
         self.note_open(now);
     }
 
     /// Does what is due although nothing arrived.
     pub fn wake(&mut self, now: Instant) {
-        if self.timeout.due().is_none_or(|due| due > now) {
+        if self.timeout.due.is_none_or(|due| due > now) {
             return;
         }
         self.timeout.expire();
@@ -137,7 +114,7 @@ impl Sender {
     /// The next train to send now, if there is one.
     pub fn send(&mut self, now: Instant) -> Option<Packet<Segment>> {
         let room = self.room();
-        self.usage.note(self.in_flight(), room == 0);
+        self.usage.note(self.board.in_flight, room == 0);
         if room == 0 || self.paced_until > now {
             return None;
         }
@@ -160,15 +137,11 @@ impl Sender {
         Some(packet)
     }
 
-    fn uses_window(&self) -> bool {
-        self.usage.allows_growth(self.window.segments(), self.window.is_slow_start())
-    }
-
     /// Segments that may be sent now.
     fn room(&self) -> u64 {
         let room = match &self.recovery {
-            Some(recovery) => recovery.allowed(),
-            None => (self.window.segments() as u64).saturating_sub(self.in_flight()),
+            Some(recovery) => recovery.allowed,
+            None => (self.window.segments as u64).saturating_sub(self.board.in_flight),
         };
         // Where losses have cut trains to pieces, room is left to gather until it holds a train.
         let many = self.board.stretches() as u64 >= 2 * self.settings.trains;
@@ -178,7 +151,7 @@ impl Sender {
     /// Segments of a train.
     fn train(&self) -> u64 {
         let longest = u64::from(u32::MAX) / u64::from(self.settings.mss_bytes);
-        (self.window.segments() as u64).div_ceil(self.settings.trains).clamp(1, longest)
+        (self.window.segments as u64).div_ceil(self.settings.trains).clamp(1, longest)
     }
 
     /// What was lost comes first, in order. `None` where the receiver's window has no room for more.
@@ -188,8 +161,7 @@ impl Sender {
             return Some((first, count));
         }
         let first = self.next_segment;
-        let offered =
-            (self.board.expected() + self.settings.window_segments()).saturating_sub(first);
+        let offered = (self.board.expected + self.settings.window_segments()).saturating_sub(first);
         let count = offered.min(most);
         self.next_segment += count;
         (count > 0).then_some((first, count))

@@ -1,15 +1,69 @@
-//! Two ends and the path between them, in virtual time.
+//! Two ends and the path between them, in virtual time, and what a connection did there.
 
-use fabricmark_link::{Departure, Ecn, Invalid, Length, Packet, some};
+use fabricmark_link::{Counters, Departure, Ecn, Invalid, Length, Packet, some};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::Settings;
-use crate::outcome::{Interval, Outcome};
-use crate::path::{Path, Segment};
+use crate::path::{Ack, Path, Segment};
 use crate::receiver::{Arrival, Receiver};
-use crate::sender::{Ack, Sender};
+use crate::sender::Sender;
 
-/// Lets one connection send over `path` for `duration`, from instant 0 on. Its state is noted at the end of each `interval`; what is left of the duration is an interval, too.
+/// What a connection did, over time and in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// One after the other, without gaps.
+    pub intervals: Vec<Interval>,
+    /// Until slow start first ended: by a loss, by HyStart, or at the receiver's window. `None`
+    /// where it did not.
+    pub ramp: Option<Nanos>,
+    /// Segments delivered in order.
+    pub delivered_segments: u64,
+    /// Segments that arrived, those that had arrived before included.
+    pub received_segments: u64,
+    /// Segments that arrived with a wrong bit.
+    pub corrupted_segments: u64,
+    /// Segments sent, those sent again included.
+    pub sent_segments: u64,
+    /// Segments sent again.
+    pub retransmitted_segments: u64,
+    /// How often the window was reduced for a loss or a mark, time-outs left out.
+    pub reductions: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// What each element on the way there did, in their order; what it holds is still under way.
+    pub there: Vec<Counters>,
+    /// What each element on the way back did.
+    pub back: Vec<Counters>,
+}
+
+/// One interval of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// When it began.
+    pub start: Instant,
+    /// How long it is.
+    pub length: Nanos,
+    /// Payload delivered in order in it, in bytes.
+    pub delivered_bytes: u64,
+    /// Segments sent again in it.
+    pub retransmitted_segments: u64,
+    /// The congestion window at its end, in segments.
+    pub cwnd_segments: f64,
+    /// Unanswered segments at its end.
+    pub in_flight_segments: u64,
+    /// The smoothed round trip at its end; 0 before the first sample.
+    pub rtt: Nanos,
+}
+
+impl Interval {
+    /// Payload delivered in order, in bit/s.
+    pub fn goodput_bps(&self) -> f64 {
+        self.delivered_bytes as f64 * 8.0 / self.length.as_secs_f64()
+    }
+}
+
+/// Lets one connection send over `path` for `duration`, from instant 0 on. Its state is noted at the end of
+/// each `interval`; what is left of the duration is an interval, too.
 ///
 /// An error where a setting is 0 that must not be.
 pub fn simulate(
@@ -27,23 +81,33 @@ pub fn simulate(
         receiver: Receiver::new(settings.acks),
         corrupted: 0,
     };
-    let (mut intervals, mut noted) =
-        (Vec::new(), Noted { at: start, delivered: 0, retransmitted: 0 });
     let end = start + duration;
-    while noted.at < end {
-        let until = (noted.at + interval).min(end);
-        ends.run(&mut path, noted.at, until);
-        intervals.push(ends.note(&mut noted, until));
+    let mut intervals = Vec::new();
+    let (mut noted, mut delivered, mut retransmitted) = (start, 0, 0);
+    while noted < end {
+        let until = (noted + interval).min(end);
+        ends.run(&mut path, noted, until);
+        let Ends { sender, receiver, .. } = &ends;
+        intervals.push(Interval {
+            start: noted,
+            length: until - noted,
+            delivered_bytes: (receiver.expected - delivered) * u64::from(settings.mss_bytes),
+            retransmitted_segments: sender.tally.retransmitted - retransmitted,
+            cwnd_segments: sender.window.segments,
+            in_flight_segments: sender.board.in_flight,
+            rtt: sender.timeout.round_trip(),
+        });
+        (noted, delivered, retransmitted) = (until, receiver.expected, sender.tally.retransmitted);
     }
     let Ends { sender, receiver, corrupted, .. } = ends;
     let [there, back] = path.counters();
     Ok(Outcome {
         intervals,
         ramp: sender.tally.open.map(|at| at - start),
-        delivered_segments: receiver.delivered(),
-        received_segments: receiver.received(),
+        delivered_segments: receiver.expected,
+        received_segments: receiver.received,
         corrupted_segments: corrupted,
-        sent_segments: sender.sent(),
+        sent_segments: sender.board.next_transmission,
         retransmitted_segments: sender.tally.retransmitted,
         reductions: sender.tally.reductions,
         timeouts: sender.tally.timeouts,
@@ -59,18 +123,11 @@ struct Ends<'s> {
     corrupted: u64,
 }
 
-/// Where the last interval ended.
-struct Noted {
-    at: Instant,
-    delivered: u64,
-    retransmitted: u64,
-}
-
 impl Ends<'_> {
     /// Everything that happens from `now` on until and at `until`.
     fn run(&mut self, path: &mut Path, mut now: Instant, until: Instant) {
         loop {
-            while let Some(departure) = path.next(now) {
+            while let Some(departure) = path.net.next(now) {
                 self.arrive(path, now, &departure);
             }
             self.sender.wake(now);
@@ -92,7 +149,7 @@ impl Ends<'_> {
         match payload {
             // The checksum is wrong.
             Segment::Data { .. } if flipped_bit.is_some() => self.corrupted += count,
-            Segment::Ack { .. } if flipped_bit.is_some() => {}
+            Segment::Ack(_) if flipped_bit.is_some() => {}
             Segment::Data { transmission, first } => {
                 let offset = u64::from(length.offset_bytes() / u32::from(self.settings.mss_bytes));
                 let arrival = Arrival {
@@ -105,8 +162,8 @@ impl Ends<'_> {
                     self.answer(path, now, ack);
                 }
             }
-            Segment::Ack { from, until, expected, congested } => {
-                self.sender.acknowledge(now, Ack { from, until, expected, congested });
+            Segment::Ack(ack) => {
+                self.sender.acknowledge(now, ack);
                 self.send(path, now);
             }
         }
@@ -114,31 +171,12 @@ impl Ends<'_> {
 
     fn send(&mut self, path: &mut Path, now: Instant) {
         while let Some(packet) = self.sender.send(now) {
-            path.send(now, packet);
+            path.net.arrive(now, (path.there[0], 0), packet);
         }
     }
 
-    fn answer(&self, path: &mut Path, now: Instant, ack: Segment) {
-        path.answer(now, Packet::new(ack, Length::packet(self.settings.header_bytes.into())));
-    }
-
-    fn note(&self, noted: &mut Noted, until: Instant) -> Interval {
-        let now = Noted {
-            at: until,
-            delivered: self.receiver.delivered(),
-            retransmitted: self.sender.tally.retransmitted,
-        };
-        let delivered = now.delivered - noted.delivered;
-        let interval = Interval {
-            start: noted.at,
-            length: until - noted.at,
-            delivered_bytes: delivered * u64::from(self.settings.mss_bytes),
-            retransmitted_segments: now.retransmitted - noted.retransmitted,
-            cwnd_segments: self.sender.cwnd_segments(),
-            in_flight_segments: self.sender.in_flight(),
-            rtt: self.sender.round_trip(),
-        };
-        *noted = now;
-        interval
+    fn answer(&self, path: &mut Path, now: Instant, ack: Ack) {
+        let length = Length::packet(self.settings.header_bytes.into());
+        path.net.arrive(now, (path.back[0], 0), Packet::new(Segment::Ack(ack), length));
     }
 }

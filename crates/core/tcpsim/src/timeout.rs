@@ -13,7 +13,7 @@ pub(crate) struct Timeout {
     round_trip: Option<(Nanos, Nanos)>,
     /// Time-outs in a row.
     backoff: u32,
-    due: Option<Instant>,
+    pub due: Option<Instant>,
 }
 
 impl Timeout {
@@ -24,10 +24,6 @@ impl Timeout {
     /// The smoothed round trip; 0 before the first sample.
     pub fn round_trip(&self) -> Nanos {
         self.round_trip.map_or(Nanos(0), |(smooth, _)| smooth)
-    }
-
-    pub fn due(&self) -> Option<Instant> {
-        self.due
     }
 
     /// A segment took so long to be answered.
@@ -80,7 +76,7 @@ mod tests {
         let mut timeout = Timeout::new(Nanos::from_millis(200));
         let length = |timeout: &mut Timeout| {
             timeout.restart(Instant(0), true);
-            timeout.due().unwrap().0 / 1_000_000
+            timeout.due.unwrap().0 / 1_000_000
         };
         assert_eq!(length(&mut timeout), 1000);
         // SRTT = 400 ms, RTTVAR = 200 ms; then 400 ms and 150 ms.
@@ -89,7 +85,7 @@ mod tests {
         timeout.sample(Nanos::from_millis(400));
         assert_eq!(length(&mut timeout), 1000);
         timeout.expire();
-        assert_eq!(timeout.due(), None);
+        assert_eq!(timeout.due, None);
         assert_eq!(length(&mut timeout), 2000);
         timeout.expire();
         assert_eq!(length(&mut timeout), 4000);
@@ -101,7 +97,7 @@ mod tests {
         timeout.sample(Nanos::from_millis(320));
         assert_eq!(length(&mut timeout), 920);
         timeout.restart(Instant(0), false);
-        assert_eq!(timeout.due(), None);
+        assert_eq!(timeout.due, None);
     }
 
     #[test]
@@ -110,7 +106,7 @@ mod tests {
         timeout.sample(Nanos::from_millis(1));
         timeout.start(Instant(5));
         timeout.start(Instant(500));
-        assert_eq!(timeout.due(), Some(Instant(1_000_000_005)));
+        assert_eq!(timeout.due, Some(Instant(1_000_000_005)));
         assert_eq!(timeout.round_trip(), Nanos::from_millis(1));
     }
 }

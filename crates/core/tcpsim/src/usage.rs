@@ -1,7 +1,7 @@
 //! Whether a connection uses its window: one that it does not use must not grow (RFC 7661).
 
 /// What was used in this round trip and the last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// Transmission whose answer ends the round.
     ends: u64,
@@ -16,10 +16,6 @@ struct Round {
 }
 
 impl Usage {
-    pub fn new() -> Self {
-        Self { ends: 0, rounds: [Round::default(); 2] }
-    }
-
     /// `in_flight` segments are unanswered, and the window did or did not stop the sender from more.
     pub fn note(&mut self, in_flight: u64, stopped: bool) {
         let [now, _] = &mut self.rounds;
@@ -50,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_window_grows_for_two_rounds_after_it_stopped_the_sender() {
-        let mut usage = Usage::new();
+        let mut usage = Usage::default();
         usage.note(10, true);
         usage.acknowledge(1, 20);
         assert!(usage.allows_growth(10.0, false));

@@ -3,7 +3,7 @@
 use fabricmark_units::{Instant, Nanos};
 
 use crate::cubic::{self, Cubic};
-use crate::hystart::{Advice, Detector, GROWTH_DIVISOR, Sample};
+use crate::hystart::{Advice, Detector, GROWTH_DIVISOR};
 use crate::{Congestion, Settings};
 
 /// The least threshold of slow start in segments (RFC 5681, equation 4).
@@ -12,7 +12,7 @@ const THRESHOLD_LEAST: f64 = 2.0;
 /// The congestion window in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    segments: f64,
+    pub segments: f64,
     /// Below it slow start holds.
     threshold: f64,
     /// The receiver's: it grows no further.
@@ -24,9 +24,9 @@ pub(crate) struct Window {
     hystart: Option<Detector>,
 }
 
-/// An answer that lets the window grow.
+/// An acknowledgement of what was in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Growth {
+pub(crate) struct Answer {
     pub now: Instant,
     /// Segments that it answers.
     pub acked: u64,
@@ -59,10 +59,6 @@ impl Window {
         }
     }
 
-    pub fn segments(&self) -> f64 {
-        self.segments
-    }
-
     pub fn is_slow_start(&self) -> bool {
         self.segments < self.threshold
     }
@@ -72,12 +68,12 @@ impl Window {
         self.segments >= self.threshold.min(self.most) || self.threshold.is_finite()
     }
 
-    pub fn grow(&mut self, growth: Growth) {
-        let Growth { now, acked, rtt, smooth, answered, next } = growth;
+    /// Lets the window grow.
+    pub fn grow(&mut self, answer: Answer) {
+        let Answer { now, acked, smooth, .. } = answer;
         let acks = acked as f64 / self.segments_per_ack;
         let grown = if self.is_slow_start() {
-            let sample = Sample { now, rtt, answered, next, cwnd: self.segments };
-            let advice = self.hystart.as_mut().map(|hystart| hystart.advise(sample));
+            let advice = self.hystart.as_mut().map(|it| it.advise(answer, self.segments));
             let by = match advice {
                 Some(Advice::Leave) => {
                     self.threshold = self.segments;

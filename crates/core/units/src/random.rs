@@ -9,6 +9,7 @@ use rand_pcg::Pcg64;
 /// An endless sequence of numbers that depends on a seed and a name, and on nothing else.
 ///
 /// Two names give independent sequences, so adding a use of randomness changes no other use.
+#[derive(Debug)]
 pub struct Stream(Pcg64);
 
 impl Stream {

@@ -3,13 +3,10 @@
 //! On a full-duplex link a flow one way pays nothing for them. Two opposing flows do, and so does one
 //! flow where both directions share a medium; the cost is the same for both.
 
-use crate::ceiling::{Ceiling, best_packet, goodput, share, stream_goodput};
-use crate::exact::Kind;
+use crate::ceiling::{best_packet, share};
 use crate::frame::{AETH, RETH, wire_bytes};
-use crate::impossible::Impossible;
-use crate::link::Link;
 use crate::message::{Message, segment_room, verbs_packet};
-use crate::stack::{Operation, Stack};
+use crate::{Ceiling, Impossible, Kind, Link, Operation, Stack, goodput, stream_goodput};
 
 /// How often the receiver acknowledges with a packet of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

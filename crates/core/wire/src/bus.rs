@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ceiling::Ceiling;
-use crate::exact::{Exact, Inputs, Kind, inputs};
-use crate::impossible::Impossible;
+use crate::exact::inputs;
+use crate::{Ceiling, Exact, Impossible, Kind};
 
 /// A host bus, written `pci-x:133` or `pcie:3x16` (generation 3, 16 lanes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,33 +53,8 @@ impl Bus {
             kind: Kind::Bound,
             goodput_bps: raw,
             formula: "raw_bps".to_owned(),
-            inputs: self.inputs(raw),
+            inputs: inputs([("bus", self.to_string().into()), ("raw_bps", raw.into())]),
         })
-    }
-
-    /// The ceiling with transactions of `payload` bytes, each with `overhead` bytes of headers, framing
-    /// and check: 20 to 28 on PCI Express. Conditional, since adapters differ in both.
-    pub fn goodput_of_transactions(
-        self,
-        payload: u64,
-        overhead: u64,
-    ) -> Result<Ceiling, Impossible> {
-        let raw = self.raw_bps().ok_or_else(|| Impossible::Bus(self.to_string()))?;
-        let whole = u128::from(payload) + u128::from(overhead);
-        let mut inputs = self.inputs(raw);
-        inputs.insert("transaction_bytes".to_owned(), payload.into());
-        inputs.insert("overhead_bytes".to_owned(), overhead.into());
-        Ok(Ceiling {
-            kind: Kind::Conditional,
-            goodput_bps: raw.scaled(u128::from(payload), whole).ok_or(Impossible::TooLarge)?,
-            formula: "raw_bps * transaction_bytes / (transaction_bytes + overhead_bytes)"
-                .to_owned(),
-            inputs,
-        })
-    }
-
-    fn inputs(self, raw: Exact) -> Inputs {
-        inputs([("bus", self.to_string().into()), ("raw_bps", raw.into())])
     }
 }
 
@@ -111,32 +85,18 @@ impl FromStr for Bus {
 mod tests {
     use super::*;
 
-    fn gbps(text: &str, transaction: Option<(u64, u64)>) -> f64 {
+    fn gbps(text: &str) -> f64 {
         let bus: Bus = text.parse().unwrap();
         assert_eq!(bus.to_string(), text);
-        let ceiling = match transaction {
-            None => bus.goodput(),
-            Some((payload, overhead)) => bus.goodput_of_transactions(payload, overhead),
-        };
-        ceiling.unwrap().goodput_bps.as_f64() / 1e9
+        bus.goodput().unwrap().goodput_bps.as_f64() / 1e9
     }
 
     #[test]
     fn a_bus_carries_its_raw_rate_at_most() {
         for (text, expected) in [("pci-x:133", 8.533), ("pcie:1x8", 16.0), ("pcie:3x16", 126.031)] {
-            assert!((gbps(text, None) - expected).abs() < 0.000_5, "{text}");
+            assert!((gbps(text) - expected).abs() < 0.000_5, "{text}");
         }
         assert_eq!(Bus::PciX133.goodput().unwrap().kind, Kind::Bound);
-    }
-
-    #[test]
-    fn transactions_take_more_of_the_bus_the_shorter_they_are() {
-        for (payload, overhead, expected) in
-            [(128, 28, 13.1), (128, 20, 13.8), (256, 28, 14.4), (256, 20, 14.8)]
-        {
-            let found = gbps("pcie:1x8", Some((payload, overhead)));
-            assert!((found - expected).abs() < 0.05, "{payload} {overhead}: {found}");
-        }
     }
 
     #[test]

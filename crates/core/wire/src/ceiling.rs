@@ -3,13 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exact::{Exact, Input, Inputs, Kind, inputs};
-use crate::family::Family;
+use crate::exact::inputs;
 use crate::frame::{UDP_HEADER, on_wire, wire_bytes};
-use crate::impossible::Impossible;
-use crate::link::{Ipoib, IpoibMode, Link};
 use crate::message::{Message, immediate_bytes, segment_room, verbs_packet};
-use crate::stack::{Operation, Stack};
+use crate::{
+    Exact, Family, Impossible, Input, Inputs, Ipoib, IpoibMode, Kind, Link, Operation, Stack,
+};
 
 /// The most application bits per second that a link carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

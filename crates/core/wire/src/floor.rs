@@ -4,14 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ceiling::{Load, describe, rate_of};
-use crate::exact::{Exact, Inputs, Kind, inputs};
+use crate::exact::inputs;
 use crate::frame::{RETH, gap, on_wire};
-use crate::impossible::Impossible;
-use crate::link::Link;
 use crate::message::{Message, verbs_packet};
-use crate::path::{Path, Switch, Switching, is_switched, look_default};
-use crate::stack::{Operation, Stack};
+use crate::path::{is_switched, look_default};
 use crate::timeline::{Entry, Stage, arrival};
+use crate::{Exact, Impossible, Inputs, Kind, Link, Operation, Path, Stack, Switch, Switching};
 
 /// The least time that a message, or a request and its answer, spend on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,9 +6,8 @@ use fabricmark_header::ip::{Ipv4, Ipv6, Ipv6Fragment};
 use fabricmark_header::ipoib::IpoibHeader;
 use fabricmark_header::transport::{Tcp, Udp};
 
-use crate::family::Family;
-use crate::link::{Ib, Ipoib, IpoibMode, Link};
 use crate::message::Run;
+use crate::{Family, Ib, Ipoib, IpoibMode, Link};
 
 /// Preamble and start delimiter in bytes (RFC 5180 appendix A).
 pub const PREAMBLE: u64 = 8;
@@ -24,14 +23,8 @@ pub const FCS: u64 = 4;
 ///
 /// A bridge may pad a tagged frame to 68 (IEEE 802.1Q); 64 keeps a ceiling a bound.
 pub const FRAME_MIN: u64 = 64;
-/// IPv4 header without options in bytes (RFC 791).
-pub const IPV4_HEADER: u64 = Ipv4::BYTES as u64;
-/// IPv6 header in bytes (RFC 8200).
-pub const IPV6_HEADER: u64 = Ipv6::BYTES as u64;
-/// IPv6 fragment header in bytes (RFC 8200 section 4.5).
-pub const IPV6_FRAGMENT_HEADER: u64 = Ipv6Fragment::BYTES as u64;
 /// The smallest MTU that IPv4 runs over, in bytes (RFC 791).
-pub const IPV4_MTU_MIN: u16 = 68;
+pub(crate) const IPV4_MTU_MIN: u16 = 68;
 /// UDP header in bytes (RFC 768).
 pub const UDP_HEADER: u64 = Udp::BYTES as u64;
 /// TCP header without options in bytes (RFC 9293).
@@ -39,29 +32,25 @@ pub const TCP_HEADER: u64 = Tcp::BYTES as u64;
 /// TCP time stamps with two bytes of padding (RFC 7323); Linux sends them in every segment.
 pub const TCP_TIMESTAMPS: u8 = 12;
 
-/// InfiniBand's local route header in bytes (IBTA vol. 1, 7.7).
-pub const LRH: u64 = Lrh::BYTES as u64;
-/// InfiniBand's global route header in bytes (IBTA vol. 1, 8.3).
-pub const GRH: u64 = Grh::BYTES as u64;
-/// InfiniBand's base transport header in bytes (IBTA vol. 1, 9.2).
-pub const BTH: u64 = Bth::BYTES as u64;
-/// Datagram extended transport header in bytes (IBTA vol. 1, 9.3.2).
-pub const DETH: u64 = Deth::BYTES as u64;
-/// RDMA extended transport header in bytes (IBTA vol. 1, 9.3.3).
-pub const RETH: u64 = Reth::BYTES as u64;
-/// Acknowledge extended transport header in bytes (IBTA vol. 1, 9.3.5).
-pub const AETH: u64 = Aeth::BYTES as u64;
-/// Immediate data in bytes (IBTA vol. 1, 9.3.6).
-pub const IMMEDIATE: u64 = ImmDt::BYTES as u64;
+// Headers of IP, and of InfiniBand (IBTA vol. 1, 7.7 to 9.3; IPoIB: RFC 4391 section 6), in bytes.
+pub(crate) const IPV4_HEADER: u64 = Ipv4::BYTES as u64;
+pub(crate) const IPV6_HEADER: u64 = Ipv6::BYTES as u64;
+pub(crate) const IPV6_FRAGMENT_HEADER: u64 = Ipv6Fragment::BYTES as u64;
+const LRH: u64 = Lrh::BYTES as u64;
+const GRH: u64 = Grh::BYTES as u64;
+pub(crate) const BTH: u64 = Bth::BYTES as u64;
+pub(crate) const DETH: u64 = Deth::BYTES as u64;
+pub(crate) const RETH: u64 = Reth::BYTES as u64;
+pub(crate) const AETH: u64 = Aeth::BYTES as u64;
+pub(crate) const IMMEDIATE: u64 = ImmDt::BYTES as u64;
+const IPOIB_HEADER: u64 = IpoibHeader::BYTES as u64;
 /// Invariant CRC in bytes (IBTA vol. 1, 7.8.1).
-pub const ICRC: u64 = 4;
+pub(crate) const ICRC: u64 = 4;
 /// Variant CRC in bytes (IBTA vol. 1, 7.8.2).
-pub const VCRC: u64 = 2;
-/// Type and reserved field in front of an IP packet on InfiniBand, in bytes (RFC 4391 section 6).
-pub const IPOIB_HEADER: u64 = IpoibHeader::BYTES as u64;
+const VCRC: u64 = 2;
 /// The most that RoCE may put around a payload within the Ethernet's MTU, in bytes: GRH 40, UDP 8,
 /// BTH 12, AtomicETH 28, ICRC 4 and 4 more (Linux, `iboe_get_mtu`).
-pub const ROCE_HEADERS_MAX: u16 = 96;
+pub(crate) const ROCE_HEADERS_MAX: u16 = 96;
 
 /// Padding that brings `bytes` to a multiple of 4: InfiniBand counts words (IBTA vol. 1, 9.2.6).
 pub(crate) fn pad4(bytes: u64) -> u64 {
@@ -83,7 +72,7 @@ fn ethernet_frame(inside: u64, vlan: u8) -> u64 {
 
 /// Bytes that must pass between two packets of this link. InfiniBand's symbols between packets are
 /// left out: they differ by generation, and without them a ceiling stays a bound.
-pub(crate) fn gap(link: Link) -> u64 {
+pub fn gap(link: Link) -> u64 {
     match link {
         Link::Ethernet { .. } | Link::RoceV1 { .. } | Link::RoceV2 { .. } => GAP,
         Link::Loopback | Link::Veth { .. } | Link::Ipoib(_) | Link::Ib(_) => 0,
@@ -126,6 +115,11 @@ pub(crate) fn on_wire(link: Link, family: Family, packet: u64) -> [Run; 2] {
 
 fn grh_bytes(grh: bool) -> u64 {
     if grh { GRH } else { 0 }
+}
+
+/// Bytes that an IP packet takes on the wire, from its first to its last there, without the gap behind it.
+pub fn ip_wire_bytes(link: Link, ip_packet: u64) -> u64 {
+    wire_bytes(link, Family::V4, ip_packet) - gap(link)
 }
 
 /// Bytes that one packet takes of the link, gaps included.

@@ -2,9 +2,8 @@
 
 use fabricmark_units::Nanos;
 
-use crate::ceiling::Ceiling;
-use crate::exact::{Exact, Input, Kind, inputs};
-use crate::impossible::Impossible;
+use crate::exact::inputs;
+use crate::{Ceiling, Exact, Impossible, Input, Kind};
 
 /// Sequence numbers that may await an acknowledgement: half of 24 bits (IBTA vol. 1, 9.7.1).
 const PSN_WINDOW: u64 = 1 << 23;

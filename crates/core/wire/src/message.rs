@@ -1,13 +1,11 @@
 //! A message cut into packets, before any link frames them.
 
-use crate::family::Family;
 use crate::frame::{
     AETH, BTH, DETH, ICRC, IMMEDIATE, IPV4_HEADER, IPV4_MTU_MIN, IPV6_FRAGMENT_HEADER, IPV6_HEADER,
     RETH, TCP_HEADER, UDP_HEADER, pad4,
 };
-use crate::impossible::Impossible;
 use crate::link::MTU_MIN;
-use crate::stack::{Operation, Stack};
+use crate::{Family, Impossible, Operation, Stack};
 
 /// The longest message of a reliable connection, in bytes: 2 GiB (RFC 4755 section 5, IBTA vol. 1).
 pub(crate) const RC_MESSAGE_MAX: u64 = 1 << 31;
@@ -115,8 +113,7 @@ fn connected(operation: Operation, immediate: bool, path_mtu: u64, payload: u64)
     }
 }
 
-/// A UDP datagram in one packet or in fragments, by the greedy rule of all known stacks: every
-/// fragment is as full as it can be, and only the last may end off an 8-byte boundary.
+/// A UDP datagram in one packet or in the fragments of [`fragments`].
 fn datagram(family: Family, mtu: u64, payload: u64) -> Result<Message, Impossible> {
     if payload > family.udp_payload_max() {
         return Err(Impossible::Datagram { family, payload });
@@ -141,10 +138,10 @@ fn fragment_header_bytes(family: Family) -> u64 {
     }
 }
 
-/// Sizes in bytes of the IP packets that carry one datagram of `udp_payload` bytes.
+/// Sizes in bytes of the IP packets that carry one datagram of `udp_payload` bytes, by the greedy rule of all
+/// known stacks: every fragment is as full as it can be, and only the last may end off an 8-byte boundary.
 ///
-/// The greedy rule of all known stacks: every fragment is as full as it can be, and only the last
-/// may end off an 8-byte boundary. `None` where the payload is larger than a datagram, or the MTU
+/// `None` where the payload is larger than a datagram, or the MTU
 /// smaller than IP needs: 68 bytes (RFC 791) or 1280 (RFC 8200).
 pub fn fragments(family: Family, mtu: u16, udp_payload: u64) -> Option<Vec<u64>> {
     let smallest = match family {

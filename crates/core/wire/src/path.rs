@@ -4,10 +4,8 @@ use std::fmt;
 
 use fabricmark_units::Nanos;
 
-use crate::ceiling::{Ceiling, goodput_within, stream_goodput_within};
-use crate::impossible::Impossible;
-use crate::link::{Ipoib, IpoibMode, Link};
-use crate::stack::Stack;
+use crate::ceiling::{goodput_within, stream_goodput_within};
+use crate::{Ceiling, Impossible, Ipoib, IpoibMode, Link, Stack};
 
 /// Links in the order in which a message crosses them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

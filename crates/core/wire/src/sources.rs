@@ -1,9 +1,7 @@
 //! Where the figures of a link and a stack come from.
 
-use crate::family::Family;
 use crate::frame::TCP_TIMESTAMPS;
-use crate::link::{Ipoib, IpoibMode, Link};
-use crate::stack::{Operation, Stack};
+use crate::{Family, Ipoib, IpoibMode, Link, Operation, Stack};
 
 /// The clauses on which a ceiling or floor of this stack over this link rests; of the link alone where
 /// it does not carry the stack.

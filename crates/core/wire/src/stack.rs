@@ -1,20 +1,18 @@
 //! What stands above a link and carries the payload.
 
-use crate::family::Family;
-use crate::impossible::Impossible;
-use crate::link::{Ib, Ipoib, Link, MTU_MIN};
+use crate::{Family, Ib, Impossible, Ipoib, Link, MTU_MIN};
 
 /// The transport of a payload, with what decides the size of its headers.
+///
+/// `family` is the version of IP; of verbs only RoCEv2 looks at it. `immediate` is whether 4 bytes for
+/// the receiver travel beside the payload.
+#[expect(missing_docs, reason = "fields that several have are explained above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// UDP: one datagram for a payload, fragmented by IP where it is larger than the MTU.
-    Udp {
-        /// Version of IP.
-        family: Family,
-    },
+    Udp { family: Family },
     /// TCP: a payload cut into full segments and a rest.
     Tcp {
-        /// Version of IP.
         family: Family,
         /// Length of the options in each segment, in bytes: 0 or
         /// [`TCP_TIMESTAMPS`](crate::frame::TCP_TIMESTAMPS).
@@ -24,18 +22,11 @@ pub enum Stack {
     Rc {
         /// What the message does.
         operation: Operation,
-        /// Whether 4 bytes for the receiver travel beside the payload.
         immediate: bool,
-        /// Version of IP under RoCEv2; no other link looks at it.
         family: Family,
     },
     /// Verbs as unreliable datagrams: one packet for a payload.
-    Ud {
-        /// Whether 4 bytes for the receiver travel beside the payload.
-        immediate: bool,
-        /// Version of IP under RoCEv2; no other link looks at it.
-        family: Family,
-    },
+    Ud { immediate: bool, family: Family },
 }
 
 /// What a message on a reliable connection does with its payload.
@@ -75,9 +66,7 @@ impl Stack {
     pub fn is_verbs(self) -> bool {
         matches!(self, Self::Rc { .. } | Self::Ud { .. })
     }
-}
 
-impl Stack {
     /// The largest packet that the link carries of this stack, in bytes: of IP with its header, of
     /// verbs the payload alone.
     pub(crate) fn mtu_over(self, link: Link) -> Result<u64, Impossible> {

@@ -5,10 +5,9 @@
 //! which the links are free, in the algebra where `max` adds and `+` multiplies; a run of equal packets
 //! is a power of that map, and a message of millions of them costs a few dozen steps.
 
-use crate::family::Family;
 use crate::frame::{gap, on_wire};
-use crate::link::Link;
 use crate::message::Message;
+use crate::{Family, Link};
 
 /// A link of a path with what decides its times, in units that the caller chooses.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::Format::{self, Decimal, Flag, Hex, Named};
-use crate::header;
+use crate::{Names, header};
 
 header! {
     /// Asks for a connection, with all that the sender knows of it.
@@ -12,7 +12,6 @@ header! {
     ConnectRequest, ConnectRequestView: 140, "REQ", "ConnectRequest", "IBTA vol. 1, 12.6.5";
     /// The sender's number of the connection.
     local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.5";
-    /// Reserved, 0.
     reserved_32: u8 = 32..40, "Reserved", Hex, "12.6.5";
     /// The sender's vendor.
     vendor: u32 = 40..64, "Vendor ID", Hex, "12.6.5";
@@ -20,7 +19,6 @@ header! {
     service: u64 = 64..128, "ServiceID", Hex, "12.6.5";
     /// The sender's channel adapter.
     local_ca_guid: u64 = 128..192, "Local CA GUID", Hex, "12.6.5";
-    /// Reserved, 0.
     reserved_192: u32 = 192..224, "Reserved", Hex, "12.6.5";
     /// The sender's queue key, for reliable datagrams; else 0.
     local_qkey: u32 = 224..256, "Local Q_Key", Hex, "12.6.5";
@@ -38,7 +36,7 @@ header! {
     remote_response_timeout: u8 = 344..349, "Remote CM Response Timeout", Decimal, "12.6.5";
     /// Transport service: 0 RC, 1 UC, 2 RD.
     transport_service: u8 = 349..351,
-    "Transport Service Type", Named(transport_service), "12.6.5";
+    "Transport Service Type", Named(TRANSPORT_SERVICE), "12.6.5";
     /// The sender counts credits.
     end_to_end_flow_control: bool = 351..352, "End-to-End Flow Control", Flag, "12.6.5";
     /// Sequence number of the first packet to the sender.
@@ -47,10 +45,9 @@ header! {
     local_response_timeout: u8 = 376..381, "Local CM Response Timeout", Decimal, "12.6.5";
     /// Retries of the receiver where a packet is not acknowledged.
     retry_count: u8 = 381..384, "Retry Count", Decimal, "12.6.5";
-    /// Partition key.
     pkey: u16 = 384..400, "Partition Key", Hex, "12.6.5";
     /// Largest payload of a packet: 1 to 5 for 256 to 4096 bytes.
-    path_mtu: u8 = 400..404, "Path Packet Payload MTU", Named(path_mtu), "12.6.5";
+    path_mtu: u8 = 400..404, "Path Packet Payload MTU", Named(PATH_MTU), "12.6.5";
     /// A reliable datagram channel exists already.
     rdc_exists: bool = 404..405, "RDC Exists", Flag, "12.6.5";
     /// Retries where the sender has no buffer posted; 7 for ever.
@@ -69,25 +66,19 @@ header! {
     primary_local_gid: Ipv6Addr = 448..576, "Primary Local Port GID", Format::Ipv6, "12.6.5";
     /// The receiver's port.
     primary_remote_gid: Ipv6Addr = 576..704, "Primary Remote Port GID", Format::Ipv6, "12.6.5";
-    /// Flow label of the GRH.
     primary_flow_label: u32 = 704..724, "Primary Flow Label", Hex, "12.6.5";
-    /// Reserved, 0.
     reserved_724: u8 = 724..730, "Reserved", Hex, "12.6.5";
     /// Highest rate of the path, a code: 2 2.5 Gbit/s, 3 10, 4 30, 5 5, 6 20, 7 40, 8 60, 9 80, 10 120.
     primary_packet_rate: u8 = 730..736, "Primary Packet Rate", Decimal, "12.6.5";
-    /// Traffic class of the GRH.
     primary_traffic_class: u8 = 736..744, "Primary Traffic Class", Hex, "12.6.5";
-    /// Hop limit of the GRH.
     primary_hop_limit: u8 = 744..752, "Primary Hop Limit", Decimal, "12.6.5";
     /// Service level.
     primary_service_level: u8 = 752..756, "Primary SL", Decimal, "12.6.5";
     /// Both ports are in one subnet.
     primary_subnet_local: bool = 756..757, "Primary Subnet Local", Flag, "12.6.5";
-    /// Reserved, 0.
     reserved_757: u8 = 757..760, "Reserved", Hex, "12.6.5";
     /// Time after which the sender misses an acknowledgement.
     primary_ack_timeout: u8 = 760..765, "Primary Local ACK Timeout", Decimal, "12.6.5";
-    /// Reserved, 0.
     reserved_765: u8 = 765..768, "Reserved", Hex, "12.6.5";
     /// The sender's port of a second path; 0 where there is none, and so in all that follows.
     alternate_local_lid: u16 = 768..784, "Alternate Local Port LID", Hex, "12.6.5";
@@ -99,44 +90,27 @@ header! {
     /// The receiver's port.
     alternate_remote_gid: Ipv6Addr = 928..1056,
     "Alternate Remote Port GID", Format::Ipv6, "12.6.5";
-    /// Flow label of the GRH.
     alternate_flow_label: u32 = 1056..1076, "Alternate Flow Label", Hex, "12.6.5";
-    /// Reserved, 0.
     reserved_1076: u8 = 1076..1082, "Reserved", Hex, "12.6.5";
     /// Highest rate of the path, as above.
     alternate_packet_rate: u8 = 1082..1088, "Alternate Packet Rate", Decimal, "12.6.5";
-    /// Traffic class of the GRH.
     alternate_traffic_class: u8 = 1088..1096, "Alternate Traffic Class", Hex, "12.6.5";
-    /// Hop limit of the GRH.
     alternate_hop_limit: u8 = 1096..1104, "Alternate Hop Limit", Decimal, "12.6.5";
     /// Service level.
     alternate_service_level: u8 = 1104..1108, "Alternate SL", Decimal, "12.6.5";
     /// Both ports are in one subnet.
     alternate_subnet_local: bool = 1108..1109, "Alternate Subnet Local", Flag, "12.6.5";
-    /// Reserved, 0.
     reserved_1109: u8 = 1109..1112, "Reserved", Hex, "12.6.5";
     /// Time after which the sender misses an acknowledgement.
     alternate_ack_timeout: u8 = 1112..1117, "Alternate Local ACK Timeout", Decimal, "12.6.5";
     /// The sender takes suggestions of alternate paths.
     sap_supported: bool = 1117..1118, "SAP Supported", Flag, "12.6.5";
-    /// Reserved, 0.
     reserved_1118: u8 = 1118..1120, "Reserved", Hex, "12.6.5";
 }
 
-fn transport_service(value: u128) -> Option<&'static str> {
-    ["RC", "UC", "RD"].get(value as usize).copied()
-}
+const TRANSPORT_SERVICE: Names = &[(0, "RC"), (1, "UC"), (2, "RD")];
 
-fn path_mtu(value: u128) -> Option<&'static str> {
-    match value {
-        1 => Some("256"),
-        2 => Some("512"),
-        3 => Some("1024"),
-        4 => Some("2048"),
-        5 => Some("4096"),
-        _ => None,
-    }
-}
+const PATH_MTU: Names = &[(1, "256"), (2, "512"), (3, "1024"), (4, "2048"), (5, "4096")];
 
 #[cfg(test)]
 mod tests {

@@ -28,6 +28,8 @@ macro_rules! opcodes {
         pub const ALL: &[Opcode] = &[$(
             Opcode { code: $code, name: $name, extensions: &[$($extension::LAYOUT),*] },
         )+];
+
+        pub(crate) const NAMES: crate::Names = &[$(($code, $name)),+];
     };
 }
 
@@ -80,11 +82,6 @@ pub fn of(code: u8) -> Option<&'static Opcode> {
 /// The headers between the BTH and the payload; `None` where the operation is not known here.
 pub fn extensions(code: u8) -> Option<&'static [&'static Layout]> {
     of(code).map(|opcode| opcode.extensions)
-}
-
-/// The name of a value of the field.
-pub(crate) fn name(code: u128) -> Option<&'static str> {
-    of(u8::try_from(code).ok()?).map(|opcode| opcode.name)
 }
 
 #[cfg(test)]

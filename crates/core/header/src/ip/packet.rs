@@ -6,30 +6,17 @@ use super::{Ipv4, Ipv4View, Ipv6, Ipv6View};
 use crate::checksum::Internet;
 
 /// Why bytes are no IP packet.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPacket {
-    /// Fewer bytes than the header has.
     #[error("{there} bytes are too few for a header of {needed}")]
-    Short {
-        /// Bytes that are there.
-        there: usize,
-        /// Bytes of the header.
-        needed: usize,
-    },
-    /// A version other than that of the header.
+    Short { there: usize, needed: usize },
     #[error("version {0} of the Internet protocol")]
     Version(u8),
-    /// An IPv4 header length below 5 words.
     #[error("a header length of {0} words is below 5")]
     HeaderLength(u8),
-    /// A length smaller than the header or larger than what is there.
     #[error("the header tells {told} bytes, and {there} are there")]
-    Length {
-        /// Bytes that the header tells.
-        told: usize,
-        /// Bytes that are there, header included where it is counted.
-        there: usize,
-    },
+    Length { told: usize, there: usize },
 }
 
 /// An IPv4 packet in place.
@@ -66,11 +53,6 @@ impl<'a> Ipv4Packet<'a> {
         let (options, rest) = rest.split_at_checked(option_bytes).ok_or(short)?;
         let (payload, trailer) = rest.split_at_checked(payload_bytes).ok_or(length)?;
         Ok(Self { header, options, payload, trailer })
-    }
-
-    /// Whether the checksum of header and options is right.
-    pub fn checksum_holds(&self) -> bool {
-        Internet::new().with(self.header.0).with(self.options).finish() == 0
     }
 }
 
@@ -186,7 +168,7 @@ mod tests {
         assert_eq!(packet.options, &WITH_OPTIONS[20..28]);
         assert_eq!(packet.payload, &WITH_OPTIONS[28..53]);
         assert_eq!(packet.trailer, &[0, 0]);
-        assert!(packet.checksum_holds());
+        assert_eq!(Internet::new().with(packet.header.0).with(packet.options).finish(), 0);
         assert_eq!(Addresses::from(packet.header).checksum(6, &[packet.payload]), 0);
         let value = packet.header.value();
         let blank = Ipv4 { checksum: 0, ..value };

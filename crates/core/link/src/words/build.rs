@@ -5,24 +5,13 @@ use fabricmark_wire::Link;
 
 use super::LinkWords;
 use super::value::{Discipline, Distribution, Room};
-use super::word::{Key, Word};
-use crate::coalesce::{Adaptive, Coalesce, Moderation};
-use crate::codel::CoDel;
-use crate::corrupt::Corrupt;
-use crate::delay::{Delay, Delays, Order};
-use crate::duplicate::Duplicate;
-use crate::element::Element;
-use crate::framing::Framing;
-use crate::invalid::Invalid;
-use crate::line::Line;
-use crate::loss::Loss;
-use crate::opportunities::Opportunities;
-use crate::outage::Outage;
-use crate::pause::Marks;
-use crate::queue::{Limit, Queue};
-use crate::rate::Rate;
-use crate::red::{Red, RedSettings};
-use crate::reorder::Reorder;
+use super::word::{Key, Value};
+use crate::line::saturated;
+use crate::{
+    Adaptive, CoDel, Coalesce, Corrupt, Delay, Delays, Duplicate, Element, Framing, Invalid, Limit,
+    Line, Loss, Marks, Moderation, Opportunities, Order, Outage, Queue, Rate, Red, RedSettings,
+    Reorder,
+};
 
 /// The queue of a Linux interface in packets (`txqueuelen`, and the limit of tc-netem(8)).
 const QUEUE_PACKETS_LEAST: u64 = 1000;
@@ -75,11 +64,9 @@ impl LinkWords {
         name: &str,
     ) -> Result<Option<(Line, Queue<T>)>, Invalid> {
         self.check()?;
-        let Some((bits, seconds)) = self.ratio().filter(|_| !self.pauses()) else {
-            return Ok(None);
-        };
-        let queue = self.queue((bits, seconds), red_stream(seed, name))?;
-        Ok(Some((Line::ratio(bits, seconds, self.framing())?, queue)))
+        let Some(ratio) = self.ratio().filter(|_| !self.pauses()) else { return Ok(None) };
+        let queue = self.queue(ratio, red_stream(seed, name))?;
+        Ok(Some((Line::ratio(ratio.0, ratio.1, self.framing())?, queue)))
     }
 
     /// The elements of [`build`](Self::build) behind the wire.
@@ -91,32 +78,32 @@ impl LinkWords {
         self.check()?;
         let stream = |what: &str| Stream::new(seed, &format!("{name} {what}"));
         let mut parts: Vec<Part<T>> = Vec::new();
-        if let (Some(Word::Up(up)), Some(Word::Down(down))) =
+        if let (Some(Value::Time(up)), Some(Value::Time(down))) =
             (self.get(Key::Up), self.get(Key::Down))
         {
             parts.push(Box::new(Outage::new(*up, *down, Nanos(0))?));
         }
-        if let Some(Word::Loss(loss)) = self.get(Key::Loss) {
-            parts.push(Box::new(Loss::new(loss.losses(), stream("loss"))?));
+        if let Some(losses) = self.losses() {
+            parts.push(Box::new(Loss::new(losses, stream("loss"))?));
         }
-        if let Some(Word::Corrupt(share)) = self.get(Key::Corrupt) {
+        if let Some(Value::Share(share)) = self.get(Key::Corrupt) {
             parts.push(Box::new(Corrupt::new(share.0, stream("corrupt"))?));
         }
-        if let Some(Word::Duplicate(share)) = self.get(Key::Duplicate) {
+        if let Some(Value::Share(share)) = self.get(Key::Duplicate) {
             parts.push(Box::new(Duplicate::new(share.0, stream("duplicate"))?));
         }
         if let Some(delay) = self.delaying(stream("delay"))? {
             parts.push(Box::new(delay));
         }
-        if let Some(Word::Reorder { share, longest, gap }) = self.get(Key::Reorder) {
+        if let Some(Value::Reorder { share, longest, gap }) = self.get(Key::Reorder) {
             let gap = gap.unwrap_or(u32::MAX);
             parts.push(Box::new(Reorder::new(share.0, gap, *longest, stream("reorder"))?));
         }
         match self.get(Key::Coalesce) {
-            Some(Word::Coalesce(Some(moderation))) => {
+            Some(Value::Coalesce(Some(moderation))) => {
                 parts.push(Box::new(Coalesce::fixed(*moderation)));
             }
-            Some(Word::Coalesce(None)) => parts.push(Box::new(Coalesce::adaptive(ADAPTIVE)?)),
+            Some(Value::Coalesce(None)) => parts.push(Box::new(Coalesce::adaptive(ADAPTIVE)?)),
             _ => {}
         }
         Ok(parts)
@@ -130,33 +117,29 @@ impl LinkWords {
     /// The wire alone, without its queue; `None` where packets pass at once. What a schedule or a trace
     /// lets through stands here with its mean rate and no framing.
     pub fn line(&self) -> Result<Option<Line>, Invalid> {
-        let (bits, seconds) = match (self.ratio(), self.get(Key::Pace)) {
-            (Some((bits, seconds)), _) => {
-                return Line::ratio(bits, seconds, self.framing()).map(Some);
-            }
-            (None, Some(Word::Schedule { bytes, period })) => {
-                (bytes.0.saturating_mul(8_000_000_000), period.0)
-            }
-            (None, Some(Word::Trace(_))) => {
-                (self.trace.as_ref().ok_or(Invalid::Unread)?.mean_rate_bps() as u64, 1)
-            }
-            _ => return Ok(None),
-        };
-        Line::ratio(bits, seconds, Framing::NONE).map(Some)
+        let Some(((bits, seconds), framing)) = self.pace()? else { return Ok(None) };
+        Line::ratio(bits, seconds, framing).map(Some)
     }
 
-    /// What is said of a key, unless it is said to be absent.
-    pub(super) fn get(&self, key: Key) -> Option<&Word> {
-        self.words.get(&key).filter(|word| !matches!(word, Word::Absent(_)))
+    /// The rate of a wire and its framing, or the mean rate of a schedule or a trace.
+    fn pace(&self) -> Result<Option<(Ratio, Framing)>, Invalid> {
+        Ok(match (self.ratio(), self.get(Key::Pace)) {
+            (Some(ratio), _) => Some((ratio, self.framing())),
+            (None, Some(Value::Schedule { bytes, period })) => {
+                Some(((bytes.0.saturating_mul(8_000_000_000), period.0), Framing::NONE))
+            }
+            (None, Some(Value::Trace(_))) => {
+                let trace = self.trace.as_ref().ok_or(Invalid::Unread)?;
+                Some(((trace.mean_rate_bps() as u64, 1), Framing::NONE))
+            }
+            _ => None,
+        })
     }
 
     /// No word may be without effect.
     fn check(&self) -> Result<(), Invalid> {
         let wired = self.ratio().is_some();
-        let managed = !matches!(
-            self.get(Key::Discipline),
-            None | Some(Word::Discipline(Discipline::DropTail))
-        );
+        let managed = self.discipline() != Discipline::DropTail;
         let jitters = self.get(Key::Jitter).is_some();
         let needs = [
             (Key::Jitter, "delay", self.get(Key::Delay).is_some()),
@@ -184,8 +167,8 @@ impl LinkWords {
 
     /// The rate of the wire; `None` where there is none or something else says when packets leave.
     pub(super) fn ratio(&self) -> Option<Ratio> {
-        match self.words.get(&Key::Pace) {
-            Some(Word::Rate(rate)) => Some((rate.0, 1)),
+        match self.words.get(&Key::Pace).map(|word| &word.value) {
+            Some(Value::Rate(rate)) => Some((rate.0, 1)),
             Some(_) => None,
             None => {
                 let exact = self.link()?.rate_bps()?;
@@ -201,54 +184,50 @@ impl LinkWords {
     /// The link whose framing is added.
     pub(super) fn framing_link(&self) -> Option<Link> {
         match self.get(Key::Framing) {
-            Some(Word::Framing(link)) => *link,
+            Some(Value::Framing(link)) => *link,
             _ => self.link(),
         }
     }
 
     /// What says when packets leave, with its queue.
     fn wire<T: Clone + Send + 'static>(&self, stream: Stream) -> Result<Option<Part<T>>, Invalid> {
-        if let Some((bits, seconds)) = self.ratio() {
-            let line = Line::ratio(bits, seconds, self.framing())?;
-            let bytes = self.queue_bytes(bits, seconds);
-            let rate = Rate::new(line, self.queue((bits, seconds), stream)?);
-            let Some(Word::Pause) = self.get(Key::Pause) else { return Ok(Some(Box::new(rate))) };
-            let time = Marks::longest_pause(BitRate(bits / seconds));
-            let marks = Marks::new(high_bytes(bytes), bytes / 4, time)?;
-            return Ok(Some(Box::new(rate.with_marks(marks))));
-        }
-        let opportunities = match self.get(Key::Pace) {
-            Some(Word::Schedule { bytes, period }) => {
-                let bits = bytes.0.saturating_mul(8_000_000_000);
-                let queue = self.queue((bits, period.0), stream)?;
-                Opportunities::schedule(bytes.0, *period, queue)?
+        let Some((ratio, framing)) = self.pace()? else { return Ok(None) };
+        let queue = || self.queue(ratio, stream);
+        Ok(Some(match (self.get(Key::Pace), &self.trace) {
+            (Some(Value::Schedule { bytes, period }), _) => {
+                Box::new(Opportunities::schedule(bytes.0, *period, queue()?)?)
             }
-            Some(Word::Trace(_)) => {
-                let trace = self.trace.clone().ok_or(Invalid::Unread)?;
-                let queue = self.queue((trace.mean_rate_bps() as u64, 1), stream)?;
-                Opportunities::trace(trace, queue)
+            (Some(Value::Trace(_)), Some(trace)) => {
+                Box::new(Opportunities::trace(trace.clone(), queue()?))
             }
-            _ => return Ok(None),
-        };
-        Ok(Some(Box::new(opportunities)))
+            _ => {
+                let line = Line::ratio(ratio.0, ratio.1, framing)?;
+                let rate = Rate::new(line, queue()?);
+                if !self.pauses() {
+                    return Ok(Some(Box::new(rate)));
+                }
+                let bytes = self.queue_bytes(ratio);
+                let time = Marks::longest_pause(BitRate(ratio.0 / ratio.1));
+                Box::new(rate.with_marks(Marks::new(high_bytes(bytes), bytes / 4, time)?))
+            }
+        }))
     }
 
     /// Bytes that have room in the queue when it asks for a pause; `None` where it asks for none.
     pub fn pause_room_bytes(&self) -> Option<u64> {
-        let (bits, seconds) = self.ratio().filter(|_| self.pauses())?;
-        let bytes = self.queue_bytes(bits, seconds);
+        let bytes = self.queue_bytes(self.ratio().filter(|_| self.pauses())?);
         Some(bytes - high_bytes(bytes))
     }
 
-    fn queue<T: Clone>(&self, (bits, seconds): Ratio, stream: Stream) -> Result<Queue<T>, Invalid> {
-        let bytes = self.queue_bytes(bits, seconds);
-        let limit = self.limit(bits, seconds);
+    fn queue<T: Clone>(&self, ratio: Ratio, stream: Stream) -> Result<Queue<T>, Invalid> {
+        let bytes = self.queue_bytes(ratio);
+        let limit = self.limit(ratio);
         let marks = self.get(Key::Ecn).is_some();
-        Ok(match self.get(Key::Discipline) {
-            Some(Word::Discipline(Discipline::CoDel { target, interval })) => {
-                Queue::codel(limit, CoDel::new(*target, *interval, marks)?)
+        Ok(match self.discipline() {
+            Discipline::CoDel { target, interval } => {
+                Queue::codel(limit, CoDel::new(target, interval, marks)?)
             }
-            Some(Word::Discipline(Discipline::Red)) => {
+            Discipline::Red => {
                 let settings = RedSettings {
                     // A quarter and a twelfth of the limit, as tc-red(8) sets them.
                     min_bytes: bytes / 12,
@@ -256,39 +235,39 @@ impl LinkWords {
                     probability: 0.1,
                     weight: 0.002,
                     packet_time: Nanos(saturated(
-                        u128::from(self.mtu()) * BIT_NS * u128::from(seconds)
-                            / u128::from(bits.max(1)),
+                        u128::from(self.mtu()) * BIT_NS * u128::from(ratio.1)
+                            / u128::from(ratio.0.max(1)),
                     )),
                     marks,
                 };
                 Queue::red(limit, Red::new(settings, stream)?)
             }
-            _ => Queue::drop_tail(limit),
+            Discipline::DropTail => Queue::drop_tail(limit),
         })
     }
 
     /// How much may wait.
-    pub(super) fn limit(&self, bits: u64, seconds: u64) -> Limit {
-        let bytes = self.queue_bytes(bits, seconds);
+    pub(super) fn limit(&self, ratio: Ratio) -> Limit {
+        let bytes = self.queue_bytes(ratio);
         match self.get(Key::Queue) {
             // What small packets fill, the marks would not see in time.
             _ if self.pauses() => Limit::Bytes(bytes),
-            Some(Word::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
-            Some(Word::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
+            Some(Value::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
+            Some(Value::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
             _ => Limit::Packets(bytes / u64::from(self.mtu())),
         }
     }
 
     /// Bytes that may wait, where they wait in packets of the MTU.
-    pub(super) fn queue_bytes(&self, bits: u64, seconds: u64) -> u64 {
+    pub(super) fn queue_bytes(&self, (bits, seconds): Ratio) -> u64 {
         let mtu = u64::from(self.mtu());
         let sent_in = |time: u128| {
             saturated(u128::from(bits).saturating_mul(time) / (BIT_NS * u128::from(seconds)))
         };
         match self.get(Key::Queue) {
-            Some(Word::Queue(Room::Packets(packets))) => packets.saturating_mul(mtu),
-            Some(Word::Queue(Room::Bytes(bytes))) => bytes.0,
-            Some(Word::Queue(Room::Time(time))) => sent_in(time.0.into()),
+            Some(Value::Queue(Room::Packets(packets))) => packets.saturating_mul(mtu),
+            Some(Value::Queue(Room::Bytes(bytes))) => bytes.0,
+            Some(Value::Queue(Room::Time(time))) => sent_in(time.0.into()),
             _ => {
                 let product = sent_in(2 * u128::from(self.delay().0));
                 let product = product.saturating_add(product / 4);
@@ -300,28 +279,31 @@ impl LinkWords {
     fn delaying<T>(&self, stream: Stream) -> Result<Option<Delay<T>>, Invalid> {
         let mean = self.delay();
         let order = self.order();
-        let delays = match (self.get(Key::Jitter), self.distribution()) {
-            (Some(Word::Jitter(deviation)), Distribution::Normal) => {
-                Delays::Normal { mean, deviation: *deviation }
-            }
-            (Some(Word::Jitter(deviation)), Distribution::Pareto) if deviation.0 > 0 => {
-                pareto(mean, *deviation)?
-            }
+        let delays = match (self.jitter(), self.distribution()) {
+            (Some(deviation), Distribution::Normal) => Delays::Normal { mean, deviation },
+            (Some(deviation), Distribution::Pareto) if deviation.0 > 0 => pareto(mean, deviation)?,
             _ => return Ok((mean.0 > 0).then(|| Delay::fixed(mean))),
         };
         Delay::new(delays, order, stream).map(Some)
     }
 
+    pub(super) fn discipline(&self) -> Discipline {
+        match self.get(Key::Discipline) {
+            Some(Value::Discipline(discipline)) => *discipline,
+            _ => Discipline::DropTail,
+        }
+    }
+
     pub(super) fn order(&self) -> Order {
         match self.get(Key::Order) {
-            Some(Word::Order(order)) => *order,
+            Some(Value::Order(order)) => *order,
             _ => Order::Kept,
         }
     }
 
     pub(super) fn distribution(&self) -> Distribution {
         match self.get(Key::Distribution) {
-            Some(Word::Distribution(distribution)) => *distribution,
+            Some(Value::Distribution(distribution)) => *distribution,
             _ => Distribution::default(),
         }
     }
@@ -345,8 +327,4 @@ fn red_stream(seed: u64, name: &str) -> Stream {
 /// heard.
 fn high_bytes(queue_bytes: u64) -> u64 {
     queue_bytes / 2
-}
-
-fn saturated(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }

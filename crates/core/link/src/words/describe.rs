@@ -5,10 +5,8 @@ use fabricmark_wire::Link;
 
 use super::LinkWords;
 use super::value::{Discipline, Distribution};
-use super::word::{Key, Word};
-use crate::delay::Order;
-use crate::loss::Losses;
-use crate::queue::Limit;
+use super::word::{Key, Value};
+use crate::{Limit, Losses, Order};
 
 /// What one direction of a link is asked to do, defaults filled in. It leaves out `schedule`, `trace`,
 /// `pause`, `up`, `down` and `coalesce`; [`LinkWords`] prints them.
@@ -55,36 +53,27 @@ impl LinkWords {
     /// What they ask for, as values.
     pub fn describe(&self) -> Description {
         let share = |key| match self.get(key) {
-            Some(Word::Corrupt(share) | Word::Duplicate(share)) => share.0,
+            Some(Value::Share(share)) => share.0,
             _ => 0.0,
         };
         Description {
             delay: self.delay(),
-            jitter: match self.get(Key::Jitter) {
-                Some(Word::Jitter(deviation)) => *deviation,
-                _ => Nanos(0),
-            },
+            jitter: self.jitter().unwrap_or_default(),
             distribution: self.distribution(),
             order: self.order(),
-            wire: self.ratio().map(|(bits, seconds)| WireDescription {
-                rate: (bits, seconds),
+            wire: self.ratio().map(|rate| WireDescription {
+                rate,
                 framing: self.framing_link(),
-                queue: self.limit(bits, seconds),
-                queue_bytes: self.queue_bytes(bits, seconds),
-                discipline: match self.get(Key::Discipline) {
-                    Some(Word::Discipline(discipline)) => *discipline,
-                    _ => Discipline::DropTail,
-                },
+                queue: self.limit(rate),
+                queue_bytes: self.queue_bytes(rate),
+                discipline: self.discipline(),
                 ecn: self.get(Key::Ecn).is_some(),
             }),
-            loss: match self.get(Key::Loss) {
-                Some(Word::Loss(loss)) => Some(loss.losses()),
-                _ => None,
-            },
+            loss: self.losses(),
             corrupt: share(Key::Corrupt),
             duplicate: share(Key::Duplicate),
             reorder: match self.get(Key::Reorder) {
-                Some(Word::Reorder { share, longest, gap }) => Some((share.0, *longest, *gap)),
+                Some(Value::Reorder { share, longest, gap }) => Some((share.0, *longest, *gap)),
                 _ => None,
             },
         }

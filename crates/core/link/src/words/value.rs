@@ -4,9 +4,7 @@ use std::fmt;
 
 use fabricmark_units::{Bytes, Nanos, Percent};
 
-use crate::coalesce::Moderation;
-use crate::codel::CoDel;
-use crate::loss::{GilbertElliott, Losses};
+use crate::{CoDel, GilbertElliott, Losses, Moderation};
 
 /// A number from 0 to 1, read as one or as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq)]

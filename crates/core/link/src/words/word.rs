@@ -7,9 +7,7 @@ use fabricmark_wire::{Link, MTU_MIN};
 
 use super::WordsError;
 use super::value::{self, Discipline, Distribution, LossWord, Room, Share};
-use crate::coalesce::Moderation;
-use crate::delay::Order;
-use crate::framing::Framing;
+use crate::{Framing, Moderation, Order};
 
 /// What a word speaks of, in the order of the printed form. Of each there is one word at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,12 +66,17 @@ impl Key {
     }
 }
 
-/// A word as it was read.
+/// A word as it was read: its key as it is written, and what stands behind it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Word {
+pub(super) struct Word {
+    pub name: &'static str,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
     RoundTrip(Nanos),
-    Delay(Nanos),
-    Jitter(Nanos),
+    Time(Nanos),
     Distribution(Distribution),
     Order(Order),
     Link(Link),
@@ -88,13 +91,10 @@ pub(super) enum Word {
     Mtu(u16),
     Queue(Room),
     Discipline(Discipline),
-    Ecn,
-    Pause,
-    Up(Nanos),
-    Down(Nanos),
+    /// The key alone says it.
+    Flag,
     Loss(LossWord),
-    Corrupt(Share),
-    Duplicate(Share),
+    Share(Share),
     Reorder {
         share: Share,
         longest: Nanos,
@@ -103,130 +103,94 @@ pub(super) enum Word {
     /// `None` where it adapts.
     Coalesce(Option<Moderation>),
     /// There is no such thing.
-    Absent(Key),
+    Absent,
 }
 
 impl Word {
-    pub fn parse(name: &str, text: &str) -> Result<Self, WordsError> {
+    pub fn parse(name: &str, text: &str) -> Result<(Key, Self), WordsError> {
         let known = KEYS.iter().find(|(known, _)| *known == name);
         let &(name, key) = known.ok_or_else(|| unknown(name))?;
         if text == "none" && key != Key::Framing {
-            return Ok(Self::Absent(key));
+            return Ok((key, Self { name: key.name(), value: Value::Absent }));
         }
-        let expecting =
-            |expected| move || WordsError::Value { key: name, value: text.to_owned(), expected };
-        let time = || text.parse().map_err(|_| expecting("a time such as 400ms or 20us")());
-        let share = || Share::parse(text).ok_or_else(expecting("a share such as 1e-6 or 0.1%"));
-        let flag = || match text {
-            "" | "true" => Ok(()),
-            _ => Err(expecting("the word alone, or none")()),
-        };
-        Ok(match name {
-            "rtt" => Self::RoundTrip(time()?),
-            "delay" => Self::Delay(time()?),
-            "jitter" => Self::Jitter(time()?),
-            "up" => Self::Up(time()?),
-            "down" => Self::Down(time()?),
-            "dist" => Self::Distribution(
-                Distribution::parse(text).ok_or_else(expecting("normal or pareto"))?,
-            ),
-            "order" => match text {
-                "kept" => Self::Order(Order::Kept),
-                "free" => Self::Order(Order::Free),
-                _ => return Err(expecting("kept or free")()),
-            },
+        let link = || text.parse().map_err(|reason| WordsError::Link { key: name, reason });
+        let (value, expected) = match name {
+            "rtt" => (text.parse().ok().map(Value::RoundTrip), "a time such as 400ms or 20us"),
+            "delay" | "jitter" | "up" | "down" => {
+                (text.parse().ok().map(Value::Time), "a time such as 400ms or 20us")
+            }
+            "dist" => (Distribution::parse(text).map(Value::Distribution), "normal or pareto"),
+            "order" => {
+                let order = match text {
+                    "kept" => Some(Order::Kept),
+                    "free" => Some(Order::Free),
+                    _ => None,
+                };
+                (order.map(Value::Order), "kept or free")
+            }
             "link" => {
-                let link = link(name, text)?;
-                if link.has_wire() && Framing::of(link).is_none() {
-                    return Err(expecting("a link that carries IP, such as ipoib:4X-FDR")());
-                }
-                Self::Link(link)
+                let carries_ip = |link: &Link| !link.has_wire() || Framing::of(*link).is_some();
+                let link = Some(link()?).filter(carries_ip);
+                (link.map(Value::Link), "a link that carries IP, such as ipoib:4X-FDR")
             }
-            "framing" if text == "none" => Self::Framing(None),
+            "framing" if text == "none" => (Some(Value::Framing(None)), ""),
             "framing" => {
-                let link = link(name, text)?;
-                if Framing::of(link).is_none() {
-                    return Err(expecting("none, or a link with a wire that carries IP")());
-                }
-                Self::Framing(Some(link))
+                let link = Some(link()?).filter(|link| Framing::of(*link).is_some());
+                let value = link.map(|link| Value::Framing(Some(link)));
+                (value, "none, or a link with a wire that carries IP")
             }
-            "rate" => {
-                Self::Rate(text.parse().map_err(|_| expecting("a bit rate such as 100M or 10G")())?)
-            }
+            "rate" => (text.parse().ok().map(Value::Rate), "a bit rate such as 100M or 10G"),
             "schedule" => {
-                let (bytes, period) = value::schedule(text)
-                    .ok_or_else(expecting("bytes and a period, such as 62487B/5995us"))?;
-                Self::Schedule { bytes, period }
+                let value = value::schedule(text);
+                let value = value.map(|(bytes, period)| Value::Schedule { bytes, period });
+                (value, "bytes and a period, such as 62487B/5995us")
             }
-            "trace" if text.is_empty() || text.contains(char::is_whitespace) => {
-                return Err(expecting("the name of a file, without spaces")());
+            "trace" => {
+                let is_name = !text.is_empty() && !text.contains(char::is_whitespace);
+                let value = is_name.then(|| Value::Trace(text.to_owned()));
+                (value, "the name of a file, without spaces")
             }
-            "trace" => Self::Trace(text.to_owned()),
             "mtu" => {
                 let mtu = text.parse().ok().filter(|&mtu| mtu >= MTU_MIN);
-                Self::Mtu(mtu.ok_or_else(expecting("bytes from 1280 (RFC 8200) to 65535"))?)
+                (mtu.map(Value::Mtu), "bytes from 1280 (RFC 8200) to 65535")
             }
-            "queue" => Self::Queue(
-                Room::parse(text)
-                    .ok_or_else(expecting("packets, bytes or a time: 1000p, 1MB or 50ms"))?,
+            "queue" => (
+                Room::parse(text).map(Value::Queue),
+                "packets, bytes or a time: 1000p, 1MB or 50ms",
             ),
-            "discipline" => Self::Discipline(
-                Discipline::parse(text)
-                    .ok_or_else(expecting("drop-tail, codel, codel:TARGET,INTERVAL or red"))?,
+            "discipline" => (
+                Discipline::parse(text).map(Value::Discipline),
+                "drop-tail, codel, codel:TARGET,INTERVAL or red",
             ),
-            "ecn" => flag().map(|()| Self::Ecn)?,
-            "pause" => flag().map(|()| Self::Pause)?,
-            "loss" => Self::Loss(LossWord::parse(text).ok_or_else(expecting(
+            "ecn" | "pause" => {
+                let is_said = matches!(text, "" | "true");
+                (is_said.then_some(Value::Flag), "the word alone, or none")
+            }
+            "loss" => (
+                LossWord::parse(text).map(Value::Loss),
                 "a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000",
-            ))?),
-            "corrupt" => Self::Corrupt(share()?),
-            "duplicate" => Self::Duplicate(share()?),
-            "reorder" => {
-                let (share, longest, gap) = value::reorder(text)
-                    .ok_or_else(expecting("a share, a time and perhaps packets: 0.01:5ms:3"))?;
-                Self::Reorder { share, longest, gap }
-            }
-            _ => Self::Coalesce(
-                value::coalesce(text)
-                    .ok_or_else(expecting("packets and a time such as 64:50us, or adaptive"))?,
             ),
-        })
+            "corrupt" | "duplicate" => {
+                (Share::parse(text).map(Value::Share), "a share such as 1e-6 or 0.1%")
+            }
+            "reorder" => {
+                let value = value::reorder(text);
+                let value =
+                    value.map(|(share, longest, gap)| Value::Reorder { share, longest, gap });
+                (value, "a share, a time and perhaps packets: 0.01:5ms:3")
+            }
+            _ => (
+                value::coalesce(text).map(Value::Coalesce),
+                "packets and a time such as 64:50us, or adaptive",
+            ),
+        };
+        let value = value.ok_or_else(|| WordsError::Value {
+            key: name,
+            value: text.to_owned(),
+            expected,
+        })?;
+        Ok((key, Self { name, value }))
     }
-
-    /// What it speaks of.
-    pub fn key(&self) -> Key {
-        match self {
-            Self::RoundTrip(_) | Self::Delay(_) => Key::Delay,
-            Self::Jitter(_) => Key::Jitter,
-            Self::Distribution(_) => Key::Distribution,
-            Self::Order(_) => Key::Order,
-            Self::Link(_) => Key::Link,
-            Self::Rate(_) | Self::Schedule { .. } | Self::Trace(_) => Key::Pace,
-            Self::Framing(_) => Key::Framing,
-            Self::Mtu(_) => Key::Mtu,
-            Self::Queue(_) => Key::Queue,
-            Self::Discipline(_) => Key::Discipline,
-            Self::Ecn => Key::Ecn,
-            Self::Pause => Key::Pause,
-            Self::Up(_) => Key::Up,
-            Self::Down(_) => Key::Down,
-            Self::Loss(_) => Key::Loss,
-            Self::Corrupt(_) => Key::Corrupt,
-            Self::Duplicate(_) => Key::Duplicate,
-            Self::Reorder { .. } => Key::Reorder,
-            Self::Coalesce(_) => Key::Coalesce,
-            Self::Absent(key) => *key,
-        }
-    }
-
-    /// Whether it means single packets where it stands in a link.
-    pub fn acts_on_single_packets(&self) -> bool {
-        !matches!(self, Self::Absent(_) | Self::Discipline(Discipline::DropTail))
-    }
-}
-
-fn link(key: &'static str, text: &str) -> Result<Link, WordsError> {
-    text.parse().map_err(|reason| WordsError::Link { key, reason })
 }
 
 /// "did you mean" for a near miss, else the whole choice.
@@ -245,34 +209,29 @@ fn unknown(name: &str) -> WordsError {
 
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.key().name();
-        match self {
-            Self::RoundTrip(time) => write!(f, "rtt={time}"),
-            Self::Delay(time) | Self::Jitter(time) | Self::Up(time) | Self::Down(time) => {
-                write!(f, "{name}={time}")
+        f.write_str(self.name)?;
+        match &self.value {
+            Value::RoundTrip(time) | Value::Time(time) => write!(f, "={time}"),
+            Value::Distribution(distribution) => write!(f, "={distribution}"),
+            Value::Order(Order::Kept) => f.write_str("=kept"),
+            Value::Order(Order::Free) => f.write_str("=free"),
+            Value::Link(link) | Value::Framing(Some(link)) => write!(f, "={link}"),
+            Value::Rate(rate) => write!(f, "={rate}"),
+            Value::Schedule { bytes, period } => write!(f, "={}B/{period}", bytes.0),
+            Value::Trace(file) => write!(f, "={file}"),
+            Value::Mtu(bytes) => write!(f, "={bytes}"),
+            Value::Queue(room) => write!(f, "={room}"),
+            Value::Discipline(discipline) => write!(f, "={discipline}"),
+            Value::Flag => Ok(()),
+            Value::Loss(loss) => write!(f, "={loss}"),
+            Value::Share(share) => write!(f, "={share}"),
+            Value::Reorder { share, longest, gap: None } => write!(f, "={share}:{longest}"),
+            Value::Reorder { share, longest, gap: Some(gap) } => {
+                write!(f, "={share}:{longest}:{gap}")
             }
-            Self::Distribution(distribution) => write!(f, "{name}={distribution}"),
-            Self::Order(Order::Kept) => write!(f, "{name}=kept"),
-            Self::Order(Order::Free) => write!(f, "{name}=free"),
-            Self::Link(link) | Self::Framing(Some(link)) => write!(f, "{name}={link}"),
-            Self::Rate(rate) => write!(f, "{name}={rate}"),
-            Self::Schedule { bytes, period } => write!(f, "schedule={}B/{period}", bytes.0),
-            Self::Trace(file) => write!(f, "trace={file}"),
-            Self::Mtu(bytes) => write!(f, "{name}={bytes}"),
-            Self::Queue(room) => write!(f, "{name}={room}"),
-            Self::Discipline(discipline) => write!(f, "{name}={discipline}"),
-            Self::Ecn | Self::Pause => f.write_str(name),
-            Self::Loss(loss) => write!(f, "{name}={loss}"),
-            Self::Corrupt(share) | Self::Duplicate(share) => write!(f, "{name}={share}"),
-            Self::Reorder { share, longest, gap } => {
-                write!(f, "{name}={share}:{longest}")?;
-                gap.map_or(Ok(()), |gap| write!(f, ":{gap}"))
-            }
-            Self::Coalesce(None) => write!(f, "{name}=adaptive"),
-            Self::Coalesce(Some(Moderation { time, frames })) => {
-                write!(f, "{name}={frames}:{time}")
-            }
-            Self::Framing(None) | Self::Absent(_) => write!(f, "{name}=none"),
+            Value::Coalesce(None) => f.write_str("=adaptive"),
+            Value::Coalesce(Some(Moderation { time, frames })) => write!(f, "={frames}:{time}"),
+            Value::Framing(None) | Value::Absent => f.write_str("=none"),
         }
     }
 }

@@ -26,27 +26,13 @@ const CM_RETRIES: u8 = 15;
 
 /// The five messages that set up and end the connection of the first host to the second, in order.
 pub fn handshake(ipoib: Ipoib) -> Vec<Packet> {
-    let request = ConnectRequest {
-        service: SERVICE | u64::from(Host::Second.queue_pair()),
-        path_mtu: path_mtu(ipoib.ib_mtu),
-        primary_packet_rate: packet_rate(ipoib.lanes, ipoib.speed),
-        primary_local_gid: gid(Host::First, ipoib.grh),
-        primary_remote_gid: gid(Host::Second, ipoib.grh),
-        primary_subnet_local: !ipoib.grh,
-        ..request()
-    };
-    let [first, second] = [Host::First, Host::Second].map(|host| (host, id(host)));
-    let ready = ReadyToUse { local_id: first.1, remote_id: second.1 };
-    let end = DisconnectRequest {
-        local_id: first.1,
-        remote_id: second.1,
-        remote_qp: second.0.queue_pair(),
-        reserved_88: 0,
-    };
-    let ended = DisconnectReply { local_id: second.1, remote_id: first.1 };
-    let [mine, other] = [first.0, second.0].map(|host| private_data(host, ipoib.mtu));
-    let asked = [&request.to_bytes()[..], &mine].concat();
-    let answered = [&reply().to_bytes()[..], &other].concat();
+    let [local_id, remote_id] = [Host::First, Host::Second].map(id);
+    let ready = ReadyToUse { local_id, remote_id };
+    let remote_qp = Host::Second.queue_pair();
+    let end = DisconnectRequest { local_id, remote_id, remote_qp, reserved_88: 0 };
+    let ended = DisconnectReply { local_id: remote_id, remote_id: local_id };
+    let asked = [&request(ipoib).to_bytes()[..], &private_data(Host::First, ipoib.mtu)].concat();
+    let answered = [&reply().to_bytes()[..], &private_data(Host::Second, ipoib.mtu)].concat();
     let messages: [(Host, u16, u64, &[u8]); 5] = [
         (Host::First, attribute::CONNECT_REQUEST, 1, &asked),
         (Host::Second, attribute::CONNECT_REPLY, 1, &answered),
@@ -70,66 +56,31 @@ pub fn handshake(ipoib: Ipoib) -> Vec<Packet> {
     packets.collect()
 }
 
-/// A request without what depends on the link.
-fn request() -> ConnectRequest {
-    let from = Host::First;
-    let nowhere = Ipv6Addr::UNSPECIFIED;
+fn request(ipoib: Ipoib) -> ConnectRequest {
+    let (from, to) = (Host::First, Host::Second);
     ConnectRequest {
         local_id: id(from),
-        reserved_32: 0,
-        vendor: 0,
-        service: SERVICE,
+        service: SERVICE | u64::from(to.queue_pair()),
         local_ca_guid: guid(from),
-        reserved_192: 0,
-        local_qkey: 0,
         local_qp: from.queue_pair(),
-        responder_resources: 0,
-        local_eec: 0,
-        initiator_depth: 0,
-        remote_eec: 0,
         remote_response_timeout: TIMEOUT,
-        transport_service: 0,
-        end_to_end_flow_control: false,
         starting_psn: PSN,
         local_response_timeout: TIMEOUT,
         retry_count: RETRIES,
         pkey: PKEY,
-        path_mtu: 0,
-        rdc_exists: false,
+        path_mtu: path_mtu(ipoib.ib_mtu),
         rnr_retry_count: RETRIES,
         max_cm_retries: CM_RETRIES,
         // As Linux receives connected mode: one queue for all connections.
         shared_receive_queue: true,
-        extended_transport: 0,
         primary_local_lid: from.lid(),
-        primary_remote_lid: from.other().lid(),
-        primary_local_gid: nowhere,
-        primary_remote_gid: nowhere,
-        primary_flow_label: 0,
-        reserved_724: 0,
-        primary_packet_rate: 0,
-        primary_traffic_class: 0,
-        primary_hop_limit: 0,
-        primary_service_level: 0,
-        primary_subnet_local: true,
-        reserved_757: 0,
+        primary_remote_lid: to.lid(),
+        primary_local_gid: gid(from, ipoib.grh),
+        primary_remote_gid: gid(to, ipoib.grh),
+        primary_packet_rate: packet_rate(ipoib.lanes, ipoib.speed),
+        primary_subnet_local: !ipoib.grh,
         primary_ack_timeout: TIMEOUT,
-        reserved_765: 0,
-        alternate_local_lid: 0,
-        alternate_remote_lid: 0,
-        alternate_local_gid: nowhere,
-        alternate_remote_gid: nowhere,
-        alternate_flow_label: 0,
-        reserved_1076: 0,
-        alternate_packet_rate: 0,
-        alternate_traffic_class: 0,
-        alternate_hop_limit: 0,
-        alternate_service_level: 0,
-        alternate_subnet_local: false,
-        reserved_1109: 0,
-        alternate_ack_timeout: 0,
-        sap_supported: false,
-        reserved_1118: 0,
+        ..ConnectRequest::default()
     }
 }
 
@@ -138,22 +89,13 @@ fn reply() -> ConnectReply {
     ConnectReply {
         local_id: id(from),
         remote_id: id(from.other()),
-        local_qkey: 0,
         local_qp: from.queue_pair(),
-        vendor_high: 0,
-        local_eec: 0,
-        vendor_middle: 0,
         starting_psn: PSN,
-        vendor_low: 0,
-        responder_resources: 0,
-        initiator_depth: 0,
         target_ack_delay: TIMEOUT,
-        failover_accepted: 0,
-        end_to_end_flow_control: false,
         rnr_retry_count: RETRIES,
         shared_receive_queue: true,
-        reserved_220: 0,
         local_ca_guid: guid(from),
+        ..ConnectReply::default()
     }
 }
 
@@ -198,31 +140,12 @@ fn packet_rate(lanes: Lanes, speed: Speed) -> u8 {
         Speed::Ndr => 200,
         Speed::Xdr => 400,
     };
-    const CODES: [(u32, u8); 23] = [
-        (5, 2),
-        (10, 5),
-        (20, 3),
-        (28, 11),
-        (40, 6),
-        (50, 15),
-        (56, 19),
-        (60, 4),
-        (80, 7),
-        (100, 20),
-        (112, 12),
-        (120, 8),
-        (160, 9),
-        (200, 16),
-        (224, 13),
-        (240, 10),
-        (336, 14),
-        (400, 17),
-        (600, 18),
-        (800, 21),
-        (1200, 22),
-        (1600, 23),
-        (2400, 24),
+    // In the same units, of the codes 2, 3, ... 24.
+    const RATES: [u32; 23] = [
+        5, 20, 60, 10, 40, 80, 120, 160, 240, 28, 112, 224, 336, 50, 200, 400, 600, 56, 100, 800,
+        1200, 1600, 2400,
     ];
     let rate = lane * u32::from(lanes.get());
-    CODES.iter().rev().find(|(known, _)| *known <= rate).map_or(0, |&(_, code)| code)
+    let known = RATES.into_iter().zip(2..).filter(|(known, _)| *known <= rate);
+    known.max().map_or(0, |(_, code)| code)
 }

@@ -4,9 +4,8 @@ use std::net::Ipv6Addr;
 
 use fabricmark_header::checksum::{icrc, icrc_roce_v1, icrc_roce_v2, vcrc};
 use fabricmark_header::ethernet::ether_type;
-use fabricmark_header::infiniband::syndrome::Syndrome;
 use fabricmark_header::infiniband::{
-    Aeth, Bth, Deth, Grh, ImmDt, LNH_BTH, LNH_GRH, Lrh, NEXT_HEADER_BTH, Reth, opcode,
+    Aeth, Bth, Deth, Grh, ImmDt, LNH_BTH, LNH_GRH, Lrh, NEXT_HEADER_BTH, Reth, opcode as op,
 };
 use fabricmark_header::ip::protocol;
 use fabricmark_header::ipoib::IpoibHeader;
@@ -45,41 +44,26 @@ pub(super) enum Carrier {
     RoceV2 { tags: u8, family: Family },
 }
 
-/// Operation codes of a message by the place of a packet in it.
-struct Codes {
-    first: u8,
-    middle: u8,
-    last: u8,
-    only: u8,
-    /// Whether the last packet asks for an acknowledgement.
-    is_request: bool,
-}
+/// Operation codes of the first, a middle, the last and the only packet of a message.
+type Codes = [u8; 4];
 
-const SEND: Codes = Codes {
-    first: opcode::RC_SEND_FIRST,
-    middle: opcode::RC_SEND_MIDDLE,
-    last: opcode::RC_SEND_LAST,
-    only: opcode::RC_SEND_ONLY,
-    is_request: true,
-};
+const SEND: Codes = [op::RC_SEND_FIRST, op::RC_SEND_MIDDLE, op::RC_SEND_LAST, op::RC_SEND_ONLY];
 const SEND_IMMEDIATE: Codes =
-    Codes { last: opcode::RC_SEND_LAST_IMMEDIATE, only: opcode::RC_SEND_ONLY_IMMEDIATE, ..SEND };
-const WRITE: Codes = Codes {
-    first: opcode::RC_WRITE_FIRST,
-    middle: opcode::RC_WRITE_MIDDLE,
-    last: opcode::RC_WRITE_LAST,
-    only: opcode::RC_WRITE_ONLY,
-    is_request: true,
-};
-const WRITE_IMMEDIATE: Codes =
-    Codes { last: opcode::RC_WRITE_LAST_IMMEDIATE, only: opcode::RC_WRITE_ONLY_IMMEDIATE, ..WRITE };
-const READ_RESPONSE: Codes = Codes {
-    first: opcode::RC_READ_RESPONSE_FIRST,
-    middle: opcode::RC_READ_RESPONSE_MIDDLE,
-    last: opcode::RC_READ_RESPONSE_LAST,
-    only: opcode::RC_READ_RESPONSE_ONLY,
-    is_request: false,
-};
+    [op::RC_SEND_FIRST, op::RC_SEND_MIDDLE, op::RC_SEND_LAST_IMMEDIATE, op::RC_SEND_ONLY_IMMEDIATE];
+const WRITE: Codes =
+    [op::RC_WRITE_FIRST, op::RC_WRITE_MIDDLE, op::RC_WRITE_LAST, op::RC_WRITE_ONLY];
+const WRITE_IMMEDIATE: Codes = [
+    op::RC_WRITE_FIRST,
+    op::RC_WRITE_MIDDLE,
+    op::RC_WRITE_LAST_IMMEDIATE,
+    op::RC_WRITE_ONLY_IMMEDIATE,
+];
+const READ_RESPONSE: Codes = [
+    op::RC_READ_RESPONSE_FIRST,
+    op::RC_READ_RESPONSE_MIDDLE,
+    op::RC_READ_RESPONSE_LAST,
+    op::RC_READ_RESPONSE_ONLY,
+];
 
 /// One packet from the base transport header on.
 pub(super) struct Body<'a> {
@@ -113,18 +97,19 @@ pub(super) fn message(
     let reth = Reth { virtual_address: ADDRESS, rkey: RKEY, dma_bytes: data.len() as u32 };
     let reth = reth.to_bytes().to_vec();
     let codes = match (operation, immediate) {
-        (Operation::Send, false) => &SEND,
-        (Operation::Send, true) => &SEND_IMMEDIATE,
-        (Operation::Write, false) => &WRITE,
-        (Operation::Write, true) => &WRITE_IMMEDIATE,
-        (Operation::Read, _) => &READ_RESPONSE,
+        (Operation::Send, false) => SEND,
+        (Operation::Send, true) => SEND_IMMEDIATE,
+        (Operation::Write, false) => WRITE,
+        (Operation::Write, true) => WRITE_IMMEDIATE,
+        (Operation::Read, _) => READ_RESPONSE,
     };
-    let cut = Cut { psn: PSN, path_mtu, codes, reth: &reth };
+    let is_request = operation != Operation::Read;
+    let cut = Cut { psn: PSN, path_mtu, codes, is_request, reth: &reth };
     if operation != Operation::Read {
         return sequence(carrier, Host::First, &cut, data);
     }
     let request = Body {
-        opcode: opcode::RC_READ_REQUEST,
+        opcode: op::RC_READ_REQUEST,
         queue_pair: Host::Second.queue_pair(),
         psn: PSN,
         acknowledge: true,
@@ -142,7 +127,9 @@ struct Cut<'a> {
     psn: u32,
     /// The most payload of one, in bytes.
     path_mtu: usize,
-    codes: &'a Codes,
+    codes: Codes,
+    /// Whether the last packet asks for an acknowledgement.
+    is_request: bool,
     /// Where to write, for the first packet.
     reth: &'a [u8],
 }
@@ -152,19 +139,20 @@ fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet>
     let chunks: Vec<&[u8]> =
         if data.is_empty() { vec![&[]] } else { data.chunks(cut.path_mtu).collect() };
     let count = chunks.len();
+    let [first, middle, last, only] = cut.codes;
     let packets = chunks.into_iter().enumerate().map(|(index, payload)| {
         let is_last = index + 1 == count;
         let opcode = match index {
-            0 if is_last => cut.codes.only,
-            0 => cut.codes.first,
-            _ if is_last => cut.codes.last,
-            _ => cut.codes.middle,
+            0 if is_last => only,
+            0 => first,
+            _ if is_last => last,
+            _ => middle,
         };
         let body = Body {
             opcode,
             queue_pair: from.other().queue_pair(),
             psn: cut.psn + index as u32,
-            acknowledge: is_last && cut.codes.is_request,
+            acknowledge: is_last && cut.is_request,
             extensions: extensions(opcode, cut.reth),
             payload,
         };
@@ -175,11 +163,12 @@ fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet>
 
 /// The extended transport headers of an operation code, in their order.
 fn extensions(code: u8, reth: &[u8]) -> Vec<u8> {
-    let layouts = opcode::extensions(code).unwrap_or_default();
+    let layouts = op::extensions(code).unwrap_or_default();
     let bytes = layouts.iter().map(|layout| match layout.name {
         name if name == Reth::LAYOUT.name => reth.to_vec(),
         name if name == Aeth::LAYOUT.name => {
-            Aeth::new(Syndrome::Ack { credits: None }, 1).to_bytes().to_vec()
+            // Done, without a limit on credits (IBTA vol. 1, 9.7.7).
+            Aeth { kind: 0, code: 31, msn: 1, ..Aeth::default() }.to_bytes().to_vec()
         }
         _ => ImmDt { immediate: IMMEDIATE }.to_bytes().to_vec(),
     });
@@ -191,8 +180,8 @@ pub(super) fn datagram(link: Link, family: Family, immediate: bool, data: &[u8])
     let deth = deth(QKEY, Host::First.queue_pair());
     let immediate_data = ImmDt { immediate: IMMEDIATE }.to_bytes();
     let (opcode, extensions) = match immediate {
-        false => (opcode::UD_SEND_ONLY, deth.to_vec()),
-        true => (opcode::UD_SEND_ONLY_IMMEDIATE, [&deth[..], &immediate_data].concat()),
+        false => (op::UD_SEND_ONLY, deth.to_vec()),
+        true => (op::UD_SEND_ONLY_IMMEDIATE, [&deth[..], &immediate_data].concat()),
     };
     let queue_pair = Host::Second.queue_pair();
     let body = Body { opcode, queue_pair, psn: PSN, acknowledge: false, extensions, payload: data };
@@ -216,7 +205,7 @@ pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Pack
         match ipoib.mode {
             IpoibMode::Datagram => {
                 let body = Body {
-                    opcode: opcode::UD_SEND_ONLY,
+                    opcode: op::UD_SEND_ONLY,
                     queue_pair: from.other().queue_pair(),
                     psn,
                     acknowledge: false,
@@ -226,7 +215,8 @@ pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Pack
                 packets.push(packet(carrier, from, &body));
             }
             IpoibMode::Connected => {
-                let cut = Cut { psn, path_mtu: ipoib.ib_mtu.into(), codes: &SEND, reth: &[] };
+                let path_mtu = ipoib.ib_mtu.into();
+                let cut = Cut { psn, path_mtu, codes: SEND, is_request: true, reth: &[] };
                 packets.extend(sequence(carrier, from, &cut, &data));
             }
         }
@@ -239,17 +229,14 @@ pub(super) fn packet(carrier: Carrier, from: Host, body: &Body) -> Packet {
     let pad = body.payload.len().next_multiple_of(4) - body.payload.len();
     let bth = Bth {
         opcode: body.opcode,
-        solicited: false,
         // The state in which connections and datagrams begin (IBTA vol. 1, 17.2.8).
         migrated: true,
         pad: pad as u8,
-        transport_version: 0,
         pkey: PKEY,
-        reserved_32: 0,
         destination_qp: body.queue_pair,
         acknowledge: body.acknowledge,
-        reserved_65: 0,
         psn: body.psn & 0xff_ffff,
+        ..Bth::default()
     };
     let bytes = [&bth.to_bytes()[..], &body.extensions, body.payload, &[0; 3][..pad]].concat();
     let bytes = match carrier {
@@ -263,13 +250,12 @@ pub(super) fn packet(carrier: Carrier, from: Host, body: &Body) -> Packet {
 fn grh(source: Ipv6Addr, destination: Ipv6Addr, bytes: usize) -> Grh {
     Grh {
         version: 6,
-        traffic_class: 0,
-        flow_label: 0,
         payload_bytes: (bytes + ICRC) as u16,
         next_header: NEXT_HEADER_BTH,
         hop_limit: HOPS,
         source,
         destination,
+        ..Grh::default()
     }
 }
 
@@ -280,15 +266,11 @@ fn native(from: Host, with_grh: bool, body: &[u8]) -> Vec<u8> {
         Vec::new()
     };
     let lrh = Lrh {
-        vl: 0,
-        link_version: 0,
-        service_level: 0,
-        reserved_12: 0,
         next_header: if with_grh { LNH_GRH } else { LNH_BTH },
         dlid: from.other().lid(),
-        reserved_32: 0,
         packet_words: ((Lrh::BYTES + global.len() + body.len() + ICRC) / 4) as u16,
         slid: from.lid(),
+        ..Lrh::default()
     };
     let mut packet = [&lrh.to_bytes()[..], &global, body].concat();
     packet.extend(icrc(&packet).unwrap_or_default());

@@ -63,18 +63,10 @@ pub(super) fn segments(link: Link, family: Family, option_bytes: u8, data: &[u8]
             sequence,
             acknowledgement: 1,
             header_words: ((Tcp::BYTES + options.len()) / 4) as u8,
-            reserved_100: 0,
-            cwr: false,
-            ece: false,
-            urg: false,
             ack: true,
             psh: index + 1 == count,
-            rst: false,
-            syn: false,
-            fin: false,
             window: u16::MAX,
-            checksum: 0,
-            urgent: 0,
+            ..Tcp::default()
         };
         let tcp = tcp.with_checksum(addresses(Host::First, family), &options, payload);
         sequence = sequence.wrapping_add(payload.len() as u32);
@@ -156,11 +148,10 @@ fn fragment(family: Family, payload: &[u8], place: Fragment) -> Vec<u8> {
         Family::V6 => {
             let extension = Ipv6Fragment {
                 next_header: protocol::UDP,
-                reserved_8: 0,
                 fragment_offset: (place.offset / 8) as u16,
-                reserved_29: 0,
                 more_fragments: place.more,
                 identification: IDENTIFICATION.into(),
+                ..Ipv6Fragment::default()
             };
             let bytes = Ipv6Fragment::BYTES + payload.len();
             let header = ipv6(from, protocol::IPV6_FRAGMENT, bytes).to_bytes();
@@ -174,20 +165,17 @@ fn ipv4(from: Host, next: u8, payload: &[u8], place: Fragment) -> Ipv4 {
     let header = Ipv4 {
         version: 4,
         header_words: (Ipv4::BYTES / 4) as u8,
-        dscp: 0,
-        ecn: 0,
         total_bytes: (Ipv4::BYTES + payload.len()) as u16,
         identification: if is_whole { 0 } else { IDENTIFICATION },
-        reserved_48: false,
         // A packet that may not be cut needs no identification (RFC 6864, 4.1).
         dont_fragment: is_whole,
         more_fragments: place.more,
         fragment_offset: (place.offset / 8) as u16,
         ttl: HOPS,
         protocol: next,
-        checksum: 0,
         source: from.ipv4(),
         destination: from.other().ipv4(),
+        ..Ipv4::default()
     };
     header.with_checksum(&[])
 }
@@ -195,13 +183,11 @@ fn ipv4(from: Host, next: u8, payload: &[u8], place: Fragment) -> Ipv4 {
 fn ipv6(from: Host, next: u8, bytes: usize) -> Ipv6 {
     Ipv6 {
         version: 6,
-        dscp: 0,
-        ecn: 0,
-        flow_label: 0,
         payload_bytes: bytes as u16,
         next_header: next,
         hop_limit: HOPS,
         source: from.ipv6(),
         destination: from.other().ipv6(),
+        ..Ipv6::default()
     }
 }

@@ -17,12 +17,14 @@ const TYPE_MIN: u16 = 1536;
 
 /// Extension headers of IPv6 whose second byte is their length in units of 8 bytes, without the first
 /// (RFC 8200, 4; RFC 6275; RFC 7401; RFC 5533).
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const HOST_IDENTITY: u8 = 139;
-const SHIM6: u8 = 140;
+const EXTENSIONS: [(u8, &str); 6] = [
+    (0, "hop-by-hop options"),
+    (43, "routing header"),
+    (60, "destination options"),
+    (135, "mobility header"),
+    (139, "host identity header"),
+    (140, "shim6 header"),
+];
 /// Its second byte counts units of 4 bytes, without the first two (RFC 4302, 2.2).
 const AUTHENTICATION: u8 = 51;
 
@@ -153,9 +155,8 @@ impl Walk<'_> {
                     (name, bytes)
                 }
             };
-            let text = match bytes {
-                1 => String::new(),
-                _ if *kind == 0 => String::new(),
+            let text = match (kind, bytes) {
+                (0, _) | (_, 1) => String::new(),
                 _ => format!("kind {kind}, {bytes} bytes"),
             };
             self.option(name, text, at, bytes);
@@ -206,14 +207,11 @@ impl Walk<'_> {
                     (next, at) = (fragment.next_header(), after);
                     continue;
                 }
-                HOP_BY_HOP => ("hop-by-hop options", 8 * (length + 1)),
-                ROUTING => ("routing header", 8 * (length + 1)),
-                DESTINATION => ("destination options", 8 * (length + 1)),
-                MOBILITY => ("mobility header", 8 * (length + 1)),
-                HOST_IDENTITY => ("host identity header", 8 * (length + 1)),
-                SHIM6 => ("shim6 header", 8 * (length + 1)),
                 AUTHENTICATION => ("authentication header", 4 * (length + 2)),
-                _ => return self.transport(next, at, end, below),
+                _ => match EXTENSIONS.iter().find(|(kind, _)| *kind == next) {
+                    Some((_, name)) => (*name, 8 * (length + 1)),
+                    None => return self.transport(next, at, end, below),
+                },
             };
             if bytes.len() < length {
                 let there = bytes.len();

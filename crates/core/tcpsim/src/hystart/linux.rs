@@ -5,17 +5,13 @@
 
 use fabricmark_units::{Instant, Nanos};
 
-use super::{Advice, Sample};
+use super::{Advice, SAMPLES, threshold};
+use crate::window::Answer;
 
 /// Smaller windows are never judged (`hystart_low_window`).
 const WINDOW_LEAST: f64 = 16.0;
 /// Answers at most so far apart are a train (`hystart_ack_delta_us`).
 const GAP_MOST: Nanos = Nanos::from_millis(2);
-/// Increase of the round trip that counts: an eighth within these (`HYSTART_DELAY_THRESH`).
-const THRESHOLD: (Nanos, Nanos) = (Nanos::from_millis(4), Nanos::from_millis(16));
-/// Samples of a round before it is judged (`HYSTART_MIN_SAMPLES`).
-const SAMPLES: u32 = 8;
-
 /// What was seen of this round.
 #[derive(Clone, Debug)]
 pub(crate) struct Linux {
@@ -40,7 +36,8 @@ impl Linux {
         Self { sees_trains, paced, ends, began, last, least, current, samples: 0 }
     }
 
-    pub fn advise(&mut self, Sample { now, rtt, answered, next, cwnd }: Sample) -> Advice {
+    pub fn advise(&mut self, answer: Answer, cwnd: f64) -> Advice {
+        let Answer { now, rtt, answered, next, .. } = answer;
         self.least = self.least.min(rtt);
         if answered > self.ends {
             (self.ends, self.began, self.last) = (next, now, now);
@@ -68,8 +65,7 @@ impl Linux {
             self.samples += 1;
             return false;
         }
-        let threshold = Nanos(self.least.0 / 8).clamp(THRESHOLD.0, THRESHOLD.1);
-        self.current > self.least + threshold
+        self.current > self.least + threshold(self.least)
     }
 }
 
@@ -90,18 +86,20 @@ mod tests {
         apart_us: u64,
         rtt_ms: u64,
     ) -> bool {
-        let sample = |number: u64, at_us: u64, ms| Sample {
-            now: Instant(at_us * 1000),
-            rtt: Nanos::from_millis(ms),
-            answered: number + 1,
-            next: if number == 0 { 1 } else { 1 + answers },
-            cwnd,
+        let mut advise = |number: u64, at_us: u64, ms| {
+            let answer = Answer {
+                now: Instant(at_us * 1000),
+                acked: 1,
+                rtt: Nanos::from_millis(ms),
+                smooth: Nanos::from_millis(ms),
+                answered: number + 1,
+                next: if number == 0 { 1 } else { 1 + answers },
+            };
+            linux.advise(answer, cwnd)
         };
-        assert_eq!(linux.advise(sample(0, 100_000, 100)), Advice::Slow);
+        assert_eq!(advise(0, 100_000, 100), Advice::Slow);
         let mut round = 1..=answers;
-        round.any(|number| {
-            linux.advise(sample(number, 200_000 + number * apart_us, rtt_ms)) == Advice::Leave
-        })
+        round.any(|number| advise(number, 200_000 + number * apart_us, rtt_ms) == Advice::Leave)
     }
 
     #[test]

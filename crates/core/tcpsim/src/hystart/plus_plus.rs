@@ -2,17 +2,13 @@
 
 use fabricmark_units::Nanos;
 
-use super::Advice;
+use super::{Advice, SAMPLES, threshold};
 
-/// Increase of the round trip that counts, by RFC 9406, section 4.3: an eighth within these.
-const THRESHOLD: (Nanos, Nanos) = (Nanos::from_millis(4), Nanos::from_millis(16));
-/// Samples of a round before it is judged (`N_RTT_SAMPLE`).
-const SAMPLES: u32 = 8;
 /// Rounds of conservative slow start (`CSS_ROUNDS`).
 const ROUNDS: u32 = 5;
 
 /// The least round trips of this round and the last.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlusPlus {
     /// Transmission whose answer ends the round.
     ends: u64,
@@ -29,10 +25,6 @@ struct Conservative {
 }
 
 impl PlusPlus {
-    pub fn new() -> Self {
-        Self { ends: 0, last: None, current: None, samples: 0, conservative: None }
-    }
-
     /// An answer came for transmissions below `answered` after `rtt`, when `next` is the number of the
     /// next transmission.
     pub fn advise(&mut self, rtt: Nanos, answered: u64, next: u64) -> Advice {
@@ -60,11 +52,8 @@ impl PlusPlus {
             (Some(Conservative { baseline, .. }), _) if current < baseline => {
                 self.conservative = None;
             }
-            (None, Some(last)) => {
-                let threshold = Nanos(last.0 / 8).clamp(THRESHOLD.0, THRESHOLD.1);
-                if current >= last + threshold {
-                    self.conservative = Some(Conservative { baseline: current, rounds: 0 });
-                }
+            (None, Some(last)) if current >= last + threshold(last) => {
+                self.conservative = Some(Conservative { baseline: current, rounds: 0 });
             }
             _ => {}
         }
@@ -77,7 +66,7 @@ mod tests {
 
     /// Advice at the end of rounds of 10 answers with these least round trips in ms.
     fn rounds(least_ms: &[u64]) -> Vec<Advice> {
-        let mut hystart = PlusPlus::new();
+        let mut hystart = PlusPlus::default();
         let mut answered = 0u64;
         let mut round = |ms| {
             let mut advice = Advice::Slow;

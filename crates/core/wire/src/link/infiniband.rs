@@ -129,55 +129,40 @@ impl Speed {
         Self::Xdr,
     ];
 
-    /// Bits per second on a lane, line coding included (P1, table I, to EDR; vendors' data sheets).
-    pub fn signalling_bps(self) -> u64 {
+    /// Its word, bits per second on a lane, line coding included (P1, table I, to EDR; vendors' data
+    /// sheets), and its [`coding`](Self::coding).
+    fn facts(self) -> (&'static str, u64, (u64, u64)) {
+        // 8b/10b, 64b/66b, and from HDR on 256b/257b within RS(544,514).
+        let (short, long, corrected) = ((8, 10), (64, 66), (514 * 256, 544 * 257));
         match self {
-            Self::Sdr => 2_500_000_000,
-            Self::Ddr => 5_000_000_000,
-            Self::Qdr => 10_000_000_000,
-            Self::Fdr10 => 10_312_500_000,
-            Self::Fdr => 14_062_500_000,
-            Self::Edr => 25_781_250_000,
-            Self::Hdr => 53_125_000_000,
-            Self::Ndr => 106_250_000_000,
-            Self::Xdr => 212_500_000_000,
+            Self::Sdr => ("SDR", 2_500_000_000, short),
+            Self::Ddr => ("DDR", 5_000_000_000, short),
+            Self::Qdr => ("QDR", 10_000_000_000, short),
+            Self::Fdr10 => ("FDR10", 10_312_500_000, long),
+            Self::Fdr => ("FDR", 14_062_500_000, long),
+            Self::Edr => ("EDR", 25_781_250_000, long),
+            Self::Hdr => ("HDR", 53_125_000_000, corrected),
+            Self::Ndr => ("NDR", 106_250_000_000, corrected),
+            Self::Xdr => ("XDR", 212_500_000_000, corrected),
         }
     }
 
-    /// Data bits among coded bits: 8b/10b, 64b/66b, and from HDR on 256b/257b within RS(544,514).
+    /// Data bits among coded bits.
     pub fn coding(self) -> (u64, u64) {
-        match self {
-            Self::Sdr | Self::Ddr | Self::Qdr => (8, 10),
-            Self::Fdr10 | Self::Fdr | Self::Edr => (64, 66),
-            Self::Hdr | Self::Ndr | Self::Xdr => (514 * 256, 544 * 257),
-        }
+        self.facts().2
     }
 
     /// Data bits per second of a link this wide.
     pub(super) fn data_bps(self, lanes: Lanes) -> Option<Exact> {
-        let (data, coded) = self.coding();
-        let bits = u128::from(lanes.0) * u128::from(self.signalling_bps()) * u128::from(data);
+        let (_, signalling_bps, (data, coded)) = self.facts();
+        let bits = u128::from(lanes.0) * u128::from(signalling_bps) * u128::from(data);
         Exact::new(bits, u128::from(coded))
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Sdr => "SDR",
-            Self::Ddr => "DDR",
-            Self::Qdr => "QDR",
-            Self::Fdr10 => "FDR10",
-            Self::Fdr => "FDR",
-            Self::Edr => "EDR",
-            Self::Hdr => "HDR",
-            Self::Ndr => "NDR",
-            Self::Xdr => "XDR",
-        }
     }
 }
 
 impl fmt::Display for Speed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.facts().0)
     }
 }
 
@@ -188,7 +173,7 @@ impl FromStr for Speed {
     fn from_str(text: &str) -> Result<Self, UnknownSpeed> {
         Self::ALL
             .into_iter()
-            .find(|speed| speed.word().eq_ignore_ascii_case(text))
+            .find(|speed| speed.facts().0.eq_ignore_ascii_case(text))
             .ok_or_else(|| UnknownSpeed(text.to_owned()))
     }
 }

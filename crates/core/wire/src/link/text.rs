@@ -14,73 +14,33 @@ const IPOIB_IB_MTU_DEFAULT: u16 = 2048;
 const IB_MTU_DEFAULT: u16 = 4096;
 
 /// Why a text is not a link; says what would be one.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
-    /// The first word names no kind of link.
     #[error(
         "`{0}` is not a link: write loopback, veth[,mtu=N], ethernet:RATE[,mtu=N][,vlan=N], \
          ipoib:4X-FDR, ib:4X-HDR, rocev1:RATE or rocev2:RATE"
     )]
     UnknownKind(String),
-    /// An Ethernet link has no rate, or one that is none.
     #[error("`{text}` has no rate above 0: write {kind}:RATE, such as {kind}:10G")]
-    Rate {
-        /// What was written.
-        text: String,
-        /// The kind of link.
-        kind: &'static str,
-    },
-    /// A veth pair was given a rate.
+    Rate { text: String, kind: &'static str },
     #[error("`{0}` gives a rate, but a veth pair has no wire: write veth or veth,mtu=N")]
     VethRate(String),
-    /// An InfiniBand link has no width, no speed, or one that is none.
     #[error(
         "`{text}` has no width and speed: write {kind}:WIDTH-SPEED, such as {kind}:4X-FDR, with 1X, \
          2X, 4X, 8X or 12X and SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR"
     )]
-    Speed {
-        /// What was written.
-        text: String,
-        /// The kind of link.
-        kind: &'static str,
-    },
-    /// The MTU is no number in range.
+    Speed { text: String, kind: &'static str },
     #[error("`mtu={text}` is out of range: write mtu={smallest} to mtu={largest} ({why})")]
-    Mtu {
-        /// What was written.
-        text: String,
-        /// The smallest MTU of this link, in bytes.
-        smallest: u16,
-        /// The largest MTU of this link, in bytes.
-        largest: u16,
-        /// What sets the limit.
-        why: &'static str,
-    },
-    /// InfiniBand has no such MTU.
+    Mtu { text: String, smallest: u16, largest: u16, why: &'static str },
     #[error("`{key}={text}` is no MTU of InfiniBand: write {key}=256, 512, 1024, 2048 or 4096")]
-    IbMtu {
-        /// `mtu` or `ib-mtu`.
-        key: &'static str,
-        /// What was written.
-        text: String,
-    },
-    /// The mode is neither of two.
+    IbMtu { key: &'static str, text: String },
     #[error("`mode={0}` is no mode of IPoIB: write mode=datagram or mode=connected")]
     Mode(String),
-    /// The number of tags is no number in range.
     #[error("`vlan={0}` is not a number of 802.1Q tags: write vlan=0, vlan=1 or vlan=2")]
     Vlan(String),
-    /// A setting that this kind of link does not have.
     #[error("`{setting}` is not a setting of {kind}: it takes {known}")]
-    UnknownKey {
-        /// What was written.
-        setting: String,
-        /// The kind of link.
-        kind: &'static str,
-        /// The settings it has.
-        known: &'static str,
-    },
-    /// A setting stands twice.
+    UnknownKey { setting: String, kind: &'static str, known: &'static str },
     #[error("`{0}` is given twice: give it once")]
     Twice(String),
 }
