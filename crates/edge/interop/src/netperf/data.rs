@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use fabricmark_proto::netperf::{Counted, Prepared, Test, Traffic, Transport};
+use fabricmark_proto::netperf::{Response, Results, Test, Traffic, Transport};
 use fabricmark_telemetry::tcp_info;
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -31,7 +31,7 @@ impl Data {
         test: &Test,
         local: SocketAddr,
         peer: SocketAddr,
-    ) -> io::Result<(Self, Prepared)> {
+    ) -> io::Result<(Self, Response)> {
         let kind = match test.transport {
             Transport::Tcp => Type::STREAM,
             Transport::Udp => Type::DGRAM,
@@ -50,8 +50,7 @@ impl Data {
                 let _ = socket.set_tcp_congestion(name.as_bytes());
             }
         }
-        let traffic_class = test.traffic_class.filter(|&class| {
-            let class = u32::from(class);
+        let traffic_class = test.traffic_class.map(u32::from).filter(|&class| {
             match local {
                 SocketAddr::V4(_) => socket.set_tos_v4(class),
                 SocketAddr::V6(_) => socket.set_tclass_v6(class),
@@ -68,16 +67,21 @@ impl Data {
         socket.set_write_timeout(Some(LOOK_EVERY))?;
         let at = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         let (receive_buffer_bytes, send_buffer_bytes) = buffers(&SockRef::from(&socket))?;
-        let prepared =
-            Prepared { port: at.port(), receive_buffer_bytes, send_buffer_bytes, traffic_class };
+        let prepared = Response {
+            data_port: at.port().into(),
+            receive_buffer_bytes,
+            send_buffer_bytes,
+            traffic_class,
+            ..Response::default()
+        };
         Ok((Self { socket, transport: test.transport, peer }, prepared))
     }
 
     /// Carries the test out. Where no client came, [`Watch::has_begun`] is false.
-    pub(super) fn carry_out(self, test: &Test, watch: &mut Watch<'_>) -> Result<Counted, Failure> {
-        let mut counted = Counted {
+    pub(super) fn carry_out(self, test: &Test, watch: &mut Watch<'_>) -> Result<Results, Failure> {
+        let mut counted = Results {
             processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
-            ..Counted::default()
+            ..Results::default()
         };
         match self.transport {
             Transport::Tcp => {
@@ -90,7 +94,7 @@ impl Data {
                 note_end(&SockRef::from(&socket), test, &mut counted);
             }
         }
-        counted.elapsed = watch.elapsed();
+        counted.elapsed_s = watch.elapsed().as_secs_f64() as f32;
         Ok(counted)
     }
 }
@@ -124,14 +128,15 @@ impl Listener {
 }
 
 /// Notes what became of a socket's buffers and connection.
-pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Counted) {
+pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Results) {
     if let Ok(granted) = buffers(socket) {
         (counted.receive_buffer_bytes, counted.send_buffer_bytes) = granted;
     }
     let is_tcp = test.transport == Transport::Tcp;
     if is_tcp && !matches!(test.traffic, Traffic::Crr { .. }) {
-        counted.retransmissions =
-            tcp_info::sample(socket.as_fd()).ok().and_then(|sample| sample.retransmitted_segments);
+        let sample = tcp_info::sample(socket.as_fd()).ok();
+        let segments = sample.and_then(|sample| sample.retransmitted_segments);
+        counted.retransmissions = segments.map(|segments| segments.min(i32::MAX as u64) as u32);
     }
     if test.tells_congestion && is_tcp {
         let name = socket.tcp_congestion().unwrap_or_default();

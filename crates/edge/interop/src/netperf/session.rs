@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use fabricmark_proto::netperf::{Action, Caller, Counted, MESSAGE_BYTES, Refusal, Server, Test};
+use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Refusal, Results, Server, Test};
 use fabricmark_units::Instant as Reading;
 use socket2::{SockRef, TcpKeepalive};
 
@@ -69,7 +69,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
     Ok(())
 }
 
-fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Counted, Failure> {
+fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
     let counted = data.carry_out(test, &mut watch)?;
     if !watch.has_begun() {
         return Err(io::Error::from_raw_os_error(Refusal::Silence.errno()).into());
@@ -80,7 +80,7 @@ fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Counted, F
 /// Sends what is to be said; a client that does not make room for it is not one.
 fn speak(mut control: &TcpStream, server: &mut Server) -> io::Result<()> {
     while let Some(message) = server.poll_output() {
-        control.write_all(message.bytes())?;
+        control.write_all(&message.0)?;
     }
     Ok(())
 }

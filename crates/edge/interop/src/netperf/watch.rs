@@ -60,8 +60,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Time from the first event to the last.
-    pub(super) fn elapsed(&self) -> Nanos {
-        self.events.map_or(Nanos(0), |(first, last)| (last - first).into())
+    pub(super) fn elapsed(&self) -> Duration {
+        self.events.map_or(Duration::ZERO, |(first, last)| last - first)
     }
 
     /// Whether the time is up; `is_event` says that bytes have moved. Fails when nobody waits for the
