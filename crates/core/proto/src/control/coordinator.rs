@@ -58,33 +58,20 @@ pub struct Ends {
     pub server: EndReport,
 }
 
-/// Why a run has no result.
+/// Why a run has no result; `role` is the end that is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each error explains its fields")]
 pub enum ConversationError {
     /// An end reported a failure.
     #[error("the {} failed: {failure}", role.name())]
-    Failed {
-        /// Which end.
-        role: Role,
-        /// Why.
-        failure: Failure,
-    },
-    /// An end did not answer in time.
+    Failed { role: Role, failure: Failure },
+    /// An end did not answer within its time; `is_ending` says that the flows were open, so that it was to end
+    /// the run.
     #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
-    Silent {
-        /// Which end.
-        role: Role,
-        /// The time it had.
-        within: Nanos,
-        /// Whether the flows were open, so that it was to end the run.
-        is_ending: bool,
-    },
+    Silent { role: Role, within: Nanos, is_ending: bool },
     /// An end's connection closed.
     #[error("the {} vanished", role.name())]
-    Vanished {
-        /// Which end.
-        role: Role,
-    },
+    Vanished { role: Role },
 }
 
 impl ConversationError {

@@ -28,18 +28,15 @@ pub enum ClientAction {
 
 /// Why a test has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error explains its fields")]
 pub enum ClientError {
     /// The server serves somebody else.
     #[error("the iperf3 server is busy with another client: try again later")]
     Busy,
-    /// The server refused or gave up, with the original's error number and that of its system.
+    /// The server refused or gave up, with the original's error number (`iperf_api.h`) and that of its system, 0
+    /// for none.
     #[error("{}", refused(*number, *os))]
-    Refused {
-        /// Of the original (`iperf_api.h`).
-        number: i32,
-        /// Of the server's system; 0 for none.
-        os: i32,
-    },
+    Refused { number: i32, os: i32 },
     /// The server is stopping.
     #[error("the iperf3 server was stopped")]
     Terminated,

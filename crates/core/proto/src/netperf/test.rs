@@ -87,33 +87,18 @@ pub enum Transport {
     Udp,
 }
 
-/// Which bytes flow. Sizes are at least 1; over UDP at most a datagram.
+/// Which bytes flow; sizes are at least 1, and over UDP at most a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sizes are bytes of a call, of a request and of a response")]
 pub enum Traffic {
     /// The client sends: TCP_STREAM, UDP_STREAM.
-    Receive {
-        /// Bytes of a receive call.
-        call_bytes: u32,
-    },
+    Receive { call_bytes: u32 },
     /// The server sends: TCP_MAERTS.
-    Send {
-        /// Bytes of a send call.
-        call_bytes: u32,
-    },
+    Send { call_bytes: u32 },
     /// Each request is answered: TCP_RR, UDP_RR.
-    Exchange {
-        /// Bytes of a request.
-        request_bytes: u32,
-        /// Bytes of a response.
-        response_bytes: u32,
-    },
+    Exchange { request_bytes: u32, response_bytes: u32 },
     /// A connection for each request: TCP_CRR.
-    Crr {
-        /// Bytes of a request.
-        request_bytes: u32,
-        /// Bytes of a response.
-        response_bytes: u32,
-    },
+    Crr { request_bytes: u32, response_bytes: u32 },
 }
 
 /// What ends a test.
