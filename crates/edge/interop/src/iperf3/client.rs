@@ -158,16 +158,13 @@ impl<'scope> Run<'scope> {
     ) -> Self {
         let prepare = prepare.clone();
         let sends = prepare.is_active();
-        let (tcp, udp) = (account.tcp(sends), account.udp(sends));
-        let is_tcp = account.parameters.kind == Kind::Tcp;
-        if !is_tcp && !sends {
+        let flows = account.flows(sends);
+        if account.parameters.kind == Kind::Udp && !sends {
             account.track();
         }
         let thread = scope.spawn(move || {
-            let report = match is_tcp {
-                true => foreign::run(prepare, tcp, rtt_ns, control, |flow| Some(&*flow.socket)),
-                false => foreign::run(prepare, udp, rtt_ns, control, |_| None),
-            };
+            let report =
+                foreign::run(prepare, flows, rtt_ns, control, |flow| flow.stream.socket.tcp());
             (report, Cpu::of_this_thread())
         });
         let began_ns = now_ns();

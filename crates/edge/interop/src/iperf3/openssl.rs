@@ -32,9 +32,7 @@ pub(super) fn decrypt(
 
 /// Whether the program is there.
 pub(super) fn find() -> Result<(), AuthenticationError> {
-    let mut version = Command::new("openssl");
-    version.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    version.status().map(|_| ()).map_err(|error| missing(&error))
+    run(Command::new("openssl").arg("version"), &[]).map(drop)
 }
 
 fn missing(error: &io::Error) -> AuthenticationError {

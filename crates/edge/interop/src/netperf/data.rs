@@ -11,6 +11,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::watch::{Failure, Watch};
 use super::{LOOK_EVERY, is_timeout, tcp, udp};
+use crate::socket::{congestion, set_traffic_class};
 
 /// Connections that wait to be accepted: one each is enough, but for connections of one transaction that
 /// their client has given up.
@@ -50,13 +51,9 @@ impl Data {
                 let _ = socket.set_tcp_congestion(name.as_bytes());
             }
         }
-        let traffic_class = test.traffic_class.map(u32::from).filter(|&class| {
-            match local {
-                SocketAddr::V4(_) => socket.set_tos_v4(class),
-                SocketAddr::V6(_) => socket.set_tclass_v6(class),
-            }
-            .is_ok()
-        });
+        let class = test.traffic_class.map(u32::from);
+        let traffic_class =
+            class.filter(|&class| set_traffic_class(&socket, local.is_ipv6(), class).is_ok());
         let mut at = local;
         at.set_port(test.server_port);
         socket.bind(&at.into())?;
@@ -139,9 +136,7 @@ pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Results)
         counted.retransmissions = segments.map(|segments| segments.min(i32::MAX as u64) as u32);
     }
     if test.tells_congestion && is_tcp {
-        let name = socket.tcp_congestion().unwrap_or_default();
-        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        counted.congestion = String::from_utf8_lossy(name).into_owned();
+        counted.congestion = congestion(socket).unwrap_or_default();
     }
 }
 

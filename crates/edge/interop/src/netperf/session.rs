@@ -3,31 +3,20 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Refusal, Results, Server, Test};
 use fabricmark_units::Instant as Reading;
-use socket2::{SockRef, TcpKeepalive};
 
 use super::data::Data;
 use super::watch::{Failure, Pace, Watch};
 use super::{LOOK_EVERY, is_timeout};
 use crate::Guard;
-
-/// A client whose host is gone without a word is noticed after 2 + 2 x 1 s.
-const SILENCE: Duration = Duration::from_secs(2);
-const PROBE_EVERY: Duration = Duration::from_secs(1);
-const PROBES: u32 = 2;
+use crate::socket::notice_silence;
 
 /// Serves one client until it closes, is silent for too long, or `stop` is set.
 pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
-    let keep_alive =
-        TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE_EVERY).with_retries(PROBES);
-    let options = SockRef::from(control);
-    options.set_tcp_keepalive(&keep_alive)?;
-    // Answers that nobody acknowledges hold the probes up; they have the same time.
-    options.set_tcp_user_timeout(Some(SILENCE + PROBES * PROBE_EVERY))?;
-    options.set_tcp_nodelay(true)?;
+    notice_silence(control)?;
     control.set_read_timeout(Some(LOOK_EVERY))?;
     control.set_write_timeout(Some(LOOK_EVERY))?;
 

@@ -11,11 +11,12 @@ use fabricmark_proto::stamp::{
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::clock::Clock;
 use super::sys::{self, Received};
+use crate::socket::{set_traffic_class, wait};
 
 /// How often the loop looks whether it shall stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -134,7 +135,8 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
             sender.stop();
             break;
         }
-        wait(&socket, deadline - clock.now())?;
+        let within = (deadline - clock.now()).min(LOOK);
+        wait(&mut [PollFd::new(&socket, PollFlags::IN)], within.into())?;
         while let Some(received) = passing(sys::receive(socket.as_fd(), &mut buffer), &measured)? {
             let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
@@ -158,25 +160,11 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
     let any = if settings.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     let class = u32::from(settings.dscp & 0x3f) << 2;
-    if settings.target.is_ipv4() {
-        SockRef::from(&socket).set_tos_v4(class)?;
-    } else {
-        SockRef::from(&socket).set_tclass_v6(class)?;
-    }
+    set_traffic_class(&SockRef::from(&socket), settings.target.is_ipv6(), class)?;
     socket.connect(settings.target)?;
     socket.set_nonblocking(true)?;
     sys::tell_arrivals(socket.as_fd())?;
     Ok(socket)
-}
-
-/// Waits for an arrival, but not longer than a time, nor than until the next look.
-fn wait(socket: &UdpSocket, Nanos(ns): Nanos) -> io::Result<()> {
-    let ns = ns.min(LOOK.0);
-    let timeout = Timespec { tv_sec: 0, tv_nsec: ns as _ };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Nothing in place of errors that say nothing about the next packet: there is nothing to read or no room
