@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use fabricmark_units::{Instant, Nanos};
 
 use super::Cookie;
-use super::parameters::{Parameters, framed};
-use super::reader::Reader;
+use super::parameters::Parameters;
+use super::reader::{Reader, framed};
 use super::results::{RESULTS_BYTES_MAX, Results};
 use super::state::{Refusal, State};
 
@@ -52,7 +52,8 @@ pub enum ClientError {
 }
 
 fn refused(number: i32, os: i32) -> String {
-    let why = Refusal::of(number).map_or("see iperf_api.h".to_owned(), |why| why.to_string());
+    let why =
+        Refusal::from_repr(number).map_or("see iperf_api.h".to_owned(), |why| why.to_string());
     let system = if os == 0 { String::new() } else { format!(", its system's error {os}") };
     format!("the iperf3 server refused: {why} (error {number}{system})")
 }
@@ -117,15 +118,12 @@ impl Client {
     /// Uses what has arrived; false when that is not enough for the next step.
     fn go_on(&mut self, now: Instant) -> bool {
         match self.step {
-            Step::Results => match self.input.block(RESULTS_BYTES_MAX) {
+            Step::Results => match Results::next(&mut self.input) {
                 Ok(None) => return false,
-                Ok(Some(block)) => match Results::parse(&block) {
-                    Ok(theirs) => {
-                        self.theirs = Some(Box::new(theirs));
-                        self.step(now, Step::Showing);
-                    }
-                    Err(_) => self.end_with(Err(ClientError::Malformed)),
-                },
+                Ok(Some(theirs)) => {
+                    self.theirs = Some(Box::new(theirs));
+                    self.step(now, Step::Showing);
+                }
                 Err(_) => self.end_with(Err(ClientError::Malformed)),
             },
             Step::Error => {
@@ -137,7 +135,7 @@ impl Client {
             }
             _ => {
                 let Some(byte) = self.input.byte() else { return false };
-                self.on_state(now, State::of(byte));
+                self.on_state(now, State::from_repr(byte));
             }
         }
         true
@@ -168,7 +166,7 @@ impl Client {
                 self.step(now, Step::Counting);
             }
             (Step::Showing, Some(State::DisplayResults)) => {
-                self.output.push_back(vec![State::IperfDone.byte()]);
+                self.output.push_back(vec![State::IperfDone as u8]);
                 let theirs = self.theirs.take().ok_or(ClientError::Malformed);
                 self.end_with(theirs);
             }
@@ -186,7 +184,7 @@ impl Client {
     /// The time or the amount is over: nothing more is sent.
     pub fn end(&mut self, now: Instant) {
         if self.step == Step::Running {
-            self.output.push_back(vec![State::TestEnd.byte()]);
+            self.output.push_back(vec![State::TestEnd as u8]);
             self.step(now, Step::Ending);
         }
     }
@@ -194,7 +192,7 @@ impl Client {
     /// Gives the test up.
     pub fn terminate(&mut self) {
         if self.step != Step::Over {
-            self.output.push_back(vec![State::ClientTerminate.byte()]);
+            self.output.push_back(vec![State::ClientTerminate as u8]);
             self.step = Step::Over;
             self.deadline = None;
         }
