@@ -7,9 +7,10 @@
 
 mod allowance;
 mod clock;
+mod datagrams;
 mod measure;
 mod reflect;
-#[expect(unsafe_code, reason = "control messages and adjtimex(2), which no safe crate has")]
+#[expect(unsafe_code, reason = "adjtimex(2), which no safe crate has")]
 mod sys;
 
 pub use fabricmark_proto::stamp::{

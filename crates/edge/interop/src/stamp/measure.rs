@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabricmark_proto::stamp::{
@@ -15,7 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::clock::Clock;
-use super::sys::{self, Received};
+use super::datagrams::{self, Received};
 use crate::socket::{set_traffic_class, wait};
 
 /// How often the loop looks whether it shall stop.
@@ -137,7 +136,7 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
         }
         let within = (deadline - clock.now()).min(LOOK);
         wait(&mut [PollFd::new(&socket, PollFlags::IN)], within.into())?;
-        while let Some(received) = passing(sys::receive(socket.as_fd(), &mut buffer), &measured)? {
+        while let Some(received) = passing(datagrams::receive(&socket, &mut buffer), &measured)? {
             let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
                 measured.note(&found, &received);
@@ -163,7 +162,7 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
     set_traffic_class(&SockRef::from(&socket), settings.target.is_ipv6(), class)?;
     socket.connect(settings.target)?;
     socket.set_nonblocking(true)?;
-    sys::tell_arrivals(socket.as_fd())?;
+    datagrams::tell_arrivals(&socket)?;
     Ok(socket)
 }
 

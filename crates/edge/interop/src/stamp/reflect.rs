@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use fabricmark_units::{BitRate, Instant};
 
 use super::allowance::Allowance;
 use super::clock::Clock;
-use super::sys::{self, Received};
+use super::datagrams::{self, Received};
 use crate::Guard;
 
 /// How often the loop looks whether it shall stop.
@@ -63,14 +62,14 @@ pub fn reflect(
     let own_port = socket.local_addr()?.port();
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(LOOK))?;
-    sys::tell_arrivals(socket.as_fd())?;
+    datagrams::tell_arrivals(socket)?;
     let rate = BitRate(guard.rate_max.0.min(RATE_MAX.0));
     let mut allowance = Allowance::new(rate, guard.clients_max);
     let mut clock = Clock::new();
     let mut buffer = vec![0; DATAGRAM_BYTES];
     let mut served = Served::default();
     while !stop.load(Ordering::Relaxed) {
-        let received = match sys::receive(socket.as_fd(), &mut buffer) {
+        let received = match datagrams::receive(socket, &mut buffer) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
             Err(error) => return Err(error),
@@ -96,7 +95,7 @@ pub fn reflect(
             continue;
         }
         let from = received.destination;
-        match sys::send(socket.as_fd(), answer.octets, received.source, from, answer.dscp << 2) {
+        match datagrams::send(socket, answer.octets, received.source, from, answer.dscp << 2) {
             Ok(()) => served.answered += 1,
             Err(_) => served.not_sent += 1,
         }
