@@ -13,7 +13,6 @@
 mod code;
 mod error;
 mod fingerprint;
-mod guest;
 mod identity;
 mod meeting;
 mod name;
