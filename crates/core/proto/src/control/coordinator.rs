@@ -22,6 +22,7 @@
 //!
 //! Each step has a deadline. After a failure at one end the other is told to give up.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use fabricmark_plan::Role;
@@ -132,8 +133,8 @@ pub struct Conversation {
     state: State,
     has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
-    output: std::collections::VecDeque<(Role, Order)>,
-    intervals: std::collections::VecDeque<(Role, Interval)>,
+    output: VecDeque<(Role, Order)>,
+    intervals: VecDeque<(Role, Interval)>,
     /// Intervals that may still come: no more than fit into the time that this waits.
     intervals_left: u64,
     outcome: Option<Result<Ends, ConversationError>>,
@@ -161,13 +162,14 @@ impl Conversation {
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_begun: false,
             deadline: None,
-            output: std::collections::VecDeque::new(),
-            intervals: std::collections::VecDeque::new(),
             intervals_left: start.interval_ns.map_or(0, intervals),
+            output: VecDeque::from([
+                (Role::Server, Order::Prepare(Box::new(answer))),
+                (Role::Client, Order::Prepare(Box::new(start))),
+            ]),
+            intervals: VecDeque::new(),
             outcome: None,
         };
-        conversation.output.push_back((Role::Server, Order::Prepare(Box::new(answer))));
-        conversation.output.push_back((Role::Client, Order::Prepare(Box::new(start))));
         conversation.wait(now, ANSWER_WITHIN);
         conversation
     }

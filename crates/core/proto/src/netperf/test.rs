@@ -142,6 +142,14 @@ pub struct Test {
 }
 
 impl Test {
+    /// Transactions, or bytes where they flow one way, after which the server ends the test.
+    pub fn count_max(&self) -> u64 {
+        match self.ending {
+            Ending::Count(count) => count,
+            Ending::After(_) | Ending::Client => u64::MAX,
+        }
+    }
+
     /// The test that a request asks for.
     pub fn of(request: &Request, caller: Caller) -> Result<Self, Refusal> {
         let transport = match (request.protocol, request.socket_type) {

@@ -231,12 +231,7 @@ impl Sender {
         if !is_ours {
             return Err(Ignored::Foreign);
         }
-        let sent = match self.window.answer(answer.sender.sequence, answer.sender.sent) {
-            Passed::InTime { sent, error } => (sent, error),
-            Passed::Again => return Err(Ignored::Duplicate),
-            Passed::GivenUp => return Err(Ignored::Late),
-            Passed::Never => return Err(Ignored::Foreign),
-        };
+        let sent = self.window.answer(answer.sender.sequence, answer.sender.sent)?;
         let extensions = match self.session.protocol {
             Protocol::Stamp => {
                 let rest = octets.get(base_bytes(key)..).unwrap_or_default();
@@ -286,19 +281,6 @@ struct Packet {
     sent: Timestamp,
     error: ErrorEstimate,
     is_answered: bool,
-}
-
-/// What an answer is to the packets sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passed {
-    /// The first one, to a packet that departed at this time.
-    InTime { sent: Timestamp, error: ErrorEstimate },
-    /// Another one.
-    Again,
-    /// One to a packet that is not remembered any more.
-    GivenUp,
-    /// None: no packet had this number and this time.
-    Never,
 }
 
 /// The last packets of a session, in the order of their numbers.
@@ -360,20 +342,21 @@ impl Window {
         (number, given_up)
     }
 
-    /// Notes an answer to the packet of this number and departure, as the reflector gives them back.
-    fn answer(&mut self, number: u32, sent: Timestamp) -> Passed {
-        let number = u64::from(number);
-        let Some(place) = number.checked_sub(self.first) else { return Passed::GivenUp };
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
-        match self.packets.get_mut(place) {
-            Some(packet) if packet.sent == sent => {
-                let Packet { sent, error, .. } = *packet;
-                let again = std::mem::replace(&mut packet.is_answered, true);
-                self.open -= usize::from(!again);
-                if again { Passed::Again } else { Passed::InTime { sent, error } }
-            }
-            _ => Passed::Never,
+    /// Notes an answer to the packet of this number and departure, as the reflector gives them back; gives
+    /// the departure as it was here.
+    fn answer(
+        &mut self,
+        number: u32,
+        sent: Timestamp,
+    ) -> Result<(Timestamp, ErrorEstimate), Ignored> {
+        let place = u64::from(number).checked_sub(self.first).ok_or(Ignored::Late)?;
+        let packet = self.packets.get_mut(usize::try_from(place).unwrap_or(usize::MAX));
+        let packet = packet.filter(|packet| packet.sent == sent).ok_or(Ignored::Foreign)?;
+        if std::mem::replace(&mut packet.is_answered, true) {
+            return Err(Ignored::Duplicate);
         }
+        self.open -= 1;
+        Ok((packet.sent, packet.error))
     }
 
     /// Whether the first packet had no answer.

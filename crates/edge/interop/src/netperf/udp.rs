@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use fabricmark_proto::netperf::{Ending, Results, Test, Traffic};
+use fabricmark_proto::netperf::{Results, Test, Traffic};
 
 use super::watch::{Failure, Watch};
 use super::{is_closed, is_timeout};
@@ -23,10 +23,7 @@ pub(super) fn carry_out(
 ) -> Result<(), Failure> {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut end = End { socket, watch, counted };
-    let count = match test.ending {
-        Ending::Count(count) => count,
-        Ending::After(_) | Ending::Client => u64::MAX,
-    };
+    let count = test.count_max();
     match test.traffic {
         Traffic::Receive { .. } => {
             let mut arrived = end.first(&mut buffer, peer, test)?;
