@@ -5,7 +5,6 @@
 //! Both read CLOCK_REALTIME: a clock that is set during a measurement spoils the round trips of that
 //! moment, which count as implausible where they contradict themselves.
 
-mod allowance;
 mod clock;
 mod datagrams;
 mod measure;

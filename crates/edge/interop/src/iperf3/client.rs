@@ -13,7 +13,6 @@ use fabricmark_units::{Bytes, Instant};
 use super::account::Account;
 use super::authentication::{AuthenticationError, Credentials};
 use super::cpu::Cpu;
-use super::line::Line;
 use super::test::SILENCE;
 use super::{asking, ends, opening};
 
@@ -119,20 +118,15 @@ pub fn measure(
     if measured.is_err() {
         client.terminate();
     }
-    farewell(&line, &mut client);
+    while let Some(bytes) = client.poll_output() {
+        let _ = line.say(&bytes);
+    }
     line.close();
     measured
 }
 
 fn now() -> Instant {
     Instant(now_ns())
-}
-
-/// Says what is still to be said.
-fn farewell(line: &Line, client: &mut Client) {
-    while let Some(bytes) = client.poll_output() {
-        let _ = line.say(&bytes);
-    }
 }
 
 /// The run under way, on a thread of its own.

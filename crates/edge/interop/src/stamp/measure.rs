@@ -39,18 +39,14 @@ pub struct Settings {
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message explains its fields")]
 pub enum MeasureError {
     /// The target's host says that nobody has the port.
     #[error("nothing answers at UDP port {} of {}: start a reflector there", .0.port(), .0.ip())]
     Closed(SocketAddr),
     /// The socket cannot be set up, or the packets cannot be sent.
     #[error("cannot send to {target}: {error}")]
-    Socket {
-        /// The reflector.
-        target: SocketAddr,
-        /// What the kernel says.
-        error: io::Error,
-    },
+    Socket { target: SocketAddr, error: io::Error },
 }
 
 /// What was measured.
