@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::pairing::{Greeting, HELLO_LEN, Introduction, Keyed, PROOF_LEN, REFUSAL, Role};
-use crate::{Code, Fingerprint, HostName, Identity, TrustError, Trusted};
+use crate::{Code, HostName, Identity, TrustError, Trusted};
 
 /// How long a code is good for.
 pub const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -28,15 +28,6 @@ const GUESTS_MAX: usize = 16;
 
 /// How soon a request to stop is heeded.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
-/// The other host, which is trusted from now on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paired {
-    /// What it calls itself.
-    pub name: HostName,
-    /// Its key.
-    pub fingerprint: Fingerprint,
-}
 
 /// Why two hosts did not get to know each other. Nothing was stored here.
 #[derive(Debug, Error)]
@@ -79,7 +70,7 @@ pub fn pair_wait(
     identity: &Identity,
     trusted: &Trusted,
     stop: &AtomicBool,
-) -> Result<Paired, PairError> {
+) -> Result<Introduction, PairError> {
     let own = introduction(identity);
     let other = met(listener, code, &own, Instant::now() + WAIT_MAX, stop)?;
     trust(trusted, other)
@@ -128,7 +119,7 @@ pub fn pair_with(
     code: &Code,
     identity: &Identity,
     trusted: &Trusted,
-) -> Result<Paired, PairError> {
+) -> Result<Introduction, PairError> {
     let mut line = Line::new(stream)?;
     let greeting = Greeting::new(Role::Calling, code);
     line.write(&greeting.hello())?;
@@ -142,10 +133,9 @@ fn introduction(identity: &Identity) -> Introduction {
     Introduction { fingerprint: identity.fingerprint(), name: HostName::own() }
 }
 
-fn trust(trusted: &Trusted, other: Introduction) -> Result<Paired, PairError> {
-    let Introduction { fingerprint, name } = other;
-    trusted.add(&fingerprint, &name)?;
-    Ok(Paired { name, fingerprint })
+fn trust(trusted: &Trusted, other: Introduction) -> Result<Introduction, PairError> {
+    trusted.add(&other.fingerprint, &other.name)?;
+    Ok(other)
 }
 
 /// What an error of the socket says about the other end.
