@@ -34,6 +34,7 @@ pub enum State {
 /// prints its own text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr, thiserror::Error)]
 #[repr(i32)]
+#[expect(missing_docs, reason = "where the message says all that there is to say")]
 pub enum Refusal {
     /// `time` beyond a day.
     #[error("the test duration is too long")]
@@ -59,19 +60,14 @@ pub enum Refusal {
     /// `TOS` beyond 255.
     #[error("the type of service is beyond 255")]
     Tos = 21,
-    /// All streams together ask for more than the server allows.
     #[error("the total rate asked for is larger than the server allows")]
     TotalRate = 27,
-    /// The time asked for is more than the server allows.
     #[error("the duration asked for is longer than the server allows")]
     TooLong = 37,
-    /// The parameters cannot be read.
     #[error("the parameters cannot be read")]
     Parameters = 114,
-    /// The results cannot be read.
     #[error("the results cannot be read")]
     Results = 117,
-    /// A protocol that the server does not speak.
     #[error("the server does not speak this protocol")]
     Protocol = 131,
     /// A congestion control that the server does not have, or may not use.
@@ -80,16 +76,12 @@ pub enum Refusal {
     /// No user, a wrong password, or clocks that are too far apart.
     #[error("test authorization failed")]
     Authorization = 142,
-    /// The client did not go on in time.
     #[error("no message was received in time")]
     Silence = 144,
-    /// The server's longest time is over.
     #[error("the server's time limit ran out")]
     Expired = 160,
-    /// The server has no socket for a stream.
     #[error("the server cannot create a stream")]
     CreateStream = 200,
-    /// The client's streams did not come in time.
     #[error("the server cannot accept the streams")]
     AcceptStream = 204,
 }

@@ -151,8 +151,8 @@ fn after(now: Instant) -> Instant {
     Instant(now.0.saturating_add(MESSAGE_WITHIN.0))
 }
 
-fn response(test: &Test, socket: Response) -> Message {
-    let (receive_bytes, send_bytes) = match test.traffic {
+fn response(test: &Test, mut socket: Response) -> Message {
+    (socket.receive_bytes, socket.send_bytes) = match test.traffic {
         Traffic::Receive { call_bytes } => (Some(call_bytes), None),
         Traffic::Send { call_bytes } => (None, Some(call_bytes)),
         Traffic::Exchange { request_bytes, response_bytes }
@@ -160,9 +160,10 @@ fn response(test: &Test, socket: Response) -> Message {
             (Some(request_bytes), Some(response_bytes))
         }
     };
-    let no_delay = test.no_delay && test.transport == Transport::Tcp;
-    let flags = if no_delay { flag::NO_DELAY } else { 0 };
-    let mut message = Response { receive_bytes, send_bytes, flags, ..socket }.message();
+    if test.no_delay && test.transport == Transport::Tcp {
+        socket.flags = flag::NO_DELAY;
+    }
+    let mut message = socket.message();
     // One buffer of each kind, and SO_PRIORITY is left alone.
     message.set(2..3, &1_u32);
     message.set(5..6, &1_u32);

@@ -1,20 +1,8 @@
 //! The packets of both ends, without authentication and with it (RFC 8762, sections 4.2 and 4.3; the
 //! session identifier of RFC 8972, section 3).
 //!
-//! | octets | sender | reflector | authenticated sender | authenticated reflector |
-//! |---|---|---|---|---|
-//! | sequence number | 0 to 3 | 0 to 3 | 0 to 3 | 0 to 3 |
-//! | departure | 4 to 11 | 4 to 11 | 16 to 23 | 16 to 23 |
-//! | its error estimate | 12, 13 | 12, 13 | 24, 25 | 24, 25 |
-//! | session identifier | 14, 15 | 14, 15 | 26, 27 | 26, 27 |
-//! | arrival | | 16 to 23 | | 32 to 39 |
-//! | the sender's sequence number | | 24 to 27 | | 48 to 51 |
-//! | the sender's departure | | 28 to 35 | | 64 to 71 |
-//! | its error estimate | | 36, 37 | | 72, 73 |
-//! | the sender's TTL on arrival | | 40 | | 80 |
-//! | authentication code | | | 96 to 111 | 96 to 111 |
-//!
-//! The rest is 0. Integers are in network order.
+//! A packet of a sender has the fields up to the session identifier, one of a reflector all of them; the
+//! last 16 octets of an authenticated one are its code. The rest is 0. Integers are in network order.
 
 use super::key::{CODE_BYTES, Key};
 use super::time::{ErrorEstimate, Timestamp};
