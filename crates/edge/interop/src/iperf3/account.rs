@@ -10,8 +10,7 @@ use fabricmark_units::Nanos;
 use socket2::SockRef;
 
 use super::cpu::Cpu;
-use super::flow::{Stream, StreamFlow, StreamSocket};
-use super::tally::{Snapshot, Tally};
+use super::flow::{Snapshot, Stream, StreamFlow, StreamSocket, Tally};
 use crate::socket::congestion;
 
 /// One end's account of a test that runs.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use fabricmark_proto::netperf::{Response, Results, Test, Traffic, Transport};
+use fabricmark_proto::netperf::{Refusal, Response, Results, Test, Traffic, Transport};
 use fabricmark_telemetry::tcp_info;
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -74,8 +74,8 @@ impl Data {
         Ok((Self { socket, transport: test.transport, peer }, prepared))
     }
 
-    /// Carries the test out. Where no client came, [`Watch::has_begun`] is false.
-    pub(super) fn carry_out(self, test: &Test, watch: &mut Watch<'_>) -> Result<Results, Failure> {
+    /// Carries the test out; fails where no client came.
+    pub(super) fn carry_out(self, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
         let mut counted = Results {
             processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
             ..Results::default()
@@ -83,15 +83,16 @@ impl Data {
         match self.transport {
             Transport::Tcp => {
                 let listener = Listener { socket: self.socket.into(), peer: self.peer };
-                tcp::carry_out(&listener, test, watch, &mut counted)?;
+                tcp::carry_out(&listener, test, &mut watch, &mut counted)?;
             }
             Transport::Udp => {
                 let socket: UdpSocket = self.socket.into();
-                udp::carry_out(&socket, self.peer, test, watch, &mut counted)?;
+                udp::carry_out(&socket, self.peer, test, &mut watch, &mut counted)?;
                 note_end(&SockRef::from(&socket), test, &mut counted);
             }
         }
-        counted.elapsed_s = watch.elapsed().as_secs_f64() as f32;
+        let silence = || io::Error::from_raw_os_error(Refusal::Silence.errno());
+        counted.elapsed_s = watch.elapsed().ok_or_else(silence)?.as_secs_f64() as f32;
         Ok(counted)
     }
 }

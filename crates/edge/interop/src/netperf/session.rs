@@ -3,10 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
 
-use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Refusal, Results, Server, Test};
-use fabricmark_units::Instant as Reading;
+use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Server};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_units::Instant;
 
 use super::data::Data;
 use super::watch::{Failure, Pace, Watch};
@@ -22,8 +22,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
 
     let (peer, local) = (canonical(control.peer_addr()?), canonical(control.local_addr()?));
     let caller = Caller { peer: peer.ip(), local: local.ip(), duration_max: guard.duration_max };
-    let opened = Instant::now();
-    let now = || Reading(u64::try_from(opened.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let now = || Instant(now_ns());
     let mut pace = Pace::of(guard.rate_max);
     let mut server = Server::new(caller, now());
     let mut bytes = [0; MESSAGE_BYTES];
@@ -41,7 +40,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
                 Ok((data, prepared)) => {
                     server.on_prepared(now(), Ok(prepared));
                     speak(control, &mut server)?;
-                    match carry_out(data, &test, Watch::new(control, stop, &mut pace)) {
+                    match data.carry_out(&test, Watch::new(control, stop, &mut pace)) {
                         Ok(counted) => server.on_finished(now(), Ok(counted)),
                         Err(Failure::System(error)) => {
                             server.on_finished(now(), Err(errno(&error)));
@@ -56,14 +55,6 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
         speak(control, &mut server)?;
     }
     Ok(())
-}
-
-fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
-    let counted = data.carry_out(test, &mut watch)?;
-    if !watch.has_begun() {
-        return Err(io::Error::from_raw_os_error(Refusal::Silence.errno()).into());
-    }
-    Ok(counted)
 }
 
 /// Sends what is to be said; a client that does not make room for it is not one.

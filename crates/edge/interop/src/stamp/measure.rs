@@ -123,7 +123,14 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
     let socket = socket(settings)?;
     let mut clock = Clock::new();
     let mut sender = Sender::new(settings.session.clone(), clock.now());
-    let mut measured = Measured::default();
+    let mut measured = Measured {
+        counts: Counts::default(),
+        rtt: Histogram::new(),
+        one_way: None,
+        forward: Seen::default(),
+        backward: Seen::default(),
+        timestamp_information: None,
+    };
     let mut buffer = vec![0; DATAGRAM_BYTES];
     while let Some(deadline) = sender.deadline() {
         if stop.load(Ordering::Relaxed) {
@@ -173,19 +180,6 @@ fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T
             ConnectionRefused if !measured.forward.ttl.is_empty() => Ok(None),
             _ => Err(error),
         },
-    }
-}
-
-impl Default for Measured {
-    fn default() -> Self {
-        Self {
-            counts: Counts::default(),
-            rtt: Histogram::new(),
-            one_way: None,
-            forward: Seen::default(),
-            backward: Seen::default(),
-            timestamp_information: None,
-        }
     }
 }
 
