@@ -20,10 +20,8 @@
 //! Read in the source of iperf 3.21 and seen on the wire between programs of 3.12. A state is one byte, a
 //! block of JSON has its length before it, 32 bits in network order.
 
-mod arrivals;
 mod client;
 mod datagram;
-mod number;
 mod parameters;
 mod reader;
 mod results;
@@ -31,10 +29,10 @@ mod server;
 mod state;
 mod token;
 
-pub use arrivals::Arrivals;
 pub use client::{Client, ClientAction, ClientError};
-pub use datagram::{Header, OPENING, OPENING_REPLIES};
-pub use parameters::{Kind, Limits, Malformed, Parameters};
+pub use datagram::{Arrivals, Header, OPENING, OPENING_REPLIES};
+pub use parameters::{Kind, Limits, Parameters};
+pub use reader::Malformed;
 pub use results::{Results, StreamResults};
 pub use server::{Server, ServerAction, ServerEnd};
 pub use state::{Refusal, State};

@@ -13,15 +13,9 @@
 //! Deliberately not here: netperf's own side, tests over SCTP, and the older messages, one for each test.
 
 mod message;
-mod refusal;
-mod request;
-mod response;
 mod server;
 mod test;
 
-pub use message::{MESSAGE_BYTES, Message};
-pub use refusal::Refusal;
-pub use request::{Request, direction, flag};
-pub use response::{Response, Results};
-pub use server::{Action, Caller, Counted, Prepared, Server};
-pub use test::{Ending, Test, Traffic, Transport};
+pub use message::{MESSAGE_BYTES, Message, Request, Response, Results, direction, flag};
+pub use server::{Action, Caller, Server};
+pub use test::{Ending, Refusal, Test, Traffic, Transport};

@@ -21,10 +21,11 @@ const MAGIC: [u8; 4] = *b"FBMK";
 pub type Token = [u8; 16];
 
 /// Which message of the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u16)]
 pub enum OpeningKind {
     /// From the end that starts the flow.
-    Open,
+    Open = 1,
     /// The answer.
     Accept,
     /// From the end that starts the flow, with the cookie of the answer.
@@ -57,16 +58,10 @@ impl Opening {
 
     /// The bytes of the opening.
     pub fn emit(&self) -> [u8; OPENING_BYTES] {
-        let kind: u16 = match self.kind {
-            OpeningKind::Open => 1,
-            OpeningKind::Accept => 2,
-            OpeningKind::Confirm => 3,
-            OpeningKind::Confirmed => 4,
-        };
         let mut bytes = [0; OPENING_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4..6].copy_from_slice(&PROTOCOL_VERSION.to_be_bytes());
-        bytes[6..8].copy_from_slice(&kind.to_be_bytes());
+        bytes[6..8].copy_from_slice(&(self.kind as u16).to_be_bytes());
         bytes[8..16].copy_from_slice(&self.run.to_be_bytes());
         bytes[16..20].copy_from_slice(&self.flow.to_be_bytes());
         bytes[24..40].copy_from_slice(&self.token);
@@ -77,18 +72,11 @@ impl Opening {
     /// The opening in `bytes`, or nothing where they are no opening of this version.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; OPENING_BYTES] = bytes.try_into().ok()?;
-        let kind = match u16::from_be_bytes([bytes[6], bytes[7]]) {
-            1 => OpeningKind::Open,
-            2 => OpeningKind::Accept,
-            3 => OpeningKind::Confirm,
-            4 => OpeningKind::Confirmed,
-            _ => return None,
-        };
         let is_ours = bytes[0..4] == MAGIC
             && bytes[4..6] == PROTOCOL_VERSION.to_be_bytes()
             && bytes[20..24] == [0; 4];
         let opening = Self {
-            kind,
+            kind: OpeningKind::from_repr(u16::from_be_bytes([bytes[6], bytes[7]]))?,
             run: u64::from_be_bytes(bytes[8..16].try_into().ok()?),
             flow: u32::from_be_bytes(bytes[16..20].try_into().ok()?),
             token: bytes[24..40].try_into().ok()?,

@@ -12,7 +12,6 @@ mod key;
 mod packet;
 mod reflector;
 mod sender;
-mod sessions;
 mod time;
 
 pub use extension::{ClassOfService, Extensions, TimestampInformation, Wanted};

@@ -168,7 +168,7 @@ impl World {
         match worker.on_order(order) {
             Some(Action::Prepare(_)) => worker.on_prepared(1),
             Some(Action::Begin(_)) => {
-                worker.on_begun();
+                worker.on_progress(|run| Report::Begun { run });
                 self.at(now + DURATION, Event::Finish(Role::Client));
             }
             Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Server)),

@@ -133,7 +133,7 @@ impl World {
             Event::Order(role, order) => self.order(role, order),
             Event::Report(role, report) => self.conversation.on_message(self.now, role, report),
             Event::Interval(role, interval) => {
-                self.workers[index(role)].on_interval(*interval);
+                self.workers[index(role)].on_progress(|run| Report::Interval { run, interval });
                 self.say(role);
             }
             Event::Close(role) => self.conversation.on_closed(role),
@@ -403,7 +403,7 @@ fn intervals_that_nobody_asked_for_or_of_another_run_are_dropped() {
 #[test]
 fn a_worker_without_a_run_tells_of_no_interval() {
     let mut worker = Worker::default();
-    worker.on_interval(Interval::default());
+    worker.on_progress(|run| Report::Interval { run, interval: Box::default() });
     assert_eq!(worker.poll_output(), None);
 }
 

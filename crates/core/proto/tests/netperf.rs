@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use fabricmark_proto::netperf::{
-    Action, Caller, Counted, Ending, MESSAGE_BYTES, Message, Prepared, Refusal, Request, Response,
-    Results, Server, Test, Traffic, Transport, direction, flag,
+    Action, Caller, Ending, MESSAGE_BYTES, Message, Refusal, Request, Response, Results, Server,
+    Test, Traffic, Transport, direction, flag,
 };
 use fabricmark_units::{Instant, Nanos};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ fn transcript(name: &str) -> [Message; 3] {
         for (word, at) in line[1..].split_whitespace().zip(bytes.chunks_exact_mut(4)) {
             at.copy_from_slice(&u32::from_str_radix(word, 16).unwrap().to_be_bytes());
         }
-        Message::from_bytes(bytes)
+        Message(bytes)
     };
     let lines = text.lines().filter(|line| line.starts_with(['>', '<']));
     lines.map(message).collect::<Vec<_>>().try_into().unwrap()
@@ -142,7 +142,7 @@ fn what_netserver_counted_is_read() {
     let results = Results::of(&transcript("tcp-stream-flent")[2]);
     assert_eq!(results.bytes_received, 179_257_344);
     assert_eq!(results.congestion, "reno");
-    assert_eq!(results.retransmissions, 0);
+    assert_eq!(results.retransmissions, Some(0));
     assert!((2.0..2.01).contains(&results.elapsed_s), "{}", results.elapsed_s);
     let results = Results::of(&transcript("udp-rr")[2]);
     assert_eq!(
@@ -165,34 +165,39 @@ fn the_response_is_netservers() {
         ("tcp-stream-flent", "127.0.0.1"),
     ] {
         let [request, response, _] = transcript(name);
-        let expected = Response::of(&response).unwrap();
+        let expected = Response::of(&response);
         let mut server = Server::new(caller(address), START);
-        server.on_bytes(START, request.bytes());
+        server.on_bytes(START, &request.0);
         server.on_prepared(
             START,
-            Ok(Prepared {
-                port: expected.data_port,
-                receive_buffer_bytes: expected.receive_buffer_bytes.cast_unsigned(),
-                send_buffer_bytes: expected.send_buffer_bytes.cast_unsigned(),
-                traffic_class: u8::try_from(expected.traffic_class).ok(),
+            Ok(Response {
+                data_port: expected.data_port,
+                receive_buffer_bytes: expected.receive_buffer_bytes,
+                send_buffer_bytes: expected.send_buffer_bytes,
+                traffic_class: expected.traffic_class,
+                ..Response::default()
             }),
         );
         let said = server.poll_output().unwrap();
         assert_eq!(said.kind(), Message::OMNI_RESPONSE);
-        assert_eq!(Response::of(&said), Some(expected), "{name}");
+        assert_eq!(Response::of(&said), expected, "{name}");
     }
 }
 
 #[test]
 fn that_processors_are_not_measured_is_said() {
     let [request, response, _] = transcript("tcp-stream-cpu");
-    assert_ne!(Response::of(&response).unwrap().flags & flag::MEASURE_CPU, 0);
+    assert_ne!(Response::of(&response).flags & flag::MEASURE_CPU, 0);
     let mut server = Server::new(caller("127.0.0.1"), START);
-    server.on_bytes(START, request.bytes());
-    let prepared =
-        Prepared { port: 1, receive_buffer_bytes: 1, send_buffer_bytes: 1, traffic_class: None };
+    server.on_bytes(START, &request.0);
+    let prepared = Response {
+        data_port: 1,
+        receive_buffer_bytes: 1,
+        send_buffer_bytes: 1,
+        ..Response::default()
+    };
     server.on_prepared(START, Ok(prepared));
-    assert_eq!(Response::of(&server.poll_output().unwrap()).unwrap().flags, 0);
+    assert_eq!(Response::of(&server.poll_output().unwrap()).flags, 0);
 }
 
 #[test]
@@ -200,21 +205,25 @@ fn one_test_follows_the_other_over_one_connection() {
     let [request, ..] = transcript("tcp-rr");
     let mut server = Server::new(caller("127.0.0.1"), START);
     for port in [5000, 5001] {
-        let Some(Action::Prepare(test)) = server.on_bytes(START, request.bytes()) else {
+        let Some(Action::Prepare(test)) = server.on_bytes(START, &request.0) else {
             panic!("no test")
         };
         assert_eq!(test.traffic, Traffic::Exchange { request_bytes: 1, response_bytes: 1 });
         assert_eq!(server.room(), 0);
         assert_eq!(server.deadline(), None);
-        let prepared =
-            Prepared { port, receive_buffer_bytes: 1, send_buffer_bytes: 2, traffic_class: None };
+        let prepared = Response {
+            data_port: port,
+            receive_buffer_bytes: 1,
+            send_buffer_bytes: 2,
+            ..Response::default()
+        };
         server.on_prepared(START, Ok(prepared));
-        assert_eq!(Response::of(&server.poll_output().unwrap()).unwrap().data_port, port);
-        let counted = Counted {
+        assert_eq!(Response::of(&server.poll_output().unwrap()).data_port, port);
+        let counted = Results {
             bytes_received: 1 << 33,
             transactions: 20,
-            elapsed: Nanos::from_millis(1500),
-            ..Counted::default()
+            elapsed_s: 1.5,
+            ..Results::default()
         };
         server.on_finished(START, Ok(counted));
         let results = server.poll_output().unwrap();
@@ -222,7 +231,7 @@ fn one_test_follows_the_other_over_one_connection() {
         let results = Results::of(&results);
         assert_eq!((results.bytes_received, results.transactions), (1 << 33, 20));
         assert_eq!(results.elapsed_s, 1.5);
-        assert_eq!(results.retransmissions, -1);
+        assert_eq!(results.retransmissions, None);
         assert_eq!(server.room(), MESSAGE_BYTES);
     }
 }
@@ -231,13 +240,17 @@ fn one_test_follows_the_other_over_one_connection() {
 fn a_failed_socket_and_a_failed_test_are_told_by_their_error_number() {
     let [request, ..] = transcript("tcp-rr");
     let mut server = Server::new(caller("127.0.0.1"), START);
-    server.on_bytes(START, request.bytes());
+    server.on_bytes(START, &request.0);
     server.on_prepared(START, Err(98));
     let said = server.poll_output().unwrap();
     assert_eq!((said.kind(), said.second()), (Message::OMNI_RESPONSE, 98));
-    server.on_bytes(START, request.bytes());
-    let prepared =
-        Prepared { port: 1, receive_buffer_bytes: 1, send_buffer_bytes: 1, traffic_class: None };
+    server.on_bytes(START, &request.0);
+    let prepared = Response {
+        data_port: 1,
+        receive_buffer_bytes: 1,
+        send_buffer_bytes: 1,
+        ..Response::default()
+    };
     server.on_prepared(START, Ok(prepared));
     server.poll_output();
     server.on_finished(START, Err(110));
@@ -257,7 +270,7 @@ fn messages_beside_tests_are_answered() {
         (transcript("tcp-cc")[0].kind(), Some((301, Refusal::Kind.errno()))),
     ] {
         let mut server = Server::new(caller("127.0.0.1"), START);
-        assert_eq!(server.on_bytes(START, Message::new(kind, -1).bytes()), None);
+        assert_eq!(server.on_bytes(START, &Message::new(kind, -1).0), None);
         let said = server.poll_output().map(|message| (message.kind(), message.second()));
         assert_eq!(said, answer, "{kind}");
     }
@@ -372,6 +385,11 @@ fn requests() -> impl Strategy<Value = Request> {
     )
 }
 
+/// A value that stays away from the sign, which says that there is none.
+fn positive(value: Option<u32>) -> Option<u32> {
+    value.map(|value| value >> 1)
+}
+
 proptest! {
     #[test]
     fn requests_survive_the_wire(request in requests()) {
@@ -379,8 +397,14 @@ proptest! {
     }
 
     #[test]
-    fn responses_survive_the_wire(sizes: [i32; 4], flags: u32, data_port: u16, traffic_class: i32) {
-        let [receive_buffer_bytes, receive_bytes, send_buffer_bytes, send_bytes] = sizes;
+    fn responses_survive_the_wire(
+        buffers: [u32; 2],
+        optional: [Option<u32>; 3],
+        flags: u32,
+        data_port: u32,
+    ) {
+        let [receive_buffer_bytes, send_buffer_bytes] = buffers;
+        let [receive_bytes, send_bytes, traffic_class] = optional.map(positive);
         let response = Response {
             receive_buffer_bytes,
             receive_bytes,
@@ -390,28 +414,28 @@ proptest! {
             data_port,
             traffic_class,
         };
-        prop_assert_eq!(Response::of(&response.message()), Some(response));
+        prop_assert_eq!(Response::of(&response.message()), response);
     }
 
     #[test]
     fn results_survive_the_wire(
         bytes: [u64; 2],
-        counts: [u32; 5],
-        signed: [i32; 3],
+        counts: [u32; 7],
+        retransmissions: Option<u32>,
         elapsed_s in 0.0f32..1e9,
         congestion in "[a-z]{0,15}",
     ) {
         let results = Results {
             bytes_received: bytes[0],
             bytes_sent: bytes[1],
-            receive_calls: counts[0],
-            send_calls: counts[1],
-            failed_sends: counts[2],
-            transactions: counts[3],
+            receive_calls: counts[0].into(),
+            send_calls: counts[1].into(),
+            failed_sends: counts[2].into(),
+            transactions: counts[3].into(),
             processors: counts[4],
-            receive_buffer_bytes: signed[0],
-            send_buffer_bytes: signed[1],
-            retransmissions: signed[2],
+            receive_buffer_bytes: counts[5],
+            send_buffer_bytes: counts[6],
+            retransmissions: positive(retransmissions),
             elapsed_s,
             congestion,
         };
@@ -450,6 +474,6 @@ proptest! {
             }
             while server.poll_output().is_some() {}
         }
-        let _ = Results::of(&Message::from_bytes([0xff; MESSAGE_BYTES]));
+        let _ = Results::of(&Message([0xff; MESSAGE_BYTES]));
     }
 }

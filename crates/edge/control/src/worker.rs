@@ -9,7 +9,9 @@ use std::thread;
 use fabricmark_host::UsageMeter;
 use fabricmark_load::{Control, Endpoint, Event};
 use fabricmark_plan::Role;
-use fabricmark_proto::{Action, EndReport, Failure, FrameReader, Order, Prepare, Worker, encode};
+use fabricmark_proto::{
+    Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
+};
 use fabricmark_record::Interval;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -97,10 +99,12 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
             continue;
         }
         match word {
-            Word::Begun => conversation.on_begun(),
-            Word::Held => conversation.on_held(),
-            Word::Counting => conversation.on_counting(),
-            Word::Interval(interval) => conversation.on_interval(*interval),
+            Word::Begun => conversation.on_progress(|run| Report::Begun { run }),
+            Word::Held => conversation.on_progress(|run| Report::Holds { run }),
+            Word::Counting => conversation.on_progress(|run| Report::Counts { run }),
+            Word::Interval(interval) => {
+                conversation.on_progress(|run| Report::Interval { run, interval });
+            }
             Word::Ended(result) => {
                 hand.run = None;
                 conversation.on_finished(result.map(|end| *end));

@@ -19,7 +19,6 @@ mod registry;
 mod sender;
 mod server;
 mod session;
-mod tally;
 mod test;
 mod udp_port;
 

@@ -6,6 +6,7 @@
 mod guard;
 pub mod iperf3;
 pub mod netperf;
+mod socket;
 pub mod stamp;
 
 pub use guard::{Guard, Network, NetworkError};

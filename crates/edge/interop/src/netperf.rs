@@ -14,7 +14,8 @@ mod watch;
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
     SockRef::from(listener).set_read_timeout(Some(LOOK_EVERY))?;
     listener.set_nonblocking(false)?;
-    let clients = AtomicUsize::new(0);
+    // Each client holds one beside this one.
+    let places = Arc::new(());
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             let (control, peer) = match listener.accept() {
@@ -50,34 +52,20 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
             if !guard.admits(peer.ip()) {
                 continue;
             }
-            let Some(place) = Place::take(&clients, guard.clients_max) else { continue };
+            if Arc::strong_count(&places) > guard.clients_max {
+                continue;
+            }
+            let place = Arc::clone(&places);
             // Without a thread the connection closes, as it does when the conversation fails.
             let _ =
                 thread::Builder::new().name("netperf".to_owned()).spawn_scoped(scope, move || {
-                    // Given back before the connection closes, which the closure owns.
-                    let _place = place;
                     let _ = session::serve(&control, guard, stop);
+                    // Before the connection closes.
+                    drop(place);
                 });
         }
     });
     Ok(())
-}
-
-/// One of the places for clients.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(taken: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let place = Self(taken);
-        // Given back where there was none left.
-        (taken.fetch_add(1, Relaxed) < most).then_some(place)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 /// Whether an error only says that nothing has come yet.

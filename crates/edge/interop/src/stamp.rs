@@ -5,11 +5,11 @@
 //! Both read CLOCK_REALTIME: a clock that is set during a measurement spoils the round trips of that
 //! moment, which count as implausible where they contradict themselves.
 
-mod allowance;
 mod clock;
+mod datagrams;
 mod measure;
 mod reflect;
-#[expect(unsafe_code, reason = "control messages and adjtimex(2), which no safe crate has")]
+#[expect(unsafe_code, reason = "adjtimex(2), which no safe crate has")]
 mod sys;
 
 pub use fabricmark_proto::stamp::{

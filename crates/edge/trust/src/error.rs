@@ -8,6 +8,10 @@ use thiserror::Error;
 
 /// Why there is no key, no list of trusted keys, or no connection.
 #[derive(Debug, Error)]
+#[expect(
+    missing_docs,
+    reason = "`path` is the file, `why` what is wrong; other fields are explained"
+)]
 pub enum TrustError {
     /// The environment names no folder for settings.
     #[error("neither XDG_CONFIG_HOME nor HOME is set: name the key file")]
@@ -21,50 +25,25 @@ pub enum TrustError {
     /// Others than its owner may read the key, or change a file that decides who is trusted.
     #[error("{} is open to others: run chmod {mode} {}", path.display(), path.display())]
     Exposed {
-        /// The file.
         path: PathBuf,
         /// What chmod(1) is told to mend it.
         mode: &'static str,
     },
     /// The file holds no certificate with its private key.
     #[error("{} is not a key file: {why}", path.display())]
-    NotAKey {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A file is far larger than it can be in earnest.
+    NotAKey { path: PathBuf, why: String },
+    /// A file is far larger than it can be in earnest: more than `max` bytes.
     #[error("{} has more than {max} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The most that is read, in bytes.
-        max: u64,
-    },
-    /// A line of the file of trusted keys is none.
+    TooLarge { path: PathBuf, max: u64 },
+    /// A line of the file of trusted keys, counted from 1, is none.
     #[error("{}, line {line}: {why}", path.display())]
-    BadLine {
-        /// The file.
-        path: PathBuf,
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: String,
-    },
+    BadLine { path: PathBuf, line: usize, why: String },
     /// A name that no host has, see [`crate::HostName`].
     #[error("a host name has 1 to 64 letters, digits and signs of ASCII, not {0:?}")]
     BadName(String),
-    /// The system refuses.
+    /// The system refuses to do something (a verb) with a file or folder.
     #[error("cannot {doing} {}: {source}", path.display())]
-    File {
-        /// What was tried, as a verb.
-        doing: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, source: io::Error },
     /// The other end's key is not among those trusted here.
     #[error("this host does not know its key: run fabricmark pair on both hosts")]
     Stranger,

@@ -86,15 +86,8 @@ impl Identity {
     /// Reads a file that [`Identity::save_new`] wrote. A file that others than its owner may read or
     /// write is refused.
     pub fn load(path: &Path) -> Result<Identity, TrustError> {
-        let file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => TrustError::NoKey(path.to_owned()),
-            _ => TrustError::file("read", path, error),
-        })?;
-        let mode = file.metadata().map_err(|error| TrustError::file("read", path, error))?;
-        if mode.permissions().mode() & 0o077 != 0 {
-            return Err(TrustError::Exposed { path: path.to_owned(), mode: "600" });
-        }
-        let pem = read_at_most(FILE_MAX, file, path)?;
+        let pem = read_guarded(path, 0o077, "600", FILE_MAX)?;
+        let pem = pem.ok_or_else(|| TrustError::NoKey(path.to_owned()))?;
         let not_a_key = |why: String| TrustError::NotAKey { path: path.to_owned(), why };
         let certificate = CertificateDer::from_pem_slice(&pem)
             .map_err(|error| not_a_key(format!("no certificate in PEM: {error}")))?;
@@ -132,15 +125,28 @@ fn block(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// The whole of a file that has no more than `max` bytes.
-pub(crate) fn read_at_most(max: u64, file: File, path: &Path) -> Result<Vec<u8>, TrustError> {
+/// The whole of a file that has no more than `max` bytes, and of whose permissions others have none of
+/// `forbidden`, which chmod(1) mends by `mode`; nothing where there is no file.
+pub(crate) fn read_guarded(
+    path: &Path,
+    forbidden: u32,
+    mode: &'static str,
+    max: u64,
+) -> Result<Option<Vec<u8>>, TrustError> {
+    let failed = |error| TrustError::file("read", path, error);
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
+    if file.metadata().map_err(failed)?.permissions().mode() & forbidden != 0 {
+        return Err(TrustError::Exposed { path: path.to_owned(), mode });
+    }
     let mut content = Vec::new();
-    let read = file.take(max + 1).read_to_end(&mut content);
-    let read = read.map_err(|error| TrustError::file("read", path, error))?;
+    let read = file.take(max + 1).read_to_end(&mut content).map_err(failed)?;
     if read as u64 > max {
         return Err(TrustError::TooLarge { path: path.to_owned(), max });
     }
-    Ok(content)
+    Ok(Some(content))
 }
 
 /// Where the key file of this user lies unless another is named.

@@ -13,7 +13,6 @@
 mod code;
 mod error;
 mod fingerprint;
-mod guest;
 mod identity;
 mod meeting;
 mod name;
@@ -25,7 +24,7 @@ pub use code::{Code, CodeError};
 pub use error::TrustError;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, default_key_path, key_path};
-pub use meeting::{PairError, Paired, WAIT_MAX, pair_wait, pair_with};
+pub use meeting::{PairError, WAIT_MAX, pair_wait, pair_with};
 pub use name::HostName;
 pub use tls::{
     PROTOCOL, client_config, client_connection, peer_fingerprint, server_config, server_connection,

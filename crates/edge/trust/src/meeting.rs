@@ -9,16 +9,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::guest::Guest;
-use crate::pairing::{Greeting, HELLO_LEN, Introduction, PROOF_LEN, Role};
-use crate::{Code, Fingerprint, HostName, Identity, TrustError, Trusted};
+use crate::pairing::{Greeting, HELLO_LEN, Introduction, Keyed, PROOF_LEN, REFUSAL, Role};
+use crate::{Code, HostName, Identity, TrustError, Trusted};
 
 /// How long a code is good for.
 pub const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// How long an end may be silent, and how long a whole conversation takes at the waiting end. No
 /// person types within it: it is round trips and a few milliseconds of arithmetic.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Wrong codes after which the waiting end gives up: with 40 bits, a guesser has a chance of 3 in
 /// 10^12.
@@ -29,15 +28,6 @@ const GUESTS_MAX: usize = 16;
 
 /// How soon a request to stop is heeded.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
-/// The other host, which is trusted from now on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paired {
-    /// What it calls itself.
-    pub name: HostName,
-    /// Its key.
-    pub fingerprint: Fingerprint,
-}
 
 /// Why two hosts did not get to know each other. Nothing was stored here.
 #[derive(Debug, Error)]
@@ -80,7 +70,7 @@ pub fn pair_wait(
     identity: &Identity,
     trusted: &Trusted,
     stop: &AtomicBool,
-) -> Result<Paired, PairError> {
+) -> Result<Introduction, PairError> {
     let own = introduction(identity);
     let other = met(listener, code, &own, Instant::now() + WAIT_MAX, stop)?;
     trust(trusted, other)
@@ -125,18 +115,17 @@ fn met(
 
 /// Calls a host that waits, and trusts it when it has the code too.
 pub fn pair_with(
-    mut stream: TcpStream,
+    stream: TcpStream,
     code: &Code,
     identity: &Identity,
     trusted: &Trusted,
-) -> Result<Paired, PairError> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+) -> Result<Introduction, PairError> {
+    let mut line = Line::new(stream)?;
     let greeting = Greeting::new(Role::Calling, code);
-    stream.write_all(&greeting.hello()).map_err(conversation)?;
-    let keyed = greeting.on_hello(&read_message::<HELLO_LEN>(&mut stream)?)?;
-    stream.write_all(&keyed.proof(&introduction(identity))?).map_err(conversation)?;
-    let other = keyed.on_proof(&read_message::<PROOF_LEN>(&mut stream)?)?;
+    line.write(&greeting.hello())?;
+    let keyed = greeting.on_hello(&line.await_message::<HELLO_LEN>()?)?;
+    line.write(&keyed.proof(&introduction(identity))?)?;
+    let other = keyed.on_proof(&line.await_message::<PROOF_LEN>()?)?;
     trust(trusted, other)
 }
 
@@ -144,35 +133,13 @@ fn introduction(identity: &Identity) -> Introduction {
     Introduction { fingerprint: identity.fingerprint(), name: HostName::own() }
 }
 
-fn trust(trusted: &Trusted, other: Introduction) -> Result<Paired, PairError> {
-    let Introduction { fingerprint, name } = other;
-    trusted.add(&fingerprint, &name)?;
-    Ok(Paired { name, fingerprint })
-}
-
-/// A message of fixed length, all of it within [`PATIENCE`].
-fn read_message<const LEN: usize>(stream: &mut TcpStream) -> Result<[u8; LEN], PairError> {
-    let until = Instant::now() + PATIENCE;
-    let mut message = [0; LEN];
-    let mut have = 0;
-    while have < LEN {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(PairError::Silent);
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut message[have..]) {
-            Ok(0) => return Err(PairError::HungUp),
-            Ok(read) => have += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(conversation(error)),
-        }
-    }
-    Ok(message)
+fn trust(trusted: &Trusted, other: Introduction) -> Result<Introduction, PairError> {
+    trusted.add(&other.fingerprint, &other.name)?;
+    Ok(other)
 }
 
 /// What an error of the socket says about the other end.
-pub(crate) fn conversation(error: io::Error) -> PairError {
+fn conversation(error: io::Error) -> PairError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => PairError::Silent,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => PairError::HungUp,
@@ -184,8 +151,11 @@ pub(crate) fn conversation(error: io::Error) -> PairError {
 fn wait(listener: &TcpListener, guests: &[Guest]) -> Result<(), PairError> {
     let full = guests.len() >= GUESTS_MAX;
     let callers = (!full).then(|| PollFd::new(listener, PollFlags::IN));
-    let guests = guests.iter().map(|guest| PollFd::new(&guest.stream, PollFlags::IN));
-    let mut watched: Vec<PollFd<'_>> = callers.into_iter().chain(guests).collect();
+    let guests = guests.iter().map(|guest| PollFd::new(&guest.line.stream, PollFlags::IN));
+    wait_for(callers.into_iter().chain(guests).collect())
+}
+
+fn wait_for(mut watched: Vec<PollFd<'_>>) -> Result<(), PairError> {
     match poll(&mut watched, Some(&TICK)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(io::Error::from(error).into()),
@@ -197,10 +167,7 @@ fn accept(listener: &TcpListener, room: usize) -> Result<Vec<Guest>, PairError> 
     let mut come = Vec::new();
     while come.len() < room {
         match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(true)?;
-                come.push(Guest::new(stream));
-            }
+            Ok((stream, _)) => come.push(Guest { line: Line::new(stream)?, keyed: None }),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // Left before it was its turn (accept(2)).
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -209,6 +176,90 @@ fn accept(listener: &TcpListener, room: usize) -> Result<Vec<Guest>, PairError> 
         }
     }
     Ok(come)
+}
+
+/// A caller at the waiting end, of whom nothing is known yet.
+struct Guest {
+    line: Line,
+    /// After the hellos.
+    keyed: Option<Keyed>,
+}
+
+impl Guest {
+    /// Takes what has come and answers; who it is, once it has proved the code and has been told.
+    fn turn(&mut self, code: &Code, own: &Introduction) -> Result<Option<Introduction>, PairError> {
+        if self.keyed.is_none() {
+            let Some(hello) = self.line.read::<HELLO_LEN>()? else { return Ok(None) };
+            let greeting = Greeting::new(Role::Waiting, code);
+            let reply = greeting.hello();
+            self.keyed = Some(greeting.on_hello(&hello)?);
+            self.line.write(&reply)?;
+        }
+        let Some(proof) = self.line.read::<PROOF_LEN>()? else { return Ok(None) };
+        let Some(keyed) = &self.keyed else { return Ok(None) };
+        match keyed.on_proof(&proof) {
+            Ok(other) => {
+                let reply = keyed.proof(own)?;
+                self.line.write(&reply)?;
+                Ok(Some(other))
+            }
+            Err(error) => {
+                // It is told if it still listens; what was found stands either way.
+                let _ = self.line.write(&REFUSAL);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A connection that does not block.
+struct Line {
+    stream: TcpStream,
+    until: Instant,
+    /// The message that is coming; no more is read than it has.
+    message: [u8; PROOF_LEN],
+    have: usize,
+}
+
+impl Line {
+    fn new(stream: TcpStream) -> io::Result<Line> {
+        stream.set_nonblocking(true)?;
+        Ok(Line { stream, until: Instant::now() + PATIENCE, message: [0; PROOF_LEN], have: 0 })
+    }
+
+    /// A whole message, once it is there.
+    fn read<const LEN: usize>(&mut self) -> Result<Option<[u8; LEN]>, PairError> {
+        while self.have < LEN {
+            match self.stream.read(&mut self.message[self.have..LEN]) {
+                Ok(0) => return Err(PairError::HungUp),
+                Ok(read) => self.have += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let late = Instant::now() >= self.until;
+                    return if late { Err(PairError::Silent) } else { Ok(None) };
+                }
+                Err(error) => return Err(conversation(error)),
+            }
+        }
+        self.have = 0;
+        Ok(self.message.first_chunk().copied())
+    }
+
+    /// A whole message, all of it within [`PATIENCE`] from now.
+    fn await_message<const LEN: usize>(&mut self) -> Result<[u8; LEN], PairError> {
+        self.until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(message) = self.read()? {
+                return Ok(message);
+            }
+            wait_for(vec![PollFd::new(&self.stream, PollFlags::IN)])?;
+        }
+    }
+
+    /// A short message into an empty buffer: it fits at once, or something is wrong with the other end.
+    fn write(&mut self, message: &[u8]) -> Result<(), PairError> {
+        self.stream.write_all(message).map_err(conversation)
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The file of keys that this host trusts.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::identity::read_at_most;
+use crate::identity::read_guarded;
 use crate::{Fingerprint, HostName, TrustError};
 
 /// Largest file, in bytes: some 2,000 hosts. It is read for every handshake.
@@ -88,19 +88,10 @@ impl Trusted {
 
     /// The content of the file; empty where there is none.
     fn text(&self) -> Result<String, TrustError> {
-        let path = &self.path;
-        let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-            file => file.map_err(|error| TrustError::file("read", path, error))?,
-        };
-        let mode = file.metadata().map_err(|error| TrustError::file("read", path, error))?;
-        if mode.permissions().mode() & 0o022 != 0 {
-            return Err(TrustError::Exposed { path: path.clone(), mode: "go-w" });
-        }
-        let content = read_at_most(FILE_MAX, file, path)?;
+        let content = read_guarded(&self.path, 0o022, "go-w", FILE_MAX)?.unwrap_or_default();
         let not_text = |_| {
             let error = io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
-            TrustError::file("read", path, error)
+            TrustError::file("read", &self.path, error)
         };
         String::from_utf8(content).map_err(not_text)
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use fabricmark_trust::pairing::{Greeting, Role};
+use fabricmark_trust::pairing::{Greeting, Introduction, Role};
 use fabricmark_trust::{
-    Code, Fingerprint, HostName, Identity, PairError, Paired, TrustError, Trusted, client_config,
+    Code, Fingerprint, HostName, Identity, PairError, TrustError, Trusted, client_config,
     client_connection, pair_wait, pair_with, peer_fingerprint, server_config, server_connection,
 };
 use rustls::Stream;
@@ -33,11 +33,11 @@ impl Host {
         self.identity.fingerprint()
     }
 
-    fn paired(&self) -> Paired {
-        Paired { name: HostName::own(), fingerprint: self.fingerprint() }
+    fn paired(&self) -> Introduction {
+        Introduction { name: HostName::own(), fingerprint: self.fingerprint() }
     }
 
-    fn calls(&self, address: SocketAddr, code: &Code) -> Result<Paired, PairError> {
+    fn calls(&self, address: SocketAddr, code: &Code) -> Result<Introduction, PairError> {
         pair_with(TcpStream::connect(address).unwrap(), code, &self.identity, &self.trusted)
     }
 }
@@ -53,7 +53,7 @@ fn waits(
     host: &Host,
     code: &Code,
     meanwhile: impl FnOnce(SocketAddr),
-) -> Result<Paired, PairError> {
+) -> Result<Introduction, PairError> {
     let (listener, address) = listener();
     thread::scope(|scope| {
         let (identity, trusted) = (&host.identity, &host.trusted);

@@ -150,7 +150,7 @@ impl Agent {
         match self.worker.on_order(order) {
             Some(Action::Prepare(prepare)) => {
                 self.worker.on_prepared(prepare.port);
-                self.worker.on_begun();
+                self.worker.on_progress(|run| Report::Begun { run });
             }
             Some(Action::Drain { .. }) => self.worker.on_finished(Ok(EndReport::default())),
             _ => {}
@@ -243,7 +243,7 @@ impl Coordinator {
     fn work(&mut self, order: Order) {
         match self.worker.on_order(order) {
             Some(Action::Prepare(_)) => self.worker.on_prepared(0),
-            Some(Action::Begin(_)) => self.worker.on_begun(),
+            Some(Action::Begin(_)) => self.worker.on_progress(|run| Report::Begun { run }),
             Some(Action::Drain { idle, .. }) => {
                 assert!(idle <= IDLE_MAX, "it would wait {idle} for nothing");
                 self.worker.on_finished(Ok(EndReport::default()));

@@ -13,7 +13,7 @@ pub fn control_order(bytes: &[u8]) {
         match worker.on_order(order) {
             Some(Action::Prepare(prepare)) => {
                 worker.on_prepared(prepare.port);
-                worker.on_begun();
+                worker.on_progress(|run| Report::Begun { run });
             }
             Some(Action::Abort) => worker.on_finished(Err(Failure::Aborted)),
             _ => {}

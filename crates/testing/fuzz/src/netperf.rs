@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fabricmark_proto::netperf::{
-    Action, Caller, Counted, MESSAGE_BYTES, Message, Prepared, Request, Response, Results, Server,
-    Test, Traffic, Transport,
+    Action, Caller, MESSAGE_BYTES, Message, Request, Response, Results, Server, Test, Traffic,
+    Transport,
 };
 use fabricmark_units::{Instant, Nanos};
 
@@ -20,13 +20,13 @@ pub fn netperf_server(bytes: &[u8]) {
     let caller = Caller { peer: address, local: address, duration_max: HOUR };
     let mut server = Server::new(caller, Instant(0));
     for message in messages(bytes) {
-        check_round_trip(&Message::from_bytes(message));
+        check_round_trip(&Message(message));
         let mut action = None;
         for piece in message.chunks(usize::from(how & 0x3f) * 8 + 1) {
             assert!(action.is_none() && server.room() >= piece.len());
             action = server.on_bytes(Instant(0), piece);
         }
-        let kind = Message::from_bytes(message).kind();
+        let kind = Message(message).kind();
         let mut answers = 0;
         match action {
             Some(Action::Prepare(test)) => {
@@ -63,16 +63,16 @@ fn test_answers(server: &mut Server, has_socket: bool) -> u32 {
     // Nothing is read in mid-test.
     assert_eq!((server.room(), server.deadline()), (0, None));
     assert_eq!(server.on_bytes(Instant(0), &[0; MESSAGE_BYTES]), None);
-    let prepared = Prepared {
-        port: 5_000,
+    let prepared = Response {
+        data_port: 5_000,
         receive_buffer_bytes: u32::MAX,
         send_buffer_bytes: 4_096,
-        traffic_class: None,
+        ..Response::default()
     };
     // 98 is EADDRINUSE.
     server.on_prepared(Instant(0), if has_socket { Ok(prepared) } else { Err(98) });
     let answers = said(server);
-    let counted = Counted { send_calls: u64::MAX, ..Counted::default() };
+    let counted = Results { send_calls: u64::MAX, ..Results::default() };
     server.on_finished(Instant(0), Ok(counted));
     answers
 }
@@ -108,7 +108,6 @@ fn check_round_trip(message: &Message) {
     assert_eq!(Request::of(&request).message(), request);
     let results = Results::of(message).message();
     assert_eq!(Results::of(&results).message(), results);
-    if let Some(response) = Response::of(message) {
-        assert_eq!(Response::of(&response.message()), Some(response));
-    }
+    let response = Response::of(message);
+    assert_eq!(Response::of(&response.message()), response);
 }

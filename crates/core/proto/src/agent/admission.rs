@@ -12,14 +12,12 @@ pub type ConnectionId = u64;
 
 /// Whether a run may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the turn explains its field")]
 pub enum Turn {
     /// It may.
     Now,
-    /// It waits; so many coordinators come before it, itself included.
-    Waits {
-        /// From 1.
-        place: u32,
-    },
+    /// It waits: `place` counts the coordinators that come before it, itself included.
+    Waits { place: u32 },
 }
 
 /// Slots and the queue for them.

@@ -40,15 +40,13 @@ pub struct Caller {
 impl Caller {
     /// Says hello over a connection whose opening took so long.
     pub fn new(now: Instant, session: SessionId, rtt: Nanos) -> Self {
-        let mut keepalive = Keepalive::new(now);
-        keepalive.path(rtt);
         let hello = Request::Hello { version: PROTOCOL_VERSION, session };
         // The shortest run is to know the other clock.
         let ping = Request::Ping { sent_ns: now.0, rtt_ns: rtt.0 };
         Self {
             is_over: false,
             in_a_run: false,
-            keepalive,
+            keepalive: Keepalive::new(now, rtt),
             clock: ClockFilter::default(),
             output: VecDeque::from([hello, ping]),
         }
@@ -62,7 +60,7 @@ impl Caller {
 
     /// Takes what the agent says.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
-        self.keepalive.heard(now);
+        self.keepalive.heard = now;
         match answer {
             Answer::Welcome(welcome) => Some(News::Welcome(welcome)),
             Answer::Refused { why } => {
@@ -88,9 +86,9 @@ impl Caller {
             return;
         }
         self.clock.add(sent, agent_ns, now);
-        let (known, new) = (self.keepalive.rtt().0, (now - sent).0);
+        let (known, new) = (self.keepalive.rtt.0, (now - sent).0);
         let smoothed = if known == 0 { new } else { known - known / WEIGHT + new / WEIGHT };
-        self.keepalive.path(Nanos(smoothed));
+        self.keepalive.rtt = Nanos(smoothed);
     }
 
     /// Takes note of the time: pings, and gives up an agent that has vanished.
@@ -103,8 +101,8 @@ impl Caller {
             return Some(News::Vanished);
         }
         if now >= self.keepalive.pings(self.in_a_run) {
-            self.keepalive.pinged(now);
-            self.output.push_back(Request::Ping { sent_ns: now.0, rtt_ns: self.keepalive.rtt().0 });
+            self.keepalive.pinged = now;
+            self.output.push_back(Request::Ping { sent_ns: now.0, rtt_ns: self.keepalive.rtt.0 });
         }
         None
     }
@@ -122,7 +120,7 @@ impl Caller {
 
     /// Time beyond the usual that an answer may take over this path.
     pub fn patience(&self) -> Nanos {
-        patience(self.keepalive.rtt())
+        patience(self.keepalive.rtt)
     }
 
     /// How far the agent's clock is from ours.

@@ -26,6 +26,8 @@ use crate::control::message::{Failure, Order, Prepare, Report};
 /// Time for a coordinator to hang up after its last run, when the agent stops: it has a record to keep.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
 
+const STOPPING: &str = "the agent is being stopped and takes no more runs";
+
 /// What a connection wants done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
@@ -75,14 +77,12 @@ pub struct Connection {
 impl Connection {
     /// A connection that is to be greeted so; its handshake says how long the path is.
     pub fn new(now: Instant, welcome: Welcome, rtt: Nanos) -> Self {
-        let mut keepalive = Keepalive::new(now);
-        keepalive.path(rtt);
         Self {
             state: State::Greeting,
             session: [0; 16],
             quota: welcome.quota.clone(),
             welcome: Some(Box::new(welcome)),
-            keepalive,
+            keepalive: Keepalive::new(now, rtt),
             is_draining: false,
             leaves: None,
             output: VecDeque::new(),
@@ -91,14 +91,14 @@ impl Connection {
 
     /// Takes a request.
     pub fn on_request(&mut self, now: Instant, request: Request) {
-        self.keepalive.heard(now);
+        self.keepalive.heard = now;
         match (request, &self.state) {
             (_, State::Closed) => {}
             (Request::Hello { version, session }, State::Greeting) => {
                 self.on_hello(version, session);
             }
             (Request::Ping { sent_ns, rtt_ns }, _) => {
-                self.keepalive.path(Nanos(rtt_ns));
+                self.keepalive.rtt = Nanos(rtt_ns);
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
             (
@@ -152,22 +152,24 @@ impl Connection {
                 self.fail(prepare.run, Failure::Protocol("another run is under way".to_owned()));
             }
             (order, State::Busy(_)) => self.output.push_back(AgentAction::Hand(order)),
-            // What the worker would say of a run that it has finished.
-            (
-                Order::Abort { .. } | Order::Drain { .. } | Order::Hold { .. } | Order::Stop { .. },
-                _,
-            ) => {}
             (Order::Begin { run, .. }, _) => {
                 self.fail(run, Failure::Protocol("no such run is ready".to_owned()));
             }
-            (Order::Hello { .. }, _) => {}
+            // What the worker would say of a run that it has finished; and it is not others who greet it.
+            (
+                Order::Abort { .. }
+                | Order::Drain { .. }
+                | Order::Hold { .. }
+                | Order::Stop { .. }
+                | Order::Hello { .. },
+                _,
+            ) => {}
         }
     }
 
     fn on_prepare(&mut self, prepare: Box<Prepare>) {
         if self.is_draining {
-            let why = "the agent is being stopped and takes no more runs".to_owned();
-            return self.fail(prepare.run, Failure::Missing(why));
+            return self.fail(prepare.run, Failure::Missing(STOPPING.to_owned()));
         }
         if let Err(why) = self.quota.check(&prepare) {
             return self.fail(prepare.run, Failure::Missing(why));
@@ -195,34 +197,28 @@ impl Connection {
     /// Takes what the worker reports.
     pub fn on_report(&mut self, report: Report) {
         let (State::Busy(under_way) | State::Ending(under_way, _)) = self.state else { return };
-        let mut next = None;
-        if let Report::Finished { run, .. } | Report::Failed { run, .. } = report
-            && run == under_way
-        {
-            next = self.end();
-        }
-        self.say(Answer::Report { report });
-        if let Some(prepare) = next {
-            self.on_prepare(prepare);
-        }
-    }
-
-    /// The run is over; gives the next one, where it has come already.
-    fn end(&mut self) -> Option<Box<Prepare>> {
-        self.output.push_back(AgentAction::Done);
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Ending(_, next) => next,
-            _ => None,
+        match report {
+            Report::Finished { run, .. } | Report::Failed { run, .. } if run == under_way => {
+                self.end(report);
+            }
+            report => self.say(Answer::Report { report }),
         }
     }
 
     /// Takes note that the worker is gone.
     pub fn on_worker_lost(&mut self, why: &str) {
         let (State::Busy(run) | State::Ending(run, _)) = self.state else { return };
-        let next = self.end();
-        self.fail(run, Failure::System(format!("the agent's worker {why}")));
-        if let Some(prepare) = next {
-            self.on_prepare(prepare);
+        let failure = Failure::System(format!("the agent's worker {why}"));
+        self.end(Report::Failed { run, failure });
+    }
+
+    /// The run is over by this report; the next one begins, where it has come already.
+    fn end(&mut self, report: Report) {
+        self.output.push_back(AgentAction::Done);
+        let ended = std::mem::replace(&mut self.state, State::Idle);
+        self.say(Answer::Report { report });
+        if let State::Ending(_, Some(next)) = ended {
+            self.on_prepare(next);
         }
     }
 
@@ -244,8 +240,7 @@ impl Connection {
             let run = prepare.run;
             self.state = State::Idle;
             self.output.push_back(AgentAction::Leave);
-            let why = "the agent is being stopped and takes no more runs".to_owned();
-            self.fail(run, Failure::Missing(why));
+            self.fail(run, Failure::Missing(STOPPING.to_owned()));
         }
     }
 

@@ -33,34 +33,17 @@ pub(crate) fn patience(rtt: Nanos) -> Nanos {
 /// Watches one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keepalive {
-    heard: Instant,
-    said: Instant,
-    rtt: Nanos,
+    /// When something arrived.
+    pub(crate) heard: Instant,
+    /// When a ping left.
+    pub(crate) pinged: Instant,
+    /// Round trip of the path as it was told.
+    pub(crate) rtt: Nanos,
 }
 
 impl Keepalive {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { heard: now, said: now, rtt: Nanos(0) }
-    }
-
-    /// Something arrived.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.heard = now;
-    }
-
-    /// A ping left.
-    pub(crate) fn pinged(&mut self, now: Instant) {
-        self.said = now;
-    }
-
-    /// The path is so long.
-    pub(crate) fn path(&mut self, rtt: Nanos) {
-        self.rtt = rtt;
-    }
-
-    /// Round trip of the path as it was told.
-    pub(crate) fn rtt(&self) -> Nanos {
-        self.rtt
+    pub(crate) fn new(now: Instant, rtt: Nanos) -> Self {
+        Self { heard: now, pinged: now, rtt }
     }
 
     /// When the other end counts as vanished.
@@ -70,6 +53,6 @@ impl Keepalive {
 
     /// When the next ping is due.
     pub(crate) fn pings(&self, in_a_run: bool) -> Instant {
-        self.said + if in_a_run { PING_EVERY_IN_A_RUN } else { PING_EVERY }
+        self.pinged + if in_a_run { PING_EVERY_IN_A_RUN } else { PING_EVERY }
     }
 }

@@ -14,52 +14,36 @@ pub type SessionId = [u8; 16];
 /// What a coordinator says to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each request explains its fields")]
 pub enum Request {
-    /// The first word; answered by [`Answer::Welcome`] or [`Answer::Refused`].
+    /// The first word, in every version of this message with the [`crate::PROTOCOL_VERSION`] of the coordinator,
+    /// and with its session, which may have several connections; answered by [`Answer::Welcome`] or
+    /// [`Answer::Refused`].
     Hello {
-        /// [`crate::PROTOCOL_VERSION`] of the coordinator; stands in every version of this message.
         version: u16,
-        /// The coordinator, which may have several connections.
         #[serde(default)]
         session: SessionId,
     },
-    /// Asks for [`Answer::Pong`], and tells how long the path is.
-    Ping {
-        /// The coordinator's clock.
-        sent_ns: u64,
-        /// Round trip of the connection as the coordinator knows it, 0 at first.
-        rtt_ns: u64,
-    },
+    /// Asks for [`Answer::Pong`] at this time of the coordinator's clock, and tells the round trip of the
+    /// connection as the coordinator knows it, 0 at first.
+    Ping { sent_ns: u64, rtt_ns: u64 },
     /// An order for the worker of this connection.
-    Order {
-        /// The order.
-        order: Order,
-    },
+    Order { order: Order },
 }
 
 /// What an agent says to a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each answer explains its fields")]
 pub enum Answer {
     /// The connection may give orders.
     Welcome(Box<Welcome>),
-    /// It may not; the connection ends.
-    Refused {
-        /// Why, as a sentence for the user.
-        why: String,
-    },
-    /// To a [`Request::Ping`].
-    Pong {
-        /// The coordinator's clock, as it said.
-        sent_ns: u64,
-        /// The agent's clock.
-        agent_ns: u64,
-    },
+    /// It may not, and ends; why is a sentence for the user.
+    Refused { why: String },
+    /// To a [`Request::Ping`]: its time, as the coordinator said it, and that of the agent's clock.
+    Pong { sent_ns: u64, agent_ns: u64 },
     /// What the worker of this connection reports.
-    Report {
-        /// The report.
-        report: Report,
-    },
+    Report { report: Report },
 }
 
 /// What an agent tells of itself.

@@ -22,6 +22,7 @@
 //!
 //! Each step has a deadline. After a failure at one end the other is told to give up.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use fabricmark_plan::Role;
@@ -58,33 +59,20 @@ pub struct Ends {
     pub server: EndReport,
 }
 
-/// Why a run has no result.
+/// Why a run has no result; `role` is the end that is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each error explains its fields")]
 pub enum ConversationError {
     /// An end reported a failure.
     #[error("the {} failed: {failure}", role.name())]
-    Failed {
-        /// Which end.
-        role: Role,
-        /// Why.
-        failure: Failure,
-    },
-    /// An end did not answer in time.
+    Failed { role: Role, failure: Failure },
+    /// An end did not answer within its time; `is_ending` says that the flows were open, so that it was to end
+    /// the run.
     #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
-    Silent {
-        /// Which end.
-        role: Role,
-        /// The time it had.
-        within: Nanos,
-        /// Whether the flows were open, so that it was to end the run.
-        is_ending: bool,
-    },
+    Silent { role: Role, within: Nanos, is_ending: bool },
     /// An end's connection closed.
     #[error("the {} vanished", role.name())]
-    Vanished {
-        /// Which end.
-        role: Role,
-    },
+    Vanished { role: Role },
 }
 
 impl ConversationError {
@@ -145,8 +133,8 @@ pub struct Conversation {
     state: State,
     has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
-    output: std::collections::VecDeque<(Role, Order)>,
-    intervals: std::collections::VecDeque<(Role, Interval)>,
+    output: VecDeque<(Role, Order)>,
+    intervals: VecDeque<(Role, Interval)>,
     /// Intervals that may still come: no more than fit into the time that this waits.
     intervals_left: u64,
     outcome: Option<Result<Ends, ConversationError>>,
@@ -174,13 +162,14 @@ impl Conversation {
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_begun: false,
             deadline: None,
-            output: std::collections::VecDeque::new(),
-            intervals: std::collections::VecDeque::new(),
             intervals_left: start.interval_ns.map_or(0, intervals),
+            output: VecDeque::from([
+                (Role::Server, Order::Prepare(Box::new(answer))),
+                (Role::Client, Order::Prepare(Box::new(start))),
+            ]),
+            intervals: VecDeque::new(),
             outcome: None,
         };
-        conversation.output.push_back((Role::Server, Order::Prepare(Box::new(answer))));
-        conversation.output.push_back((Role::Client, Order::Prepare(Box::new(start))));
         conversation.wait(now, ANSWER_WITHIN);
         conversation
     }

@@ -13,49 +13,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::opening::Token;
 
-/// What the coordinator asks of a worker.
+/// What the coordinator asks of a worker; `run` is the number of the run that it concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each order explains its fields")]
 pub enum Order {
-    /// Names the coordinator's version; the first order.
-    Hello {
-        /// [`crate::PROTOCOL_VERSION`] of the coordinator.
-        version: u16,
-    },
+    /// Names the coordinator's [`crate::PROTOCOL_VERSION`]; the first order.
+    Hello { version: u16 },
     /// Get ready for a run; answered by [`Report::Ready`].
     Prepare(Box<Prepare>),
-    /// Open the flow to the other end and carry the pattern out; answered by [`Report::Finished`].
-    Begin {
-        /// The run.
-        run: u64,
-        /// Where the other end waits; a scope is that of the client.
-        peer: SocketAddr,
-    },
-    /// The other end has finished: wait for what is still under way; answered by
-    /// [`Report::Finished`].
-    Drain {
-        /// The run.
-        run: u64,
-        /// Application bytes that the other end sent.
-        bytes: u64,
-        /// How long to wait after the last arrival.
-        idle_ns: Nanos,
-    },
+    /// Open the flow to the other end, which waits at `peer`, and carry the pattern out; answered by
+    /// [`Report::Finished`]. A scope of the address is that of the client.
+    Begin { run: u64, peer: SocketAddr },
+    /// The other end has sent this many bytes of the application and has finished: wait for what is still
+    /// under way until nothing has arrived for `idle_ns`; answered by [`Report::Finished`].
+    Drain { run: u64, bytes: u64, idle_ns: Nanos },
     /// Go on beyond the duration of the run, until [`Order::Stop`]: the receiver cannot begin to count yet.
-    Hold {
-        /// The run.
-        run: u64,
-    },
+    Hold { run: u64 },
     /// Send nothing more, and finish.
-    Stop {
-        /// The run.
-        run: u64,
-    },
+    Stop { run: u64 },
     /// Give the run up; answered by [`Report::Failed`].
-    Abort {
-        /// The run.
-        run: u64,
-    },
+    Abort { run: u64 },
 }
 
 /// Everything that one end needs to know of a run.
@@ -159,66 +137,31 @@ impl Prepare {
     }
 }
 
-/// What a worker tells the coordinator.
+/// What a worker tells the coordinator; `run` is the number of the run that it concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each report explains its fields")]
 pub enum Report {
-    /// Names the worker's version; the answer to [`Order::Hello`].
-    Hello {
-        /// [`crate::PROTOCOL_VERSION`] of the worker.
-        version: u16,
-    },
-    /// The run waits, since others measure; told again whenever its place changes.
-    Queued {
-        /// The run.
-        run: u64,
-        /// Coordinators that come before it, itself included.
-        place: u32,
-    },
-    /// Ready for the run.
-    Ready {
-        /// The run.
-        run: u64,
-        /// Port that the server is bound to; 0 at the client.
-        port: u16,
-    },
+    /// Names the worker's [`crate::PROTOCOL_VERSION`]; the answer to [`Order::Hello`].
+    Hello { version: u16 },
+    /// The run waits, since others measure: `place` counts the coordinators that come before it, itself
+    /// included. Told again whenever that changes.
+    Queued { run: u64, place: u32 },
+    /// Ready for the run; the server is bound to this port, and the client says 0.
+    Ready { run: u64, port: u16 },
     /// The flows are open and the run's clock has begun; told by the end that is active.
-    Begun {
-        /// The run.
-        run: u64,
-    },
+    Begun { run: u64 },
     /// The count is put off, since a segment is missing; told by the receiver of a stream, once.
-    Holds {
-        /// The run.
-        run: u64,
-    },
+    Holds { run: u64 },
     /// The count has begun after it was put off.
-    Counts {
-        /// The run.
-        run: u64,
-    },
-    /// An interval of the run has ended at this end; those of one end come in order, and all before
+    Counts { run: u64 },
+    /// What this end moved in an interval of the run; those of one end come in order, and all before
     /// [`Report::Finished`].
-    Interval {
-        /// The run.
-        run: u64,
-        /// What this end moved in it.
-        interval: Box<Interval>,
-    },
+    Interval { run: u64, interval: Box<Interval> },
     /// The run's end, with everything this end counted.
-    Finished {
-        /// The run.
-        run: u64,
-        /// What this end counted.
-        end: Box<EndReport>,
-    },
+    Finished { run: u64, end: Box<EndReport> },
     /// The run failed at this end.
-    Failed {
-        /// The run.
-        run: u64,
-        /// Why.
-        failure: Failure,
-    },
+    Failed { run: u64, failure: Failure },
 }
 
 /// Why a run failed at one end.

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use fabricmark_plan::Role;
-use fabricmark_record::Interval;
 use fabricmark_units::Nanos;
 
 use super::message::{EndReport, Failure, Order, Prepare, Report};
@@ -12,18 +11,15 @@ use crate::PROTOCOL_VERSION;
 
 /// What the worker is to do.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each action explains its fields")]
 pub enum Action {
     /// Make sockets ready; a server begins to wait for its flow.
     Prepare(Box<Prepare>),
     /// Open the flow and carry the pattern out.
     Begin(SocketAddr),
-    /// The other end has sent so many bytes and is done; stop after this silence.
-    Drain {
-        /// Application bytes sent.
-        bytes: u64,
-        /// Silence after the last arrival that ends the run.
-        idle: Nanos,
-    },
+    /// The other end has sent this many bytes of the application and is done; stop when nothing has arrived for
+    /// the time of `idle`.
+    Drain { bytes: u64, idle: Nanos },
     /// Let the run's time go by without stopping.
     Hold,
     /// Send nothing more.
@@ -32,8 +28,9 @@ pub enum Action {
     Abort,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 enum State {
+    #[default]
     Idle,
     Preparing(u64, Role),
     Ready(u64, Role),
@@ -41,18 +38,12 @@ enum State {
 }
 
 /// A worker's conversation with its coordinator.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Worker {
     state: State,
     /// The run that finished last; an order for it may still be on its way.
     finished: Option<u64>,
     output: VecDeque<Report>,
-}
-
-impl Default for Worker {
-    fn default() -> Self {
-        Self { state: State::Idle, finished: None, output: VecDeque::new() }
-    }
 }
 
 impl Worker {
@@ -109,31 +100,10 @@ impl Worker {
         }
     }
 
-    /// Takes note that the run's clock has begun.
-    pub fn on_begun(&mut self) {
+    /// Passes on what there is to tell of the run under way, by its number; without a run there is nothing.
+    pub fn on_progress(&mut self, report: impl FnOnce(u64) -> Report) {
         if let State::Ready(run, _) | State::Busy(run, _) = self.state {
-            self.output.push_back(Report::Begun { run });
-        }
-    }
-
-    /// Takes note that the receiver's count is put off.
-    pub fn on_held(&mut self) {
-        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
-            self.output.push_back(Report::Holds { run });
-        }
-    }
-
-    /// Takes note that a count that was put off has begun.
-    pub fn on_counting(&mut self) {
-        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
-            self.output.push_back(Report::Counts { run });
-        }
-    }
-
-    /// Takes an interval of the run under way.
-    pub fn on_interval(&mut self, interval: Interval) {
-        if let State::Ready(run, _) | State::Busy(run, _) = self.state {
-            self.output.push_back(Report::Interval { run, interval: Box::new(interval) });
+            self.output.push_back(report(run));
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use fabricmark_units::{Instant, Nanos};
 
 use super::Cookie;
-use super::parameters::{Parameters, framed};
-use super::reader::Reader;
+use super::parameters::Parameters;
+use super::reader::{Reader, framed};
 use super::results::{RESULTS_BYTES_MAX, Results};
 use super::state::{Refusal, State};
 
@@ -28,18 +28,15 @@ pub enum ClientAction {
 
 /// Why a test has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error explains its fields")]
 pub enum ClientError {
     /// The server serves somebody else.
     #[error("the iperf3 server is busy with another client: try again later")]
     Busy,
-    /// The server refused or gave up, with the original's error number and that of its system.
+    /// The server refused or gave up, with the original's error number (`iperf_api.h`) and that of its system, 0
+    /// for none.
     #[error("{}", refused(*number, *os))]
-    Refused {
-        /// Of the original (`iperf_api.h`).
-        number: i32,
-        /// Of the server's system; 0 for none.
-        os: i32,
-    },
+    Refused { number: i32, os: i32 },
     /// The server is stopping.
     #[error("the iperf3 server was stopped")]
     Terminated,
@@ -55,7 +52,8 @@ pub enum ClientError {
 }
 
 fn refused(number: i32, os: i32) -> String {
-    let why = Refusal::of(number).map_or("see iperf_api.h".to_owned(), |why| why.to_string());
+    let why =
+        Refusal::from_repr(number).map_or("see iperf_api.h".to_owned(), |why| why.to_string());
     let system = if os == 0 { String::new() } else { format!(", its system's error {os}") };
     format!("the iperf3 server refused: {why} (error {number}{system})")
 }
@@ -120,15 +118,12 @@ impl Client {
     /// Uses what has arrived; false when that is not enough for the next step.
     fn go_on(&mut self, now: Instant) -> bool {
         match self.step {
-            Step::Results => match self.input.block(RESULTS_BYTES_MAX) {
+            Step::Results => match Results::next(&mut self.input) {
                 Ok(None) => return false,
-                Ok(Some(block)) => match Results::parse(&block) {
-                    Ok(theirs) => {
-                        self.theirs = Some(Box::new(theirs));
-                        self.step(now, Step::Showing);
-                    }
-                    Err(_) => self.end_with(Err(ClientError::Malformed)),
-                },
+                Ok(Some(theirs)) => {
+                    self.theirs = Some(Box::new(theirs));
+                    self.step(now, Step::Showing);
+                }
                 Err(_) => self.end_with(Err(ClientError::Malformed)),
             },
             Step::Error => {
@@ -140,7 +135,7 @@ impl Client {
             }
             _ => {
                 let Some(byte) = self.input.byte() else { return false };
-                self.on_state(now, State::of(byte));
+                self.on_state(now, State::from_repr(byte));
             }
         }
         true
@@ -171,7 +166,7 @@ impl Client {
                 self.step(now, Step::Counting);
             }
             (Step::Showing, Some(State::DisplayResults)) => {
-                self.output.push_back(vec![State::IperfDone.byte()]);
+                self.output.push_back(vec![State::IperfDone as u8]);
                 let theirs = self.theirs.take().ok_or(ClientError::Malformed);
                 self.end_with(theirs);
             }
@@ -189,7 +184,7 @@ impl Client {
     /// The time or the amount is over: nothing more is sent.
     pub fn end(&mut self, now: Instant) {
         if self.step == Step::Running {
-            self.output.push_back(vec![State::TestEnd.byte()]);
+            self.output.push_back(vec![State::TestEnd as u8]);
             self.step(now, Step::Ending);
         }
     }
@@ -197,7 +192,7 @@ impl Client {
     /// Gives the test up.
     pub fn terminate(&mut self) {
         if self.step != Step::Over {
-            self.output.push_back(vec![State::ClientTerminate.byte()]);
+            self.output.push_back(vec![State::ClientTerminate as u8]);
             self.step = Step::Over;
             self.deadline = None;
         }

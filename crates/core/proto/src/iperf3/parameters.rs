@@ -1,10 +1,10 @@
 //! What a client asks for: the first block of JSON.
 
 use fabricmark_units::{BitRate, Nanos};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::STREAMS_MAX;
-use super::number::{integer, is_true, text};
+use super::reader::{integer, is_true, text};
 use super::state::Refusal;
 
 /// Longest block of parameters (MAX_PARAMS_JSON_STRING).
@@ -31,11 +31,6 @@ pub enum Kind {
     /// `udp`.
     Udp,
 }
-
-/// Why a block is not what it should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a block of JSON cannot be read")]
-pub struct Malformed;
 
 /// What a server allows beside the original's own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,54 +85,35 @@ pub struct Parameters {
 impl Default for Parameters {
     /// The original's: 10 s of one TCP stream to the server.
     fn default() -> Self {
-        Self {
-            kind: Kind::Tcp,
-            omit_s: 0,
-            time_s: 10,
-            bytes: 0,
-            blocks: 0,
-            parallel: 1,
-            block_bytes: BLOCK_DEFAULT as u32,
-            is_reverse: false,
-            is_bidirectional: false,
-            is_nodelay: false,
-            mss: 0,
-            window_bytes: 0,
-            rate: BitRate(0),
-            tos: 0,
-            is_unfragmented: false,
-            has_wide_counters: false,
-            congestion: None,
-            token: None,
-        }
+        Self::parse(b"{}").expect("no key is required")
     }
 }
 
 impl Parameters {
     /// The JSON text, without its length.
     pub fn emit(&self) -> Vec<u8> {
-        let mut object = Map::new();
-        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
         let kind = match self.kind {
             Kind::Tcp => "tcp",
             Kind::Udp => "udp",
         };
-        put(kind, true.into());
-        put("omit", self.omit_s.into());
-        put("time", self.time_s.into());
-        put("num", self.bytes.into());
-        put("blockcount", self.blocks.into());
-        put("parallel", self.parallel.into());
-        put("len", self.block_bytes.into());
-        put("pacing_timer", 1000.into());
-        put("client_version", "3.12".into());
+        let mut object = json!({
+            kind: true,
+            "omit": self.omit_s,
+            "time": self.time_s,
+            "num": self.bytes,
+            "blockcount": self.blocks,
+            "parallel": self.parallel,
+            "len": self.block_bytes,
+            "pacing_timer": 1000,
+            "client_version": "3.12",
+        });
         for (key, is_set) in [
             ("reverse", self.is_reverse),
             ("bidirectional", self.is_bidirectional),
             ("nodelay", self.is_nodelay),
         ] {
             if is_set {
-                put(key, true.into());
+                object[key] = true.into();
             }
         }
         for (key, number) in [
@@ -149,15 +125,15 @@ impl Parameters {
             ("udp_counters_64bit", u64::from(self.has_wide_counters)),
         ] {
             if number > 0 {
-                put(key, number.into());
+                object[key] = number.into();
             }
         }
         for (key, text) in [("congestion", &self.congestion), ("authtoken", &self.token)] {
             if let Some(text) = text {
-                put(key, text.as_str().into());
+                object[key] = text.as_str().into();
             }
         }
-        Value::Object(object).to_string().into_bytes()
+        object.to_string().into_bytes()
     }
 
     /// Reads what a client sent. Keys that are absent, or of another type than the original writes, have
@@ -239,12 +215,6 @@ impl Parameters {
     }
 }
 
-/// A block on the wire: its length, then itself.
-pub(super) fn framed(json: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
-    [&length.to_be_bytes()[..], json].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +278,7 @@ mod tests {
             ("{", 114),
         ] {
             let refusal = Parameters::parse(json.as_bytes()).unwrap_err();
-            assert_eq!(refusal.number(), number, "{json}");
+            assert_eq!(refusal as i32, number, "{json}");
         }
     }
 

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::STREAMS_MAX;
-use super::number::{fraction, integer, text};
-use super::parameters::Malformed;
+use super::reader::{Malformed, Reader, fraction, integer, text};
 
 /// Longest block of results: 256 streams take 65 KB. The server's own output, which may be longer, is
 /// not asked for.
@@ -94,6 +93,11 @@ impl StreamResults {
 }
 
 impl Results {
+    /// The block that has arrived next, once it is whole.
+    pub(super) fn next(input: &mut Reader) -> Result<Option<Self>, Malformed> {
+        input.block(RESULTS_BYTES_MAX)?.map(|block| Self::parse(&block)).transpose()
+    }
+
     /// The JSON text, without its length.
     pub fn emit(&self) -> Vec<u8> {
         let [total, user, system] = self.cpu_percent;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos};
 
-use super::parameters::{Limits, PARAMETERS_BYTES_MAX, Parameters, framed};
-use super::reader::Reader;
+use super::parameters::{Limits, PARAMETERS_BYTES_MAX, Parameters};
+use super::reader::{Reader, framed};
 use super::results::{RESULTS_BYTES_MAX, Results};
 use super::state::{Refusal, State};
 
@@ -82,7 +82,7 @@ impl Server {
             limits,
             step: Step::Parameters,
             input: Reader::default(),
-            output: VecDeque::from([vec![State::ParamExchange.byte()]]),
+            output: VecDeque::from([vec![State::ParamExchange as u8]]),
             actions: VecDeque::new(),
             deadline: Some(now + WORD_WITHIN),
             longest: limits.duration_max,
@@ -113,20 +113,17 @@ impl Server {
                 Ok(Some(block)) => self.on_parameters(now, &block),
                 Err(_) => self.refuse(Refusal::Parameters),
             },
-            Step::Results if self.theirs.is_none() => match self.input.block(RESULTS_BYTES_MAX) {
+            Step::Results if self.theirs.is_none() => match Results::next(&mut self.input) {
                 Ok(None) => return false,
-                Ok(Some(block)) => match Results::parse(&block) {
-                    Ok(theirs) => {
-                        self.theirs = Some(Box::new(theirs));
-                        self.answer(now);
-                    }
-                    Err(_) => self.refuse(Refusal::Results),
-                },
+                Ok(Some(theirs)) => {
+                    self.theirs = Some(Box::new(theirs));
+                    self.answer(now);
+                }
                 Err(_) => self.refuse(Refusal::Results),
             },
             Step::Opening | Step::Running | Step::Showing | Step::Results => {
                 let Some(byte) = self.input.byte() else { return false };
-                match (self.step, State::of(byte)) {
+                match (self.step, State::from_repr(byte)) {
                     (_, Some(State::ClientTerminate)) => self.end(ServerEnd::Stopped),
                     (Step::Running, Some(State::TestEnd)) => {
                         self.step = Step::Results;
@@ -251,7 +248,7 @@ impl Server {
     }
 
     fn say(&mut self, state: State) {
-        self.output.push_back(vec![state.byte()]);
+        self.output.push_back(vec![state as u8]);
     }
 
     fn done(&mut self) {

@@ -1,7 +1,7 @@
 //! The one-byte words of the conversation, and the reasons of a refusal.
 
 /// A state change, as one of the two says it to the other (`iperf_api.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum State {
     /// Server: the streams are open.
@@ -30,36 +30,11 @@ pub enum State {
     AccessDenied = 0xff,
 }
 
-impl State {
-    /// The byte on the wire.
-    pub const fn byte(self) -> u8 {
-        self as u8
-    }
-
-    /// The state of a byte; nothing where no version sends such a byte.
-    pub fn of(byte: u8) -> Option<Self> {
-        const ALL: [State; 12] = [
-            State::TestStart,
-            State::TestRunning,
-            State::TestEnd,
-            State::ParamExchange,
-            State::CreateStreams,
-            State::ServerTerminate,
-            State::ClientTerminate,
-            State::ExchangeResults,
-            State::DisplayResults,
-            State::IperfDone,
-            State::ServerError,
-            State::AccessDenied,
-        ];
-        ALL.into_iter().find(|state| state.byte() == byte)
-    }
-}
-
 /// Why a server refuses or ends a test: the original's error numbers (`iperf_api.h`), of which a client
 /// prints its own text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr, thiserror::Error)]
 #[repr(i32)]
+#[expect(missing_docs, reason = "where the message says all that there is to say")]
 pub enum Refusal {
     /// `time` beyond a day.
     #[error("the test duration is too long")]
@@ -85,19 +60,14 @@ pub enum Refusal {
     /// `TOS` beyond 255.
     #[error("the type of service is beyond 255")]
     Tos = 21,
-    /// All streams together ask for more than the server allows.
     #[error("the total rate asked for is larger than the server allows")]
     TotalRate = 27,
-    /// The time asked for is more than the server allows.
     #[error("the duration asked for is longer than the server allows")]
     TooLong = 37,
-    /// The parameters cannot be read.
     #[error("the parameters cannot be read")]
     Parameters = 114,
-    /// The results cannot be read.
     #[error("the results cannot be read")]
     Results = 117,
-    /// A protocol that the server does not speak.
     #[error("the server does not speak this protocol")]
     Protocol = 131,
     /// A congestion control that the server does not have, or may not use.
@@ -106,56 +76,21 @@ pub enum Refusal {
     /// No user, a wrong password, or clocks that are too far apart.
     #[error("test authorization failed")]
     Authorization = 142,
-    /// The client did not go on in time.
     #[error("no message was received in time")]
     Silence = 144,
-    /// The server's longest time is over.
     #[error("the server's time limit ran out")]
     Expired = 160,
-    /// The server has no socket for a stream.
     #[error("the server cannot create a stream")]
     CreateStream = 200,
-    /// The client's streams did not come in time.
     #[error("the server cannot accept the streams")]
     AcceptStream = 204,
 }
 
 impl Refusal {
-    /// The original's number.
-    pub const fn number(self) -> i32 {
-        self as i32
-    }
-
-    /// The refusal of a number; nothing for those that this crate never sends.
-    pub fn of(number: i32) -> Option<Self> {
-        const ALL: [Refusal; 19] = [
-            Refusal::Duration,
-            Refusal::Streams,
-            Refusal::BlockSize,
-            Refusal::Buffer,
-            Refusal::Mss,
-            Refusal::Omit,
-            Refusal::DatagramSize,
-            Refusal::Tos,
-            Refusal::TotalRate,
-            Refusal::TooLong,
-            Refusal::Parameters,
-            Refusal::Results,
-            Refusal::Protocol,
-            Refusal::Congestion,
-            Refusal::Authorization,
-            Refusal::Silence,
-            Refusal::Expired,
-            Refusal::CreateStream,
-            Refusal::AcceptStream,
-        ];
-        ALL.into_iter().find(|refusal| refusal.number() == number)
-    }
-
     /// What is sent: SERVER_ERROR, the number, and 0 for no error of the system.
     pub fn emit(self) -> [u8; 9] {
-        let [a, b, c, d] = self.number().to_be_bytes();
-        [State::ServerError.byte(), a, b, c, d, 0, 0, 0, 0]
+        let [a, b, c, d] = (self as i32).to_be_bytes();
+        [State::ServerError as u8, a, b, c, d, 0, 0, 0, 0]
     }
 }
 
@@ -165,17 +100,17 @@ mod tests {
 
     #[test]
     fn every_state_is_read_from_its_byte_and_no_other_byte_is_one() {
-        let known: Vec<u8> = (0..=255).filter(|&byte| State::of(byte).is_some()).collect();
+        let known: Vec<u8> = (0..=255).filter(|&byte| State::from_repr(byte).is_some()).collect();
         assert_eq!(known, [1, 2, 4, 9, 10, 11, 12, 13, 14, 16, 0xfe, 0xff]);
         for byte in known {
-            assert_eq!(State::of(byte).unwrap().byte(), byte);
+            assert_eq!(State::from_repr(byte).unwrap() as u8, byte);
         }
     }
 
     #[test]
     fn a_refusal_is_its_number_in_network_order() {
         assert_eq!(Refusal::TotalRate.emit(), [0xfe, 0, 0, 0, 27, 0, 0, 0, 0]);
-        assert_eq!(Refusal::of(160), Some(Refusal::Expired));
-        assert_eq!(Refusal::of(1), None);
+        assert_eq!(Refusal::from_repr(160), Some(Refusal::Expired));
+        assert_eq!(Refusal::from_repr(1), None);
     }
 }

@@ -5,11 +5,8 @@ use std::net::IpAddr;
 
 use fabricmark_units::{Instant, Nanos};
 
-use super::message::{MESSAGE_BYTES, Message};
-use super::refusal::Refusal;
-use super::request::{Request, flag};
-use super::response::{Response, Results};
-use super::test::{Test, Traffic, Transport};
+use super::message::{MESSAGE_BYTES, Message, Request, Response, Results, flag};
+use super::test::{Refusal, Test, Traffic, Transport};
 
 /// Time that a client has for a whole message. netperf sends one as soon as it is connected, and the
 /// next when it has printed.
@@ -33,48 +30,6 @@ pub enum Action {
     Prepare(Test),
     /// Close the connection.
     Close,
-}
-
-/// A data socket that waits for its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// Its port.
-    pub port: u16,
-    /// SO_RCVBUF as granted.
-    pub receive_buffer_bytes: u32,
-    /// SO_SNDBUF as granted.
-    pub send_buffer_bytes: u32,
-    /// Traffic class octet as granted.
-    pub traffic_class: Option<u8>,
-}
-
-/// What a test moved, as the server saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Application bytes received.
-    pub bytes_received: u64,
-    /// Receive calls, or datagrams.
-    pub receive_calls: u64,
-    /// Application bytes sent.
-    pub bytes_sent: u64,
-    /// Send calls, or datagrams.
-    pub send_calls: u64,
-    /// Send calls that the system refused for want of room.
-    pub failed_sends: u64,
-    /// Transactions.
-    pub transactions: u64,
-    /// Time from the first connection or datagram to the last event.
-    pub elapsed: Nanos,
-    /// SO_RCVBUF at the end.
-    pub receive_buffer_bytes: u32,
-    /// SO_SNDBUF at the end.
-    pub send_buffer_bytes: u32,
-    /// Processors of this machine.
-    pub processors: u32,
-    /// Segments sent again; nothing where nobody counts.
-    pub retransmissions: Option<u64>,
-    /// Congestion control in use, where the test tells it.
-    pub congestion: String,
 }
 
 #[derive(Debug)]
@@ -122,7 +77,7 @@ impl Server {
         let whole = <[u8; MESSAGE_BYTES]>::try_from(self.bytes.as_slice()).ok()?;
         self.bytes.clear();
         self.deadline = after(now);
-        self.on_message(&Message::from_bytes(whole))
+        self.on_message(&Message(whole))
     }
 
     fn on_message(&mut self, message: &Message) -> Option<Action> {
@@ -143,27 +98,29 @@ impl Server {
         }
     }
 
-    /// Takes note that the data socket waits for its client, or of the error number that prevents it.
-    pub fn on_prepared(&mut self, now: Instant, prepared: Result<Prepared, i32>) {
+    /// Takes note that the data socket waits for its client, with what the response says of the socket; or
+    /// of the error number that prevents it.
+    pub fn on_prepared(&mut self, now: Instant, prepared: Result<Response, i32>) {
         let State::Preparing(test) = &self.state else { return };
+        let is_ready = prepared.is_ok();
         let message = match prepared {
-            Ok(prepared) => response(test, prepared).message(),
+            Ok(socket) => response(test, socket),
             Err(errno) => Message::new(Message::OMNI_RESPONSE, errno),
         };
-        self.state = if prepared.is_ok() { State::Busy } else { State::Idle };
+        self.state = if is_ready { State::Busy } else { State::Idle };
         self.deadline = after(now);
         self.say(message);
     }
 
     /// Takes what the test counted, or the error number that ended it.
-    pub fn on_finished(&mut self, now: Instant, counted: Result<Counted, i32>) {
+    pub fn on_finished(&mut self, now: Instant, counted: Result<Results, i32>) {
         if !matches!(self.state, State::Busy) {
             return;
         }
         self.state = State::Idle;
         self.deadline = after(now);
         self.say(match counted {
-            Ok(counted) => results(counted).message(),
+            Ok(counted) => counted.message(),
             Err(errno) => Message::new(Message::OMNI_RESULTS, errno),
         });
     }
@@ -194,8 +151,8 @@ fn after(now: Instant) -> Instant {
     Instant(now.0.saturating_add(MESSAGE_WITHIN.0))
 }
 
-fn response(test: &Test, prepared: Prepared) -> Response {
-    let (receives, sends) = match test.traffic {
+fn response(test: &Test, mut socket: Response) -> Message {
+    (socket.receive_bytes, socket.send_bytes) = match test.traffic {
         Traffic::Receive { call_bytes } => (Some(call_bytes), None),
         Traffic::Send { call_bytes } => (None, Some(call_bytes)),
         Traffic::Exchange { request_bytes, response_bytes }
@@ -203,33 +160,13 @@ fn response(test: &Test, prepared: Prepared) -> Response {
             (Some(request_bytes), Some(response_bytes))
         }
     };
-    let no_delay = test.no_delay && test.transport == Transport::Tcp;
-    Response {
-        receive_buffer_bytes: prepared.receive_buffer_bytes.cast_signed(),
-        receive_bytes: receives.map_or(-1, u32::cast_signed),
-        send_buffer_bytes: prepared.send_buffer_bytes.cast_signed(),
-        send_bytes: sends.map_or(-1, u32::cast_signed),
-        flags: if no_delay { flag::NO_DELAY } else { 0 },
-        data_port: prepared.port,
-        traffic_class: prepared.traffic_class.map_or(-1, i32::from),
+    if test.no_delay && test.transport == Transport::Tcp {
+        socket.flags = flag::NO_DELAY;
     }
-}
-
-fn results(counted: Counted) -> Results {
-    Results {
-        bytes_received: counted.bytes_received,
-        receive_calls: counted.receive_calls as u32,
-        receive_buffer_bytes: counted.receive_buffer_bytes.cast_signed(),
-        bytes_sent: counted.bytes_sent,
-        send_calls: counted.send_calls as u32,
-        send_buffer_bytes: counted.send_buffer_bytes.cast_signed(),
-        failed_sends: counted.failed_sends as u32,
-        transactions: counted.transactions as u32,
-        elapsed_s: counted.elapsed.as_secs_f64() as f32,
-        processors: counted.processors,
-        retransmissions: counted
-            .retransmissions
-            .map_or(-1, |segments| i32::try_from(segments).unwrap_or(i32::MAX)),
-        congestion: counted.congestion,
-    }
+    let mut message = socket.message();
+    // One buffer of each kind, and SO_PRIORITY is left alone.
+    message.set(2..3, &1_u32);
+    message.set(5..6, &1_u32);
+    message.set(16..17, &-1_i32);
+    message
 }

@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fabricmark_units::Nanos;
 
-use super::refusal::{FIRST_USER_PORT, Refusal};
-use super::request::{Request, direction, flag};
+use super::message::{Request, direction, flag};
 use super::server::Caller;
 
 /// Bytes of one call at most, whatever the client asks for: what a test may cost in memory.
@@ -28,6 +27,48 @@ const PAD: Nanos = Nanos::from_secs(4);
 /// of a SYN (RFC 6298).
 const PAD_OF_CONNECTIONS: Nanos = Nanos::from_secs(1);
 
+/// Ports below this belong to services (RFC 6335).
+const FIRST_USER_PORT: u32 = 1024;
+
+/// Why a request is refused. The client prints the words of the error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A message of a type that is not served.
+    Kind,
+    /// Neither TCP nor UDP.
+    Protocol,
+    /// Data of the other family than the control connection's.
+    Family,
+    /// A data socket at another address than that of the control connection.
+    Address,
+    /// A port of a service, below 1024.
+    Port,
+    /// Bytes that flow in a way that none of the tests has.
+    Direction,
+    /// A size that is zero, negative, or more than a datagram.
+    Size,
+    /// Longer than the server is allowed to serve.
+    Length,
+    /// No connection and no datagram came.
+    Silence,
+}
+
+impl Refusal {
+    /// The error number that the client gets (errno(3), numbers of Linux).
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::Kind | Self::Direction => 95, // EOPNOTSUPP
+            Self::Protocol => 93,               // EPROTONOSUPPORT
+            Self::Family => 97,                 // EAFNOSUPPORT
+            Self::Address => 99,                // EADDRNOTAVAIL
+            Self::Port => 13,                   // EACCES
+            Self::Size => 22,                   // EINVAL
+            Self::Length => 34,                 // ERANGE
+            Self::Silence => 110,               // ETIMEDOUT
+        }
+    }
+}
+
 /// What carries the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -37,33 +78,18 @@ pub enum Transport {
     Udp,
 }
 
-/// Which bytes flow. Sizes are at least 1; over UDP at most a datagram.
+/// Which bytes flow; sizes are at least 1, and over UDP at most a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sizes are bytes of a call, of a request and of a response")]
 pub enum Traffic {
     /// The client sends: TCP_STREAM, UDP_STREAM.
-    Receive {
-        /// Bytes of a receive call.
-        call_bytes: u32,
-    },
+    Receive { call_bytes: u32 },
     /// The server sends: TCP_MAERTS.
-    Send {
-        /// Bytes of a send call.
-        call_bytes: u32,
-    },
+    Send { call_bytes: u32 },
     /// Each request is answered: TCP_RR, UDP_RR.
-    Exchange {
-        /// Bytes of a request.
-        request_bytes: u32,
-        /// Bytes of a response.
-        response_bytes: u32,
-    },
+    Exchange { request_bytes: u32, response_bytes: u32 },
     /// A connection for each request: TCP_CRR.
-    Crr {
-        /// Bytes of a request.
-        request_bytes: u32,
-        /// Bytes of a response.
-        response_bytes: u32,
-    },
+    Crr { request_bytes: u32, response_bytes: u32 },
 }
 
 /// What ends a test.
@@ -107,6 +133,14 @@ pub struct Test {
 }
 
 impl Test {
+    /// Transactions, or bytes where they flow one way, after which the server ends the test.
+    pub fn count_max(&self) -> u64 {
+        match self.ending {
+            Ending::Count(count) => count,
+            Ending::After(_) | Ending::Client => u64::MAX,
+        }
+    }
+
     /// The test that a request asks for.
     pub fn of(request: &Request, caller: Caller) -> Result<Self, Refusal> {
         let transport = match (request.protocol, request.socket_type) {

@@ -1,20 +1,8 @@
 //! The packets of both ends, without authentication and with it (RFC 8762, sections 4.2 and 4.3; the
 //! session identifier of RFC 8972, section 3).
 //!
-//! | octets | sender | reflector | authenticated sender | authenticated reflector |
-//! |---|---|---|---|---|
-//! | sequence number | 0 to 3 | 0 to 3 | 0 to 3 | 0 to 3 |
-//! | departure | 4 to 11 | 4 to 11 | 16 to 23 | 16 to 23 |
-//! | its error estimate | 12, 13 | 12, 13 | 24, 25 | 24, 25 |
-//! | session identifier | 14, 15 | 14, 15 | 26, 27 | 26, 27 |
-//! | arrival | | 16 to 23 | | 32 to 39 |
-//! | the sender's sequence number | | 24 to 27 | | 48 to 51 |
-//! | the sender's departure | | 28 to 35 | | 64 to 71 |
-//! | its error estimate | | 36, 37 | | 72, 73 |
-//! | the sender's TTL on arrival | | 40 | | 80 |
-//! | authentication code | | | 96 to 111 | 96 to 111 |
-//!
-//! The rest is 0. Integers are in network order.
+//! A packet of a sender has the fields up to the session identifier, one of a reflector all of them; the
+//! last 16 octets of an authenticated one are its code. The rest is 0. Integers are in network order.
 
 use super::key::{CODE_BYTES, Key};
 use super::time::{ErrorEstimate, Timestamp};
@@ -68,53 +56,23 @@ pub struct ReflectorPacket {
     pub sender_ttl: u8,
 }
 
-/// Where a packet has its fields.
-struct Layout {
-    /// All of it.
-    bytes: usize,
-    sent: usize,
-    error: usize,
-    session: usize,
-    received: usize,
-    sender_sequence: usize,
-    sender_sent: usize,
-    sender_error: usize,
-    sender_ttl: usize,
-}
+/// Where a field begins: without authentication, and with it.
+type Place = [usize; 2];
 
-const PLAIN: Layout = Layout {
-    bytes: PACKET_BYTES,
-    sent: 4,
-    error: 12,
-    session: 14,
-    received: 16,
-    sender_sequence: 24,
-    sender_sent: 28,
-    sender_error: 36,
-    sender_ttl: 40,
-};
-
-const AUTHENTICATED: Layout = Layout {
-    bytes: AUTHENTICATED_BYTES,
-    sent: 16,
-    error: 24,
-    session: 26,
-    received: 32,
-    sender_sequence: 48,
-    sender_sent: 64,
-    sender_error: 72,
-    sender_ttl: 80,
-};
-
-impl Layout {
-    fn of(key: Option<&Key>) -> &'static Self {
-        if key.is_some() { &AUTHENTICATED } else { &PLAIN }
-    }
-}
+const SEQUENCE: Place = [0, 0];
+const SENT: Place = [4, 16];
+const ERROR: Place = [12, 24];
+const SESSION: Place = [14, 26];
+const RECEIVED: Place = [16, 32];
+const SENDER_SEQUENCE: Place = [24, 48];
+const SENDER_SENT: Place = [28, 64];
+const SENDER_ERROR: Place = [36, 72];
+const SENDER_TTL: Place = [40, 80];
+const EXTENSIONS: Place = [PACKET_BYTES, AUTHENTICATED_BYTES];
 
 /// Octets of a packet before its extensions.
 pub(super) fn base_bytes(key: Option<&Key>) -> usize {
-    Layout::of(key).bytes
+    EXTENSIONS[usize::from(key.is_some())]
 }
 
 impl SenderPacket {
@@ -123,27 +81,31 @@ impl SenderPacket {
 
     /// The octets, without extensions.
     pub fn emit(&self, key: Option<&Key>) -> Vec<u8> {
-        signed(key, |octets, layout| self.put(octets, layout))
+        let mut octets = Octets::new(key);
+        self.put(&mut octets);
+        octets.signed(key)
     }
 
     /// Reads a packet with or without extensions. Without authentication it may be short, down to
     /// [`Self::LEAST_BYTES`], and what is missing is 0 (RFC 8762, section 4.6).
     pub fn parse(octets: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
-        let octets = checked(octets, key, Self::LEAST_BYTES)?;
-        let layout = Layout::of(key);
-        Ok(Self {
-            sequence: u32_at(&octets, 0),
-            sent: Timestamp(u64_at(&octets, layout.sent)),
-            error: u16_at(&octets, layout.error),
-            session: u16_at(&octets, layout.session),
-        })
+        Octets::checked(octets, key, Self::LEAST_BYTES).map(|octets| Self::of(&octets))
     }
 
-    fn put(&self, octets: &mut [u8], layout: &Layout) {
-        put(octets, 0, &self.sequence.to_be_bytes());
-        put(octets, layout.sent, &self.sent.0.to_be_bytes());
-        put(octets, layout.error, &self.error.to_be_bytes());
-        put(octets, layout.session, &self.session.to_be_bytes());
+    fn of(octets: &Octets) -> Self {
+        Self {
+            sequence: u32::from_be_bytes(octets.get(SEQUENCE)),
+            sent: Timestamp(u64::from_be_bytes(octets.get(SENT))),
+            error: u16::from_be_bytes(octets.get(ERROR)),
+            session: u16::from_be_bytes(octets.get(SESSION)),
+        }
+    }
+
+    fn put(&self, octets: &mut Octets) {
+        octets.put(SEQUENCE, self.sequence.to_be_bytes());
+        octets.put(SENT, self.sent.0.to_be_bytes());
+        octets.put(ERROR, self.error.to_be_bytes());
+        octets.put(SESSION, self.session.to_be_bytes());
     }
 }
 
@@ -153,36 +115,30 @@ impl ReflectorPacket {
 
     /// The octets, without extensions.
     pub fn emit(&self, key: Option<&Key>) -> Vec<u8> {
-        signed(key, |octets, layout| {
-            let Self { sequence, sent, error, session, .. } = *self;
-            SenderPacket { sequence, sent, error, session }.put(octets, layout);
-            put(octets, layout.received, &self.received.0.to_be_bytes());
-            put(octets, layout.sender_sequence, &self.sender.sequence.to_be_bytes());
-            put(octets, layout.sender_sent, &self.sender.sent.0.to_be_bytes());
-            put(octets, layout.sender_error, &self.sender.error.to_be_bytes());
-            octets[layout.sender_ttl] = self.sender_ttl;
-        })
+        let Self { sequence, sent, error, session, .. } = *self;
+        let mut octets = Octets::new(key);
+        SenderPacket { sequence, sent, error, session }.put(&mut octets);
+        octets.put(RECEIVED, self.received.0.to_be_bytes());
+        octets.put(SENDER_SEQUENCE, self.sender.sequence.to_be_bytes());
+        octets.put(SENDER_SENT, self.sender.sent.0.to_be_bytes());
+        octets.put(SENDER_ERROR, self.sender.error.to_be_bytes());
+        octets.put(SENDER_TTL, [self.sender_ttl]);
+        octets.signed(key)
     }
 
     /// Reads an answer with or without extensions.
     pub fn parse(octets: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
-        let octets = checked(octets, key, Self::LEAST_BYTES)?;
-        let layout = Layout::of(key);
-        let session = u16_at(&octets, layout.session);
-        Ok(Self {
-            sequence: u32_at(&octets, 0),
-            sent: Timestamp(u64_at(&octets, layout.sent)),
-            error: u16_at(&octets, layout.error),
+        let octets = Octets::checked(octets, key, Self::LEAST_BYTES)?;
+        let SenderPacket { sequence, sent, error, session } = SenderPacket::of(&octets);
+        let [sender_ttl] = octets.get(SENDER_TTL);
+        let sender = SenderPacket {
+            sequence: u32::from_be_bytes(octets.get(SENDER_SEQUENCE)),
+            sent: Timestamp(u64::from_be_bytes(octets.get(SENDER_SENT))),
+            error: u16::from_be_bytes(octets.get(SENDER_ERROR)),
             session,
-            received: Timestamp(u64_at(&octets, layout.received)),
-            sender: SenderPacket {
-                sequence: u32_at(&octets, layout.sender_sequence),
-                sent: Timestamp(u64_at(&octets, layout.sender_sent)),
-                error: u16_at(&octets, layout.sender_error),
-                session,
-            },
-            sender_ttl: octets[layout.sender_ttl],
-        })
+        };
+        let received = Timestamp(u64::from_be_bytes(octets.get(RECEIVED)));
+        Ok(Self { sequence, sent, error, session, received, sender, sender_ttl })
     }
 
     /// Nanoseconds from arrival to departure at the reflector; negative where its clock was set back.
@@ -195,56 +151,49 @@ impl ReflectorPacket {
     }
 }
 
-/// A packet as `fill` writes it, with its code where there is a key.
-fn signed(key: Option<&Key>, fill: impl FnOnce(&mut [u8], &Layout)) -> Vec<u8> {
-    let layout = Layout::of(key);
-    let mut octets = vec![0; layout.bytes];
-    fill(&mut octets, layout);
-    if let Some(key) = key {
-        let (text, code) = octets.split_at_mut(AUTHENTICATED_BYTES - CODE_BYTES);
-        code.copy_from_slice(&key.code(&[text]));
+/// The fixed part of a packet, behind which zeros may stand.
+struct Octets {
+    whole: [u8; AUTHENTICATED_BYTES],
+    /// Which one of a [`Place`].
+    form: usize,
+}
+
+impl Octets {
+    fn new(key: Option<&Key>) -> Self {
+        Self { whole: [0; AUTHENTICATED_BYTES], form: usize::from(key.is_some()) }
     }
-    octets
-}
 
-/// The fixed part of a packet of at least `least` octets; with a key it is whole and of whoever has it.
-fn checked(
-    octets: &[u8],
-    key: Option<&Key>,
-    least: usize,
-) -> Result<[u8; AUTHENTICATED_BYTES], PacketError> {
-    let least = if key.is_some() { AUTHENTICATED_BYTES } else { least };
-    if octets.len() < least {
-        return Err(PacketError::Short(octets.len()));
+    /// Of a packet of at least `least` octets; with a key it is whole and of whoever has it.
+    fn checked(octets: &[u8], key: Option<&Key>, least: usize) -> Result<Self, PacketError> {
+        let least = if key.is_some() { AUTHENTICATED_BYTES } else { least };
+        if octets.len() < least {
+            return Err(PacketError::Short(octets.len()));
+        }
+        let mut fixed = Self::new(key);
+        let held = base_bytes(key).min(octets.len());
+        fixed.whole[..held].copy_from_slice(&octets[..held]);
+        let (text, code) = fixed.whole.split_at(AUTHENTICATED_BYTES - CODE_BYTES);
+        match key {
+            Some(key) if !key.is_code(&[text], code) => Err(PacketError::Forged),
+            _ => Ok(fixed),
+        }
     }
-    let mut whole = [0; AUTHENTICATED_BYTES];
-    let fixed = Layout::of(key).bytes.min(octets.len());
-    whole[..fixed].copy_from_slice(&octets[..fixed]);
-    let (text, code) = whole.split_at(AUTHENTICATED_BYTES - CODE_BYTES);
-    match key {
-        Some(key) if !key.is_code(&[text], code) => Err(PacketError::Forged),
-        _ => Ok(whole),
+
+    /// The packet, with its code where there is a key.
+    fn signed(mut self, key: Option<&Key>) -> Vec<u8> {
+        if let Some(key) = key {
+            let (text, code) = self.whole.split_at_mut(AUTHENTICATED_BYTES - CODE_BYTES);
+            code.copy_from_slice(&key.code(&[text]));
+        }
+        self.whole[..base_bytes(key)].to_vec()
     }
-}
 
-fn put(octets: &mut [u8], at: usize, field: &[u8]) {
-    octets[at..at + field.len()].copy_from_slice(field);
-}
+    fn get<const N: usize>(&self, place: Place) -> [u8; N] {
+        std::array::from_fn(|octet| self.whole[place[self.form] + octet])
+    }
 
-fn field<const N: usize>(octets: &[u8; AUTHENTICATED_BYTES], at: usize) -> [u8; N] {
-    let mut field = [0; N];
-    field.copy_from_slice(&octets[at..at + N]);
-    field
-}
-
-fn u16_at(octets: &[u8; AUTHENTICATED_BYTES], at: usize) -> u16 {
-    u16::from_be_bytes(field(octets, at))
-}
-
-fn u32_at(octets: &[u8; AUTHENTICATED_BYTES], at: usize) -> u32 {
-    u32::from_be_bytes(field(octets, at))
-}
-
-fn u64_at(octets: &[u8; AUTHENTICATED_BYTES], at: usize) -> u64 {
-    u64::from_be_bytes(field(octets, at))
+    fn put<const N: usize>(&mut self, place: Place, field: [u8; N]) {
+        let at = place[self.form];
+        self.whole[at..at + N].copy_from_slice(&field);
+    }
 }

@@ -1,6 +1,6 @@
 //! The end that asks: when to send the next packet, and what the answers tell.
 
-mod window;
+use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos};
 
@@ -8,7 +8,6 @@ use super::extension::{Extensions, Wanted};
 use super::key::Key;
 use super::packet::{PacketError, ReflectorPacket, SenderPacket, base_bytes};
 use super::time::{ErrorEstimate, Timestamp};
-use window::{Passed, Window};
 
 /// What the other end speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,12 +231,7 @@ impl Sender {
         if !is_ours {
             return Err(Ignored::Foreign);
         }
-        let sent = match self.window.answer(answer.sender.sequence, answer.sender.sent) {
-            Passed::InTime { sent, error } => (sent, error),
-            Passed::Again => return Err(Ignored::Duplicate),
-            Passed::GivenUp => return Err(Ignored::Late),
-            Passed::Never => return Err(Ignored::Foreign),
-        };
+        let sent = self.window.answer(answer.sender.sequence, answer.sender.sent)?;
         let extensions = match self.session.protocol {
             Protocol::Stamp => {
                 let rest = octets.get(base_bytes(key)..).unwrap_or_default();
@@ -276,4 +270,100 @@ fn one_way(
         is_sender_synchronised: ours.is_synchronised,
         is_reflector_synchronised: theirs.is_synchronised,
     })
+}
+
+/// Packets remembered at most, 24 octets each: a million packets a second that wait for a second.
+const PACKETS_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Packet {
+    departed: Instant,
+    sent: Timestamp,
+    error: ErrorEstimate,
+    is_answered: bool,
+}
+
+/// The last packets of a session, in the order of their numbers.
+#[derive(Debug)]
+struct Window {
+    timeout: Nanos,
+    /// Number of the first that is remembered.
+    first: u64,
+    packets: VecDeque<Packet>,
+    /// How many of them have no answer yet.
+    open: usize,
+}
+
+impl Window {
+    fn new(timeout: Nanos) -> Self {
+        Self { timeout, first: 0, packets: VecDeque::new(), open: 0 }
+    }
+
+    /// The number of the next packet.
+    fn next(&self) -> u64 {
+        self.first + self.packets.len() as u64
+    }
+
+    /// Whether an answer is waited for.
+    fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// When the oldest packet is given up.
+    fn deadline(&self) -> Option<Instant> {
+        self.packets.front().map(|packet| packet.departed + self.timeout)
+    }
+
+    /// Gives up all that departed a timeout ago, and tells how many of them had no answer.
+    fn give_up(&mut self, now: Instant) -> u64 {
+        let mut lost = 0;
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            lost += u64::from(self.forget_first());
+        }
+        lost
+    }
+
+    /// The same for whatever is left.
+    fn clear(&mut self) -> u64 {
+        let mut lost = 0;
+        while !self.packets.is_empty() {
+            lost += u64::from(self.forget_first());
+        }
+        lost
+    }
+
+    /// Notes a departure; gives the number of the packet, and whether one without an answer was given up
+    /// for it.
+    fn send(&mut self, departed: Instant, sent: Timestamp, error: ErrorEstimate) -> (u32, bool) {
+        let given_up = self.packets.len() >= PACKETS_MAX && self.forget_first();
+        let number = self.next() as u32;
+        self.open += 1;
+        self.packets.push_back(Packet { departed, sent, error, is_answered: false });
+        (number, given_up)
+    }
+
+    /// Notes an answer to the packet of this number and departure, as the reflector gives them back; gives
+    /// the departure as it was here.
+    fn answer(
+        &mut self,
+        number: u32,
+        sent: Timestamp,
+    ) -> Result<(Timestamp, ErrorEstimate), Ignored> {
+        let place = u64::from(number).checked_sub(self.first).ok_or(Ignored::Late)?;
+        let packet = self.packets.get_mut(usize::try_from(place).unwrap_or(usize::MAX));
+        let packet = packet.filter(|packet| packet.sent == sent).ok_or(Ignored::Foreign)?;
+        if std::mem::replace(&mut packet.is_answered, true) {
+            return Err(Ignored::Duplicate);
+        }
+        self.open -= 1;
+        Ok((packet.sent, packet.error))
+    }
+
+    /// Whether the first packet had no answer.
+    fn forget_first(&mut self) -> bool {
+        let Some(packet) = self.packets.pop_front() else { return false };
+        self.first += 1;
+        self.open -= usize::from(!packet.is_answered);
+        !packet.is_answered
+    }
 }

@@ -1,35 +1,25 @@
 //! The streams of a test at one end, and what they have moved.
 
-use std::net::{TcpStream, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fabricmark_load::foreign;
 use fabricmark_proto::SequenceCounts;
 use fabricmark_proto::iperf3::{Kind, Parameters, Results, stream_id};
 use fabricmark_telemetry::clock::now_ns;
-use fabricmark_telemetry::tcp_info;
 use fabricmark_units::Nanos;
 use socket2::SockRef;
 
 use super::cpu::Cpu;
-use super::flow::{TcpFlow, UdpFlow};
-use super::tally::{Snapshot, Tally};
-
-/// The sockets of all streams, in the order of their opening.
-#[derive(Clone, Debug)]
-pub(super) enum Sockets {
-    Tcp(Vec<Arc<TcpStream>>),
-    Udp(Vec<Arc<UdpSocket>>),
-}
+use super::flow::{Snapshot, Stream, StreamFlow, StreamSocket, Tally};
+use crate::socket::congestion;
 
 /// One end's account of a test that runs.
 #[derive(Debug)]
 pub(super) struct Account {
     pub parameters: Parameters,
     is_client: bool,
-    sockets: Sockets,
-    tallies: Vec<Arc<Tally>>,
+    /// In the order of their opening.
+    streams: Vec<Arc<Stream>>,
     /// When it began to count.
     began_ns: u64,
     /// When the omitted part ends, until it has ended.
@@ -40,16 +30,16 @@ pub(super) struct Account {
 
 impl Account {
     /// The account of a test that begins now.
-    pub fn new(parameters: Parameters, sockets: Sockets, is_client: bool) -> Self {
-        let count = parameters.streams();
+    pub fn new(parameters: Parameters, sockets: Vec<StreamSocket>, is_client: bool) -> Self {
+        let count = sockets.len();
+        let stream = |socket| Arc::new(Stream { socket, tally: Tally::default() });
         let began_ns = now_ns();
         let Nanos(omit_ns) = Nanos::from_secs(u64::from(parameters.omit_s));
         Self {
             omits_until_ns: (omit_ns > 0).then_some(began_ns + omit_ns),
             parameters,
             is_client,
-            sockets,
-            tallies: (0..count).map(|_| Arc::default()).collect(),
+            streams: sockets.into_iter().map(stream).collect(),
             began_ns,
             omitted: vec![(Snapshot::default(), 0); count],
         }
@@ -60,46 +50,30 @@ impl Account {
         self.parameters.client_sends(place) == self.is_client
     }
 
-    /// The streams by which this end sends, or receives, as TCP flows; none where they are datagrams.
-    pub fn tcp(&self, sends: bool) -> Vec<TcpFlow> {
-        let Sockets::Tcp(sockets) = &self.sockets else { return Vec::new() };
-        let flow = |(socket, tally): (&Arc<TcpStream>, &Arc<Tally>)| TcpFlow {
-            socket: Arc::clone(socket),
-            tally: Arc::clone(tally),
-        };
-        self.chosen(sends, sockets.iter().zip(&self.tallies).map(flow))
-    }
-
-    /// As [`Self::tcp`], of datagrams.
-    pub fn udp(&self, sends: bool) -> Vec<UdpFlow> {
-        let Sockets::Udp(sockets) = &self.sockets else { return Vec::new() };
-        let flow = |(socket, tally): (&Arc<UdpSocket>, &Arc<Tally>)| UdpFlow {
-            socket: Arc::clone(socket),
-            tally: Arc::clone(tally),
+    /// The streams by which this end sends, or receives.
+    pub fn flows(&self, sends: bool) -> Vec<StreamFlow> {
+        let streams = self.streams.iter().enumerate();
+        let chosen = streams.filter(|&(place, _)| self.sends(place) == sends);
+        let flow = |(_, stream): (usize, &Arc<Stream>)| StreamFlow {
+            stream: Arc::clone(stream),
             is_wide: self.parameters.has_wide_counters,
             answers: !self.is_client,
         };
-        self.chosen(sends, sockets.iter().zip(&self.tallies).map(flow))
-    }
-
-    fn chosen<F>(&self, sends: bool, flows: impl Iterator<Item = F>) -> Vec<F> {
-        let chosen = flows.enumerate().filter(|&(place, _)| self.sends(place) == sends);
-        chosen.map(|(_, flow)| flow).collect()
+        chosen.map(flow).collect()
     }
 
     /// Bytes that the streams have moved.
     pub fn bytes(&self) -> u64 {
-        self.tallies.iter().map(|tally| tally.bytes()).sum()
+        self.streams.iter().map(|stream| stream.tally.bytes()).sum()
     }
 
     /// Begins to count when the omitted part is over.
     pub fn on_time(&mut self, now_ns: u64) {
         if self.omits_until_ns.take_if(|until| *until <= now_ns).is_some() {
             self.began_ns = now_ns;
-            let places = 0..self.tallies.len();
-            self.omitted = places
-                .map(|place| (self.tallies[place].snapshot(), self.retransmits(place).unwrap_or(0)))
-                .collect();
+            let state =
+                |stream: &Arc<Stream>| (stream.tally.snapshot(), stream.retransmits().unwrap_or(0));
+            self.omitted = self.streams.iter().map(state).collect();
         }
     }
 
@@ -111,13 +85,14 @@ impl Account {
 
     /// Has arriving datagrams judged one by one.
     pub fn track(&self) {
-        let receiving = self.tallies.iter().enumerate().filter(|&(place, _)| !self.sends(place));
-        receiving.for_each(|(_, tally)| tally.track(self.parameters.has_wide_counters));
+        for flow in self.flows(false) {
+            flow.stream.tally.track(flow.is_wide);
+        }
     }
 
     /// What that says, of all streams together; nothing where it was not asked for.
     pub fn sequence(&self) -> Option<SequenceCounts> {
-        let counts = self.tallies.iter().filter_map(|tally| tally.sequence());
+        let counts = self.streams.iter().filter_map(|stream| stream.tally.sequence());
         counts.reduce(|sum, each| SequenceCounts {
             unique: sum.unique + each.unique,
             reordered: sum.reordered + each.reordered,
@@ -127,28 +102,24 @@ impl Account {
 
     /// Datagrams that the sockets dropped for lack of buffer.
     pub fn socket_drops(&self) -> u64 {
-        let Sockets::Udp(sockets) = &self.sockets else { return 0 };
-        sockets.iter().filter_map(|socket| foreign::socket_drops(&**socket).ok()).sum()
-    }
-
-    /// Segments that a stream has sent again.
-    fn retransmits(&self, place: usize) -> Option<u64> {
-        let Sockets::Tcp(sockets) = &self.sockets else { return None };
-        tcp_info::sample(sockets.get(place)?.as_fd()).ok()?.retransmitted_segments
+        let sockets = self.streams.iter().map(|stream| &stream.socket);
+        let datagrams = sockets.filter(|socket| socket.tcp().is_none());
+        datagrams.filter_map(|socket| foreign::socket_drops(socket).ok()).sum()
     }
 
     /// The results of a test that has ended at that time.
     pub fn results(&self, ended_ns: u64, cpu: Cpu) -> Results {
         let is_udp = self.parameters.kind == Kind::Udp;
-        let streams = self.tallies.iter().zip(&self.omitted).enumerate();
-        let streams = streams.map(|(place, (tally, (omitted, sent_again)))| {
+        let streams = self.streams.iter().zip(&self.omitted).enumerate();
+        let streams = streams.map(|(place, (stream, (omitted, sent_again)))| {
             let sends = self.sends(place);
+            let tally = &stream.tally;
             let mut results = tally.snapshot().results(omitted, stream_id(place), is_udp, sends);
             // What arrived after the end had been sent before it.
             let ended_ns = if sends { ended_ns } else { ended_ns.max(tally.last_ns()) };
             results.duration_s = Some(Nanos(ended_ns.saturating_sub(self.began_ns)).as_secs_f64());
             if sends {
-                let counted = self.retransmits(place);
+                let counted = stream.retransmits();
                 results.retransmits = counted.map(|count| count.saturating_sub(*sent_again));
             }
             results
@@ -164,8 +135,6 @@ impl Account {
     }
 
     fn congestion(&self) -> Option<String> {
-        let Sockets::Tcp(sockets) = &self.sockets else { return None };
-        let name = SockRef::from(&**sockets.first()?).tcp_congestion().ok()?;
-        Some(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+        congestion(&SockRef::from(self.streams.first()?.socket.tcp()?)).ok()
     }
 }

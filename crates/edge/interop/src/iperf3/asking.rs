@@ -24,11 +24,9 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
         omit_s,
         time_s: if prepare.amount.is_some() { 0 } else { time_s.max(1) },
         bytes: prepare.amount.map_or(0, |Bytes(bytes)| bytes),
-        blocks: 0,
         parallel: point.flows,
         block_bytes: block_bytes(kind, point.payload)?,
         is_reverse,
-        is_bidirectional: false,
         is_nodelay: kind == Kind::Tcp && point.nodelay == Some(true),
         mss: if kind == Kind::Tcp { point.mss.unwrap_or(0) } else { 0 },
         window_bytes: window.map_err(|_| cannot("buffers of 4 GiB"))?,
@@ -39,7 +37,7 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
         has_wide_counters: kind == Kind::Udp,
         // Only a sender has one.
         congestion: point.congestion.clone().filter(|_| is_reverse && kind == Kind::Tcp),
-        token: None,
+        ..Parameters::default()
     })
 }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use fabricmark_proto::iperf3::{Token, TokenError};
 use sha2::{Digest, Sha256};
 
-use super::openssl;
+use super::openssl::{self, DECRYPT, ENCRYPT};
 
 /// How much the clocks of client and server may differ: the original's default.
 const SKEW_MAX_S: u64 = 10;
@@ -30,6 +30,7 @@ pub enum Padding {
 
 /// Why authentication is not possible here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message explains its fields")]
 pub enum AuthenticationError {
     /// There is no openssl program.
     #[error(
@@ -42,12 +43,7 @@ pub enum AuthenticationError {
     Program(String),
     /// A file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    File { path: PathBuf, reason: String },
     /// A user or password that iperf3 does not allow.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -105,7 +101,7 @@ impl Credentials {
         read(&self.public_key)?;
         let (user, password) = (self.user.clone(), self.password.clone());
         let text = Token { user, password, seconds: now_s() }.emit()?;
-        let encrypted = openssl::encrypt(text.as_bytes(), &self.public_key, self.padding)?;
+        let encrypted = openssl::pkeyutl(ENCRYPT, &self.public_key, self.padding, text.as_bytes())?;
         Ok(STANDARD.encode(encrypted))
     }
 }
@@ -135,7 +131,7 @@ impl Authentication {
         // Since OpenSSL 3.2 a wrong PKCS#1 padding gives random bytes instead of an error: the form of
         // the text decides, and OAEP, which fails by itself, comes first.
         let token = [Padding::Oaep, Padding::Pkcs1].into_iter().find_map(|padding| {
-            let text = openssl::decrypt(&encrypted, &self.private_key, padding).ok()?;
+            let text = openssl::pkeyutl(DECRYPT, &self.private_key, padding, &encrypted).ok()?;
             Token::parse(std::str::from_utf8(&text).ok()?)
         });
         let (Some(token), Ok(users)) = (token, read(&self.users)) else { return false };

@@ -13,7 +13,6 @@ use fabricmark_units::{Bytes, Instant};
 use super::account::Account;
 use super::authentication::{AuthenticationError, Credentials};
 use super::cpu::Cpu;
-use super::line::Line;
 use super::test::SILENCE;
 use super::{asking, ends, opening};
 
@@ -119,20 +118,15 @@ pub fn measure(
     if measured.is_err() {
         client.terminate();
     }
-    farewell(&line, &mut client);
+    while let Some(bytes) = client.poll_output() {
+        let _ = line.say(&bytes);
+    }
     line.close();
     measured
 }
 
 fn now() -> Instant {
     Instant(now_ns())
-}
-
-/// Says what is still to be said.
-fn farewell(line: &Line, client: &mut Client) {
-    while let Some(bytes) = client.poll_output() {
-        let _ = line.say(&bytes);
-    }
 }
 
 /// The run under way, on a thread of its own.
@@ -158,16 +152,12 @@ impl<'scope> Run<'scope> {
     ) -> Self {
         let prepare = prepare.clone();
         let sends = prepare.is_active();
-        let (tcp, udp) = (account.tcp(sends), account.udp(sends));
-        let is_tcp = account.parameters.kind == Kind::Tcp;
-        if !is_tcp && !sends {
+        let flows = account.flows(sends);
+        if account.parameters.kind == Kind::Udp && !sends {
             account.track();
         }
         let thread = scope.spawn(move || {
-            let report = match is_tcp {
-                true => foreign::run(&prepare, tcp, rtt_ns, control),
-                false => foreign::run(&prepare, udp, rtt_ns, control),
-            };
+            let report = foreign::run(&prepare, flows, rtt_ns, control);
             (report, Cpu::of_this_thread())
         });
         let began_ns = now_ns();

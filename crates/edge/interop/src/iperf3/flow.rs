@@ -1,84 +1,65 @@
-//! Streams as flows of the data plane, which count what they move in a [`Tally`].
+//! Streams as flows of the data plane, which count what they move where the conversation reads it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabricmark_load::transport::{Flow, Message, Moved};
-use fabricmark_proto::iperf3::{Header, OPENING, OPENING_REPLIES};
+use fabricmark_proto::iperf3::{Arrivals, Header, OPENING, OPENING_REPLIES, StreamResults};
+use fabricmark_proto::{SequenceCounts, SequenceTracker};
 use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::tcp_info;
 use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, recv};
 
-use super::tally::Tally;
-
-/// What is the same in both kinds of flow: no messages, and no end, which the control connection tells.
-macro_rules! stream_only {
-    () => {
-        fn waiting_bytes(&mut self) -> io::Result<u64> {
-            Ok(ioctl_fionread(&*self.socket)?)
-        }
-
-        fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        fn has_end(&self) -> bool {
-            false
-        }
-
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            Some(self.socket.as_fd())
-        }
-    };
-}
-
-/// A TCP stream.
+/// The socket of a stream.
 #[derive(Debug)]
-pub(super) struct TcpFlow {
-    pub socket: Arc<TcpStream>,
-    pub tally: Arc<Tally>,
+pub(super) enum StreamSocket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
 }
 
-impl Flow for TcpFlow {
-    stream_only!();
-
-    fn tcp(&self) -> Option<&TcpStream> {
-        Some(&self.socket)
-    }
-
-    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        let bytes = (&*self.socket).write(payload)?;
-        self.tally.sent(bytes);
-        Ok(Moved::one(bytes))
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
-        match (&*self.socket).read(buffer) {
-            Ok(0) => Ok(Moved::default()),
-            Ok(bytes) => {
-                self.tally.received(bytes, now_ns());
-                Ok(Moved::one(bytes))
-            }
-            // A server of 3.12 closes its streams with what it has not read.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Moved::default()),
-            Err(error) => Err(error),
+impl StreamSocket {
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(socket) => Some(socket),
+            Self::Udp(_) => None,
         }
     }
 }
 
-/// A UDP stream.
+impl AsFd for StreamSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// A stream, and what it has moved.
 #[derive(Debug)]
-pub(super) struct UdpFlow {
-    pub socket: Arc<UdpSocket>,
-    pub tally: Arc<Tally>,
+pub(super) struct Stream {
+    pub socket: StreamSocket,
+    pub tally: Tally,
+}
+
+impl Stream {
+    /// Segments that it has sent again, over TCP.
+    pub fn retransmits(&self) -> Option<u64> {
+        tcp_info::sample(self.socket.tcp()?.as_fd()).ok()?.retransmitted_segments
+    }
+}
+
+/// One direction of a stream.
+#[derive(Debug)]
+pub(super) struct StreamFlow {
+    pub stream: Arc<Stream>,
+    /// Whether counters of datagrams have 64 bits.
     pub is_wide: bool,
-    /// Whether the other end opens the stream, and may have missed the answer.
+    /// Whether the other end opens a stream of datagrams, and may have missed the answer.
     pub answers: bool,
 }
 
@@ -93,31 +74,191 @@ fn passing(error: io::Error) -> io::Error {
     }
 }
 
-impl Flow for UdpFlow {
-    stream_only!();
-
-    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        let counter = self.tally.blocks() + 1;
-        Header { sent_us: now_ns() / 1_000, counter }.emit(payload, self.is_wide);
-        let bytes = self.socket.send(payload).map_err(passing)?;
-        self.tally.sent(bytes);
-        Ok(Moved::one(bytes))
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+impl StreamFlow {
+    fn receive_datagram(&self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Moved> {
         loop {
             // The length is the true one, also of a datagram that does not fit.
-            let (kept, bytes) = recv(&*self.socket, &mut *buffer, RecvFlags::TRUNC)
+            let (kept, bytes) = recv(socket, &mut *buffer, RecvFlags::TRUNC)
                 .map_err(|errno| passing(errno.into()))?;
             let Some(header) = Header::parse(&buffer[..kept], self.is_wide) else {
                 if self.answers && buffer[..kept] == OPENING {
                     // Whoever still waits for it asks again.
-                    let _ = self.socket.send(&OPENING_REPLIES[0]);
+                    let _ = socket.send(&OPENING_REPLIES[0]);
                 }
                 continue;
             };
-            self.tally.arrived(bytes, header, now_ns(), self.is_wide);
+            self.stream.tally.arrived(bytes, header, now_ns(), self.is_wide);
             return Ok(Moved::one(bytes));
+        }
+    }
+}
+
+impl Flow for StreamFlow {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        let Stream { socket, tally } = &*self.stream;
+        let bytes = match socket {
+            StreamSocket::Tcp(socket) => (&mut &*socket).write(payload)?,
+            StreamSocket::Udp(socket) => {
+                let counter = tally.blocks() + 1;
+                Header { sent_us: now_ns() / 1_000, counter }.emit(payload, self.is_wide);
+                socket.send(payload).map_err(passing)?
+            }
+        };
+        tally.sent(bytes);
+        Ok(Moved::one(bytes))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        let mut socket = match &self.stream.socket {
+            StreamSocket::Tcp(socket) => socket,
+            StreamSocket::Udp(socket) => return self.receive_datagram(socket, buffer),
+        };
+        match socket.read(buffer) {
+            Ok(0) => Ok(Moved::default()),
+            Ok(bytes) => {
+                self.stream.tally.received(bytes, now_ns());
+                Ok(Moved::one(bytes))
+            }
+            // A server of 3.12 closes its streams with what it has not read.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Moved::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        Ok(ioctl_fionread(&self.stream.socket)?)
+    }
+
+    fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The control connection tells the end.
+    fn has_end(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        self.stream.socket.tcp()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.socket.as_fd())
+    }
+}
+
+/// The counters of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    bytes: AtomicU64,
+    blocks: AtomicU64,
+    /// When something arrived last.
+    last_ns: AtomicU64,
+    /// Only its receiver locks it, until the end.
+    judged: Mutex<Judged>,
+}
+
+/// What the counters of datagrams say.
+#[derive(Debug, Default)]
+struct Judged {
+    arrivals: Arrivals,
+    /// Tells duplicates from late datagrams, which iperf3's own arithmetic does not.
+    sequence: Option<SequenceTracker>,
+}
+
+/// Its counters at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Snapshot {
+    pub bytes: u64,
+    pub blocks: u64,
+    pub arrivals: Arrivals,
+}
+
+impl Tally {
+    /// Counts a write or a datagram that was sent.
+    pub fn sent(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        self.blocks.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a read or a datagram that arrived.
+    pub fn received(&self, bytes: usize, now_ns: u64) {
+        self.sent(bytes);
+        self.last_ns.store(now_ns, Relaxed);
+    }
+
+    /// Counts a datagram that arrived.
+    pub fn arrived(&self, bytes: usize, header: Header, now_ns: u64, is_wide: bool) {
+        self.received(bytes, now_ns);
+        let mut judged = self.judged();
+        judged.arrivals.arrive(header, now_ns / 1_000, is_wide);
+        if let Some(sequence) = &mut judged.sequence {
+            sequence.arrive(header.counter.wrapping_sub(1));
+        }
+    }
+
+    /// Has the counters of datagrams judged one by one, too; 16 KiB of memory.
+    pub fn track(&self, is_wide: bool) {
+        self.judged().sequence = Some(SequenceTracker::new(if is_wide { 64 } else { 32 }));
+    }
+
+    /// What that says; nothing where it was not asked for.
+    pub fn sequence(&self) -> Option<SequenceCounts> {
+        self.judged().sequence.as_ref().map(SequenceTracker::counts)
+    }
+
+    fn judged(&self) -> MutexGuard<'_, Judged> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When something arrived last, in the time of `fabricmark_telemetry::clock`; 0 for never.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns.load(Relaxed)
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Writes, reads or datagrams so far.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
+    }
+
+    /// Everything so far.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { bytes: self.bytes(), blocks: self.blocks(), arrivals: self.judged().arrivals }
+    }
+}
+
+impl Snapshot {
+    /// The results of a stream of datagrams, or of bytes, that stands so at its end and stood as
+    /// `omitted` when it began to count.
+    pub fn results(&self, omitted: &Self, id: u32, is_udp: bool, sends: bool) -> StreamResults {
+        let packets = |at: &Self| match (is_udp, sends) {
+            (true, true) => at.blocks,
+            (true, false) => at.arrivals.packets,
+            (false, _) => 0,
+        };
+        StreamResults {
+            id,
+            bytes: self.bytes - omitted.bytes,
+            retransmits: None,
+            jitter_s: self.arrivals.jitter.jitter_ns / 1e9,
+            errors: self.arrivals.errors,
+            packets: packets(self),
+            omitted_errors: Some(omitted.arrivals.errors),
+            omitted_packets: Some(packets(omitted)),
+            duration_s: None,
         }
     }
 }

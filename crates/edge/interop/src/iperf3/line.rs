@@ -4,16 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{SockRef, TcpKeepalive};
+use rustix::event::{PollFd, PollFlags};
 
-/// Silence of the other host, its kernel included, after which a connection counts as closed.
-const GONE_AFTER: Duration = Duration::from_secs(4);
-
-/// Silence after which its kernel is asked whether it is there, and how often then. This also keeps the
-/// connection alive in what remembers it on the way.
-const ASK_AFTER: Duration = Duration::from_secs(2);
-const ASK_EVERY: Duration = Duration::from_secs(1);
+use crate::socket::{notice_silence, wait};
 
 /// Time to hand over what is to be said: at most 100 KB, of which the kernel buffers most.
 const SAY_WITHIN: Duration = Duration::from_secs(2);
@@ -26,11 +19,7 @@ impl Line {
     /// Over an open connection.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
-        let keepalive = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY);
-        socket.set_tcp_keepalive(&keepalive.with_retries(2))?;
-        socket.set_tcp_user_timeout(Some(GONE_AFTER))?;
+        notice_silence(&stream)?;
         Ok(Self(stream))
     }
 
@@ -46,7 +35,7 @@ impl Line {
                     if left.is_zero() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
-                    self.wait(PollFlags::OUT, left)?;
+                    wait(&mut [PollFd::new(&self.0, PollFlags::OUT)], left)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -58,7 +47,7 @@ impl Line {
     /// What has arrived, waiting at most so long for it; nothing when nothing has, and 0 bytes at the
     /// end.
     pub fn hear(&self, buffer: &mut [u8], within: Duration) -> io::Result<Option<usize>> {
-        self.wait(PollFlags::IN, within)?;
+        wait(&mut [PollFd::new(&self.0, PollFlags::IN)], within)?;
         match (&self.0).read(buffer) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) => match error.kind() {
@@ -81,17 +70,6 @@ impl Line {
                 Ok(Some(bytes)) if bytes > 0 && !left.is_zero() => {}
                 _ => return,
             }
-        }
-    }
-
-    fn wait(&self, flags: PollFlags, within: Duration) -> io::Result<()> {
-        let timeout = Timespec {
-            tv_sec: within.as_secs().cast_signed(),
-            tv_nsec: i64::from(within.subsec_nanos()),
-        };
-        match poll(&mut [PollFd::new(&self.0, flags)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
         }
     }
 }

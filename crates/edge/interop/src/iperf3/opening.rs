@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabricmark_load::{Control, foreign};
@@ -12,7 +11,7 @@ use fabricmark_telemetry::clock::now_ns;
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::account::Sockets;
+use super::flow::StreamSocket;
 use super::line::Line;
 
 /// Time for the control connection, as for the flows of other runs.
@@ -55,23 +54,22 @@ pub(super) fn streams(
     cookie: &Cookie,
     kind: Kind,
     control: &Control,
-) -> Result<(Sockets, u64), Failure> {
+) -> Result<(Vec<StreamSocket>, u64), Failure> {
     let began_ns = now_ns();
     let mut first_ns = 0;
-    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+    let mut streams = Vec::new();
     for _ in 0..prepare.point.flows {
         control.check()?;
         let socket = foreign::connect(prepare, server)?;
-        match kind {
-            Kind::Tcp => tcp.push(Arc::new(tcp_stream(socket, cookie, prepare)?)),
-            Kind::Udp => udp.push(Arc::new(udp_stream(socket, prepare, control)?)),
-        }
+        streams.push(match kind {
+            Kind::Tcp => StreamSocket::Tcp(tcp_stream(socket, cookie, prepare)?),
+            Kind::Udp => StreamSocket::Udp(udp_stream(socket, prepare, control)?),
+        });
         if first_ns == 0 {
             first_ns = now_ns() - began_ns;
         }
     }
-    let sockets = if kind == Kind::Tcp { Sockets::Tcp(tcp) } else { Sockets::Udp(udp) };
-    Ok((sockets, first_ns))
+    Ok((streams, first_ns))
 }
 
 fn tcp_stream(socket: Socket, cookie: &Cookie, prepare: &Prepare) -> Result<TcpStream, Failure> {

@@ -8,33 +8,30 @@ use std::process::{Command, Stdio};
 use super::authentication::{AuthenticationError, Padding};
 
 /// Encrypts with a public key; PEM, as `openssl rsa -pubout` writes it.
-pub(super) fn encrypt(
-    text: &[u8],
-    key: &Path,
-    padding: Padding,
-) -> Result<Vec<u8>, AuthenticationError> {
-    let mut command = pkeyutl(padding);
-    command.args(["-encrypt", "-pubin", "-inkey"]).arg(key);
-    run(&mut command, text)
-}
+pub(super) const ENCRYPT: &[&str] = &["-encrypt", "-pubin"];
 
-/// Decrypts with a private key that has no password.
-pub(super) fn decrypt(
-    encrypted: &[u8],
+/// Decrypts with a private key; an empty password, so that nobody is asked for one.
+pub(super) const DECRYPT: &[&str] = &["-decrypt", "-passin", "pass:"];
+
+/// Encrypts or decrypts.
+pub(super) fn pkeyutl(
+    way: &[&str],
     key: &Path,
     padding: Padding,
+    input: &[u8],
 ) -> Result<Vec<u8>, AuthenticationError> {
-    let mut command = pkeyutl(padding);
-    // An empty password, so that nobody is asked for one.
-    command.args(["-decrypt", "-passin", "pass:", "-inkey"]).arg(key);
-    run(&mut command, encrypted)
+    let padding = match padding {
+        Padding::Oaep => "rsa_padding_mode:oaep",
+        Padding::Pkcs1 => "rsa_padding_mode:pkcs1",
+    };
+    let mut command = Command::new("openssl");
+    command.args(["pkeyutl", "-pkeyopt", padding]).args(way).arg("-inkey").arg(key);
+    run(&mut command, input)
 }
 
 /// Whether the program is there.
 pub(super) fn find() -> Result<(), AuthenticationError> {
-    let mut version = Command::new("openssl");
-    version.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    version.status().map(|_| ()).map_err(|error| missing(&error))
+    run(Command::new("openssl").arg("version"), &[]).map(drop)
 }
 
 fn missing(error: &io::Error) -> AuthenticationError {
@@ -42,16 +39,6 @@ fn missing(error: &io::Error) -> AuthenticationError {
         io::ErrorKind::NotFound => AuthenticationError::NoProgram,
         _ => AuthenticationError::Program(error.to_string()),
     }
-}
-
-fn pkeyutl(padding: Padding) -> Command {
-    let padding = match padding {
-        Padding::Oaep => "rsa_padding_mode:oaep",
-        Padding::Pkcs1 => "rsa_padding_mode:pkcs1",
-    };
-    let mut command = Command::new("openssl");
-    command.args(["pkeyutl", "-pkeyopt", padding]);
-    command
 }
 
 /// Runs it over a text that is shorter than a pipe is long.

@@ -6,12 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fabricmark_proto::iperf3::{Cookie, Kind};
 
-/// The socket of a stream that a client has opened.
-#[derive(Debug)]
-pub(super) enum Opened {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
-}
+use super::flow::StreamSocket;
 
 #[derive(Debug)]
 struct Entry {
@@ -21,7 +16,7 @@ struct Entry {
     local: SocketAddr,
     /// Streams that are still to come.
     awaits: Option<(Kind, usize)>,
-    streams: Sender<Opened>,
+    streams: Sender<StreamSocket>,
 }
 
 /// The tests under way.
@@ -47,7 +42,7 @@ impl Registry {
         peer: IpAddr,
         local: SocketAddr,
         most: usize,
-    ) -> Option<Receiver<Opened>> {
+    ) -> Option<Receiver<StreamSocket>> {
         let mut entries = self.lock();
         if entries.len() >= most {
             return None;
@@ -84,14 +79,9 @@ impl Registry {
         let Some(entry) = entries.iter_mut().find(|entry| entry.cookie == *cookie) else {
             return Claim::Control(stream);
         };
-        match &mut entry.awaits {
-            Some((Kind::Tcp, count)) => {
-                *count -= 1;
-                if *count == 0 {
-                    entry.awaits = None;
-                }
-                // A test that has just ended drops it.
-                let _ = entry.streams.send(Opened::Tcp(stream));
+        match entry.awaits {
+            Some((Kind::Tcp, _)) => {
+                entry.give(StreamSocket::Tcp(stream));
                 Claim::Stream
             }
             _ => Claim::Nobody(stream),
@@ -108,17 +98,9 @@ impl Registry {
     /// Hands the socket of a UDP stream to the test that awaits one.
     pub fn give_udp(&self, peer: IpAddr, socket: UdpSocket) {
         let peer = peer.to_canonical();
-        let mut entries = self.lock();
-        let Some(entry) = entries.iter_mut().find(|entry| entry.awaits_udp_of(peer)) else {
-            return;
-        };
-        if let Some((_, count)) = &mut entry.awaits {
-            *count -= 1;
-            if *count == 0 {
-                entry.awaits = None;
-            }
+        if let Some(entry) = self.lock().iter_mut().find(|entry| entry.awaits_udp_of(peer)) {
+            entry.give(StreamSocket::Udp(socket));
         }
-        let _ = entry.streams.send(Opened::Udp(socket));
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -127,6 +109,13 @@ impl Registry {
 }
 
 impl Entry {
+    /// Hands a stream to the test; one that has just ended drops it.
+    fn give(&mut self, stream: StreamSocket) {
+        self.awaits =
+            self.awaits.map(|(kind, count)| (kind, count - 1)).filter(|&(_, count)| count > 0);
+        let _ = self.streams.send(stream);
+    }
+
     fn awaits_udp_of(&self, peer: IpAddr) -> bool {
         self.peer == peer && matches!(self.awaits, Some((Kind::Udp, _)))
     }
@@ -138,7 +127,7 @@ mod tests {
 
     const LOCAL: &str = "192.0.2.1:5201";
 
-    fn registry(cookies: &[(u8, &str)]) -> (Registry, Vec<Receiver<Opened>>) {
+    fn registry(cookies: &[(u8, &str)]) -> (Registry, Vec<Receiver<StreamSocket>>) {
         let registry = Registry::default();
         let enter = |&(letter, peer): &(u8, &str)| {
             registry.enter([letter; 37], peer.parse().unwrap(), LOCAL.parse().unwrap(), 9).unwrap()
@@ -183,6 +172,6 @@ mod tests {
         assert_eq!(registry.awaits_udp(peer), Some(LOCAL.parse().unwrap()));
         registry.give_udp(peer, UdpSocket::bind("127.0.0.1:0").unwrap());
         assert_eq!(registry.awaits_udp(peer), None, "it has all of them");
-        assert!(matches!(opened[0].try_recv(), Ok(Opened::Udp(_))));
+        assert!(matches!(opened[0].try_recv(), Ok(StreamSocket::Udp(_))));
     }
 }

@@ -8,7 +8,10 @@ use fabricmark_load::Control;
 use fabricmark_load::transport::Flow;
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::BitRate;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
+
+use super::flow::StreamFlow;
+use crate::socket;
 
 /// Writes that one stream makes before the next one's turn.
 const TURN: u32 = 16;
@@ -49,7 +52,7 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Sends by flows that do not block until told to stop, or until the amount is sent.
-pub(super) fn send<F: Flow>(flows: &mut [F], load: &Load, control: &Control) -> io::Result<()> {
+pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> io::Result<()> {
     let mut payload = vec![0x5a; load.block_bytes as usize];
     let mut sent = vec![0_u64; flows.len()];
     let mut left_bytes = load.bytes_max.unwrap_or(u64::MAX);
@@ -89,7 +92,7 @@ pub(super) fn send<F: Flow>(flows: &mut [F], load: &Load, control: &Control) -> 
 }
 
 /// Waits for room in one of the full flows, or for so long.
-fn wait<F: Flow>(flows: &[F], full: &[usize], ns: u64) -> io::Result<()> {
+fn wait(flows: &[StreamFlow], full: &[usize], ns: u64) -> io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = full.iter().filter_map(|&place| flows[place].fd()).collect();
     if fds.is_empty() {
         if ns > SPIN_NS {
@@ -98,11 +101,7 @@ fn wait<F: Flow>(flows: &[F], full: &[usize], ns: u64) -> io::Result<()> {
         return Ok(());
     }
     let mut asked: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
-    let timeout = Timespec { tv_sec: 0, tv_nsec: ns.cast_signed() };
-    match poll(&mut asked, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    socket::wait(&mut asked, Duration::from_nanos(ns))
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use fabricmark_proto::iperf3::{COOKIE_BYTES, Cookie, State};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::authentication::Authentication;
 use super::registry::{Claim, Registry};
 use super::session::session;
 use super::udp_port::UdpPort;
-use crate::Guard;
+use crate::{Guard, socket};
 
 /// Longest wait without a look whether the server is to stop.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -120,11 +120,7 @@ fn wait(listener: &TcpListener, udp: &UdpPort, newcomers: &[Newcomer]) -> io::Re
     let fds: Vec<BorrowedFd<'_>> =
         ports.into_iter().chain(newcomers.iter().map(|newcomer| newcomer.stream.as_fd())).collect();
     let mut asked: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.as_nanos() as i64 };
-    match poll(&mut asked, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    socket::wait(&mut asked, LOOK_EVERY)
 }
 
 /// Accepts whoever is there and may be.
@@ -188,5 +184,5 @@ fn admit<'scope, 'a: 'scope>(
 
 /// Says that nobody else is served, or that there is no such test.
 fn deny(mut stream: TcpStream) {
-    let _ = stream.write(&[State::AccessDenied.byte()]);
+    let _ = stream.write(&[State::AccessDenied as u8]);
 }

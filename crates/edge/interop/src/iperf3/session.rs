@@ -1,7 +1,6 @@
 //! One client's test.
 
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -12,11 +11,12 @@ use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::Instant;
 use socket2::SockRef;
 
-use super::account::{Account, Sockets};
+use super::account::Account;
+use super::flow::StreamSocket;
 use super::line::Line;
-use super::registry::Opened;
 use super::server::{LOOK_EVERY, Shared};
 use super::test::Test;
+use crate::socket::set_traffic_class;
 
 /// How often a test that awaits its streams looks for them.
 const OPENING_LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -28,7 +28,7 @@ enum Streams {
     None,
     /// Those of another test of the same address come first.
     Queued(Box<Parameters>),
-    Awaited(Box<Parameters>, Vec<Opened>),
+    Awaited(Box<Parameters>, Vec<StreamSocket>),
     Running(Box<Test>),
 }
 
@@ -37,7 +37,7 @@ pub(super) fn session(
     stream: TcpStream,
     cookie: &Cookie,
     shared: &Shared<'_>,
-    opened: &Receiver<Opened>,
+    opened: &Receiver<StreamSocket>,
 ) {
     let Ok(line) = Line::new(stream) else { return };
     let Shared { guard, .. } = shared;
@@ -130,28 +130,14 @@ fn is_admitted(shared: &Shared<'_>, asked: &Parameters) -> bool {
 /// Starts the test whose streams are open.
 fn run(streams: Streams, shared: &Shared<'_>) -> Result<Test, Refusal> {
     let Streams::Awaited(asked, opened) = streams else { return Err(Refusal::CreateStream) };
-    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
-    for stream in opened {
-        match stream {
-            Opened::Tcp(stream) => tcp.push(Arc::new(stream)),
-            Opened::Udp(socket) => udp.push(Arc::new(socket)),
-        }
-    }
-    let sockets = match asked.kind {
-        Kind::Tcp => Sockets::Tcp(tcp),
-        Kind::Udp => Sockets::Udp(udp),
-    };
-    let account = Account::new(*asked, sockets, false);
+    let account = Account::new(*asked, opened, false);
     Test::start(account, shared.guard.rate_max).map_err(|_| Refusal::CreateStream)
 }
 
 /// Sets what the client asks for. The segment size is agreed on when a connection is made, so that the
 /// client's own is enough.
-fn set_options(stream: &Opened, asked: &Parameters) -> Result<(), Refusal> {
-    let (socket, at) = match stream {
-        Opened::Tcp(stream) => (SockRef::from(stream), stream.local_addr()),
-        Opened::Udp(socket) => (SockRef::from(socket), socket.local_addr()),
-    };
+fn set_options(stream: &StreamSocket, asked: &Parameters) -> Result<(), Refusal> {
+    let socket = SockRef::from(stream);
     let failed = |_| Refusal::CreateStream;
     socket.set_nonblocking(true).map_err(failed)?;
     if asked.window_bytes > 0 {
@@ -159,15 +145,13 @@ fn set_options(stream: &Opened, asked: &Parameters) -> Result<(), Refusal> {
         socket.set_recv_buffer_size(bytes).map_err(|_| Refusal::Buffer)?;
         socket.set_send_buffer_size(bytes).map_err(|_| Refusal::Buffer)?;
     }
-    let is_v6 = at.map_err(failed)?.is_ipv6();
+    let is_v6 = socket.local_addr().map_err(failed)?.is_ipv6();
     if asked.tos > 0 {
-        let set =
-            if is_v6 { socket.set_tclass_v6(asked.tos) } else { socket.set_tos_v4(asked.tos) };
-        set.map_err(|_| Refusal::Tos)?;
+        set_traffic_class(&socket, is_v6, asked.tos).map_err(|_| Refusal::Tos)?;
     }
     if asked.kind == Kind::Udp {
         if asked.is_unfragmented {
-            foreign::set_dont_fragment(&*socket, is_v6, true).map_err(failed)?;
+            foreign::set_dont_fragment(stream, is_v6, true).map_err(failed)?;
         }
         return Ok(());
     }

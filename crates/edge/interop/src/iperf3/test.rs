@@ -8,7 +8,6 @@ use std::time::Duration;
 use fabricmark_load::Control;
 use fabricmark_load::pattern::arrivals::Window;
 use fabricmark_load::pattern::stream::receive_many;
-use fabricmark_load::transport::Flow;
 use fabricmark_proto::iperf3::{Kind, Results};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::BitRate;
@@ -40,6 +39,7 @@ impl Test {
     /// Starts both directions of a test, as far as it has them; `rate_max` is what this end may send in
     /// all.
     pub fn start(account: Account, rate_max: BitRate) -> io::Result<Self> {
+        let (mut sending, mut receiving) = (account.flows(true), account.flows(false));
         let mut test = Self {
             account,
             sending: Arc::default(),
@@ -47,38 +47,21 @@ impl Test {
             threads: Vec::new(),
             began: Cpu::of_this_thread(),
         };
-        match test.account.parameters.kind {
-            Kind::Tcp => {
-                test.begin(test.account.tcp(true), test.account.tcp(false), rate_max)?;
-            }
-            Kind::Udp => {
-                test.begin(test.account.udp(true), test.account.udp(false), rate_max)?;
-            }
-        }
-        Ok(test)
-    }
-
-    fn begin<F: Flow + Send + 'static>(
-        &mut self,
-        mut sending: Vec<F>,
-        mut receiving: Vec<F>,
-        rate_max: BitRate,
-    ) -> io::Result<()> {
         if !sending.is_empty() {
-            let load = self.load(sending.len() as u64, rate_max);
-            let control = Arc::clone(&self.sending);
+            let load = test.load(sending.len() as u64, rate_max);
+            let control = Arc::clone(&test.sending);
             // A stream that breaks ends with its client, of which the conversation hears.
-            self.spawn("iperf3 sender", move || drop(send(&mut sending, &load, &control)))?;
+            test.spawn("iperf3 sender", move || drop(send(&mut sending, &load, &control)))?;
         }
         if !receiving.is_empty() {
-            let control = Arc::clone(&self.receiving);
-            self.spawn("iperf3 receiver", move || {
+            let control = Arc::clone(&test.receiving);
+            test.spawn("iperf3 receiver", move || {
                 let mut buffer = vec![0; BUFFER_BYTES];
                 let window = Window::of_an_amount();
                 drop(receive_many(&mut receiving, &mut buffer, window, &control));
             })?;
         }
-        Ok(())
+        Ok(test)
     }
 
     /// What is sent, within what this end may send.

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use fabricmark_proto::netperf::{Counted, Prepared, Test, Traffic, Transport};
+use fabricmark_proto::netperf::{Refusal, Response, Results, Test, Traffic, Transport};
 use fabricmark_telemetry::tcp_info;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::watch::{Failure, Watch};
 use super::{LOOK_EVERY, is_timeout, tcp, udp};
+use crate::socket::{congestion, set_traffic_class};
 
 /// Connections that wait to be accepted: one each is enough, but for connections of one transaction that
 /// their client has given up.
@@ -31,7 +32,7 @@ impl Data {
         test: &Test,
         local: SocketAddr,
         peer: SocketAddr,
-    ) -> io::Result<(Self, Prepared)> {
+    ) -> io::Result<(Self, Response)> {
         let kind = match test.transport {
             Transport::Tcp => Type::STREAM,
             Transport::Udp => Type::DGRAM,
@@ -50,14 +51,9 @@ impl Data {
                 let _ = socket.set_tcp_congestion(name.as_bytes());
             }
         }
-        let traffic_class = test.traffic_class.filter(|&class| {
-            let class = u32::from(class);
-            match local {
-                SocketAddr::V4(_) => socket.set_tos_v4(class),
-                SocketAddr::V6(_) => socket.set_tclass_v6(class),
-            }
-            .is_ok()
-        });
+        let class = test.traffic_class.map(u32::from);
+        let traffic_class =
+            class.filter(|&class| set_traffic_class(&socket, local.is_ipv6(), class).is_ok());
         let mut at = local;
         at.set_port(test.server_port);
         socket.bind(&at.into())?;
@@ -68,29 +64,35 @@ impl Data {
         socket.set_write_timeout(Some(LOOK_EVERY))?;
         let at = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         let (receive_buffer_bytes, send_buffer_bytes) = buffers(&SockRef::from(&socket))?;
-        let prepared =
-            Prepared { port: at.port(), receive_buffer_bytes, send_buffer_bytes, traffic_class };
+        let prepared = Response {
+            data_port: at.port().into(),
+            receive_buffer_bytes,
+            send_buffer_bytes,
+            traffic_class,
+            ..Response::default()
+        };
         Ok((Self { socket, transport: test.transport, peer }, prepared))
     }
 
-    /// Carries the test out. Where no client came, [`Watch::has_begun`] is false.
-    pub(super) fn carry_out(self, test: &Test, watch: &mut Watch<'_>) -> Result<Counted, Failure> {
-        let mut counted = Counted {
+    /// Carries the test out; fails where no client came.
+    pub(super) fn carry_out(self, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
+        let mut counted = Results {
             processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
-            ..Counted::default()
+            ..Results::default()
         };
         match self.transport {
             Transport::Tcp => {
                 let listener = Listener { socket: self.socket.into(), peer: self.peer };
-                tcp::carry_out(&listener, test, watch, &mut counted)?;
+                tcp::carry_out(&listener, test, &mut watch, &mut counted)?;
             }
             Transport::Udp => {
                 let socket: UdpSocket = self.socket.into();
-                udp::carry_out(&socket, self.peer, test, watch, &mut counted)?;
+                udp::carry_out(&socket, self.peer, test, &mut watch, &mut counted)?;
                 note_end(&SockRef::from(&socket), test, &mut counted);
             }
         }
-        counted.elapsed = watch.elapsed();
+        let silence = || io::Error::from_raw_os_error(Refusal::Silence.errno());
+        counted.elapsed_s = watch.elapsed().ok_or_else(silence)?.as_secs_f64() as f32;
         Ok(counted)
     }
 }
@@ -124,19 +126,18 @@ impl Listener {
 }
 
 /// Notes what became of a socket's buffers and connection.
-pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Counted) {
+pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Results) {
     if let Ok(granted) = buffers(socket) {
         (counted.receive_buffer_bytes, counted.send_buffer_bytes) = granted;
     }
     let is_tcp = test.transport == Transport::Tcp;
     if is_tcp && !matches!(test.traffic, Traffic::Crr { .. }) {
-        counted.retransmissions =
-            tcp_info::sample(socket.as_fd()).ok().and_then(|sample| sample.retransmitted_segments);
+        let sample = tcp_info::sample(socket.as_fd()).ok();
+        let segments = sample.and_then(|sample| sample.retransmitted_segments);
+        counted.retransmissions = segments.map(|segments| segments.min(i32::MAX as u64) as u32);
     }
     if test.tells_congestion && is_tcp {
-        let name = socket.tcp_congestion().unwrap_or_default();
-        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        counted.congestion = String::from_utf8_lossy(name).into_owned();
+        counted.congestion = congestion(socket).unwrap_or_default();
     }
 }
 

@@ -3,38 +3,26 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
-use fabricmark_proto::netperf::{Action, Caller, Counted, MESSAGE_BYTES, Refusal, Server, Test};
-use fabricmark_units::Instant as Reading;
-use socket2::{SockRef, TcpKeepalive};
+use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Server};
+use fabricmark_telemetry::clock::now_ns;
+use fabricmark_units::Instant;
 
 use super::data::Data;
 use super::watch::{Failure, Pace, Watch};
 use super::{LOOK_EVERY, is_timeout};
 use crate::Guard;
-
-/// A client whose host is gone without a word is noticed after 2 + 2 x 1 s.
-const SILENCE: Duration = Duration::from_secs(2);
-const PROBE_EVERY: Duration = Duration::from_secs(1);
-const PROBES: u32 = 2;
+use crate::socket::notice_silence;
 
 /// Serves one client until it closes, is silent for too long, or `stop` is set.
 pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
-    let keep_alive =
-        TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE_EVERY).with_retries(PROBES);
-    let options = SockRef::from(control);
-    options.set_tcp_keepalive(&keep_alive)?;
-    // Answers that nobody acknowledges hold the probes up; they have the same time.
-    options.set_tcp_user_timeout(Some(SILENCE + PROBES * PROBE_EVERY))?;
-    options.set_tcp_nodelay(true)?;
+    notice_silence(control)?;
     control.set_read_timeout(Some(LOOK_EVERY))?;
     control.set_write_timeout(Some(LOOK_EVERY))?;
 
     let (peer, local) = (canonical(control.peer_addr()?), canonical(control.local_addr()?));
     let caller = Caller { peer: peer.ip(), local: local.ip(), duration_max: guard.duration_max };
-    let opened = Instant::now();
-    let now = || Reading(u64::try_from(opened.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let now = || Instant(now_ns());
     let mut pace = Pace::of(guard.rate_max);
     let mut server = Server::new(caller, now());
     let mut bytes = [0; MESSAGE_BYTES];
@@ -52,7 +40,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
                 Ok((data, prepared)) => {
                     server.on_prepared(now(), Ok(prepared));
                     speak(control, &mut server)?;
-                    match carry_out(data, &test, Watch::new(control, stop, &mut pace)) {
+                    match data.carry_out(&test, Watch::new(control, stop, &mut pace)) {
                         Ok(counted) => server.on_finished(now(), Ok(counted)),
                         Err(Failure::System(error)) => {
                             server.on_finished(now(), Err(errno(&error)));
@@ -69,18 +57,10 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
     Ok(())
 }
 
-fn carry_out(data: Data, test: &Test, mut watch: Watch<'_>) -> Result<Counted, Failure> {
-    let counted = data.carry_out(test, &mut watch)?;
-    if !watch.has_begun() {
-        return Err(io::Error::from_raw_os_error(Refusal::Silence.errno()).into());
-    }
-    Ok(counted)
-}
-
 /// Sends what is to be said; a client that does not make room for it is not one.
 fn speak(mut control: &TcpStream, server: &mut Server) -> io::Result<()> {
     while let Some(message) = server.poll_output() {
-        control.write_all(message.bytes())?;
+        control.write_all(&message.0)?;
     }
     Ok(())
 }

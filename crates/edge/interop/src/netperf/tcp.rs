@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use fabricmark_proto::netperf::{Counted, Ending, Test, Traffic};
+use fabricmark_proto::netperf::{Results, Test, Traffic};
 use socket2::SockRef;
 
 use super::data::{Listener, note_end};
@@ -19,7 +19,7 @@ pub(super) fn carry_out(
     listener: &Listener,
     test: &Test,
     watch: &mut Watch<'_>,
-    counted: &mut Counted,
+    counted: &mut Results,
 ) -> Result<(), Failure> {
     let buffer_bytes = match test.traffic {
         Traffic::Receive { call_bytes } | Traffic::Send { call_bytes } => call_bytes as usize,
@@ -30,10 +30,7 @@ pub(super) fn carry_out(
     };
     let Some(stream) = listener.accept(watch)? else { return Ok(()) };
     watch.begin(test.within);
-    let count = match test.ending {
-        Ending::Count(count) => count,
-        Ending::After(_) | Ending::Client => u64::MAX,
-    };
+    let count = test.count_max();
     let mut end = End { stream, buffer: vec![0; buffer_bytes], watch, counted };
     let carried_out = match test.traffic {
         Traffic::Crr { request_bytes, response_bytes } => {
@@ -53,7 +50,7 @@ struct End<'a, 'w> {
     stream: TcpStream,
     buffer: Vec<u8>,
     watch: &'a mut Watch<'w>,
-    counted: &'a mut Counted,
+    counted: &'a mut Results,
 }
 
 impl End<'_, '_> {

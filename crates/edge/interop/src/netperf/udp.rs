@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use fabricmark_proto::netperf::{Counted, Ending, Test, Traffic};
+use fabricmark_proto::netperf::{Results, Test, Traffic};
 
 use super::watch::{Failure, Watch};
 use super::{is_closed, is_timeout};
@@ -19,14 +19,11 @@ pub(super) fn carry_out(
     peer: SocketAddr,
     test: &Test,
     watch: &mut Watch<'_>,
-    counted: &mut Counted,
+    counted: &mut Results,
 ) -> Result<(), Failure> {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut end = End { socket, watch, counted };
-    let count = match test.ending {
-        Ending::Count(count) => count,
-        Ending::After(_) | Ending::Client => u64::MAX,
-    };
+    let count = test.count_max();
     match test.traffic {
         Traffic::Receive { .. } => {
             let mut arrived = end.first(&mut buffer, peer, test)?;
@@ -63,7 +60,7 @@ pub(super) fn carry_out(
 struct End<'a, 'w> {
     socket: &'a UdpSocket,
     watch: &'a mut Watch<'w>,
-    counted: &'a mut Counted,
+    counted: &'a mut Results,
 }
 
 impl End<'_, '_> {

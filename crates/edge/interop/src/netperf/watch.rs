@@ -54,14 +54,9 @@ impl<'a> Watch<'a> {
         self.events = Some((now, now));
     }
 
-    /// Whether the test has begun.
-    pub(super) fn has_begun(&self) -> bool {
-        self.events.is_some()
-    }
-
-    /// Time from the first event to the last.
-    pub(super) fn elapsed(&self) -> Nanos {
-        self.events.map_or(Nanos(0), |(first, last)| (last - first).into())
+    /// Time from the first event to the last; nothing where the test has not begun.
+    pub(super) fn elapsed(&self) -> Option<Duration> {
+        self.events.map(|(first, last)| last - first)
     }
 
     /// Whether the time is up; `is_event` says that bytes have moved. Fails when nobody waits for the

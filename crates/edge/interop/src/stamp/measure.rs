@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabricmark_proto::stamp::{
@@ -11,11 +10,12 @@ use fabricmark_proto::stamp::{
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::clock::Clock;
-use super::sys::{self, Received};
+use super::datagrams::{self, Received};
+use crate::socket::{set_traffic_class, wait};
 
 /// How often the loop looks whether it shall stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -39,18 +39,14 @@ pub struct Settings {
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message explains its fields")]
 pub enum MeasureError {
     /// The target's host says that nobody has the port.
     #[error("nothing answers at UDP port {} of {}: start a reflector there", .0.port(), .0.ip())]
     Closed(SocketAddr),
     /// The socket cannot be set up, or the packets cannot be sent.
     #[error("cannot send to {target}: {error}")]
-    Socket {
-        /// The reflector.
-        target: SocketAddr,
-        /// What the kernel says.
-        error: io::Error,
-    },
+    Socket { target: SocketAddr, error: io::Error },
 }
 
 /// What was measured.
@@ -127,15 +123,23 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
     let socket = socket(settings)?;
     let mut clock = Clock::new();
     let mut sender = Sender::new(settings.session.clone(), clock.now());
-    let mut measured = Measured::default();
+    let mut measured = Measured {
+        counts: Counts::default(),
+        rtt: Histogram::new(),
+        one_way: None,
+        forward: Seen::default(),
+        backward: Seen::default(),
+        timestamp_information: None,
+    };
     let mut buffer = vec![0; DATAGRAM_BYTES];
     while let Some(deadline) = sender.deadline() {
         if stop.load(Ordering::Relaxed) {
             sender.stop();
             break;
         }
-        wait(&socket, deadline - clock.now())?;
-        while let Some(received) = passing(sys::receive(socket.as_fd(), &mut buffer), &measured)? {
+        let within = (deadline - clock.now()).min(LOOK);
+        wait(&mut [PollFd::new(&socket, PollFlags::IN)], within.into())?;
+        while let Some(received) = passing(datagrams::receive(&socket, &mut buffer), &measured)? {
             let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
                 measured.note(&found, &received);
@@ -158,25 +162,11 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
     let any = if settings.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     let class = u32::from(settings.dscp & 0x3f) << 2;
-    if settings.target.is_ipv4() {
-        SockRef::from(&socket).set_tos_v4(class)?;
-    } else {
-        SockRef::from(&socket).set_tclass_v6(class)?;
-    }
+    set_traffic_class(&SockRef::from(&socket), settings.target.is_ipv6(), class)?;
     socket.connect(settings.target)?;
     socket.set_nonblocking(true)?;
-    sys::tell_arrivals(socket.as_fd())?;
+    datagrams::tell_arrivals(&socket)?;
     Ok(socket)
-}
-
-/// Waits for an arrival, but not longer than a time, nor than until the next look.
-fn wait(socket: &UdpSocket, Nanos(ns): Nanos) -> io::Result<()> {
-    let ns = ns.min(LOOK.0);
-    let timeout = Timespec { tv_sec: 0, tv_nsec: ns as _ };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Nothing in place of errors that say nothing about the next packet: there is nothing to read or no room
@@ -190,19 +180,6 @@ fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T
             ConnectionRefused if !measured.forward.ttl.is_empty() => Ok(None),
             _ => Err(error),
         },
-    }
-}
-
-impl Default for Measured {
-    fn default() -> Self {
-        Self {
-            counts: Counts::default(),
-            rtt: Histogram::new(),
-            one_way: None,
-            forward: Seen::default(),
-            backward: Seen::default(),
-            timestamp_information: None,
-        }
     }
 }
 

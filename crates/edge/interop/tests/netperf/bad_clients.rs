@@ -65,12 +65,12 @@ fn bytes_that_are_no_request_do_not_stop_the_server() {
     let port = Port::open("127.0.0.1", Guard::default());
     for fill in [0u8, 0x55, 0xff] {
         let mut client = Client::of(&port);
-        let refused = client.ask_for_any(&Message::from_bytes([fill; MESSAGE_BYTES]));
+        let refused = client.ask_for_any(&Message([fill; MESSAGE_BYTES]));
         assert_eq!(refused.second(), Refusal::Kind.errno());
         // An omni request of nonsense.
         let mut bytes = [fill; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&Message::OMNI_REQUEST.to_be_bytes());
-        assert_ne!(client.ask_for_any(&Message::from_bytes(bytes)).second(), 0);
+        assert_ne!(client.ask_for_any(&Message(bytes)).second(), 0);
         // And half a message, after which it is gone.
         client.control.write_all(&[fill; MESSAGE_BYTES / 2]).unwrap();
     }
@@ -147,10 +147,10 @@ fn datagrams_go_to_the_address_of_the_control_connection_whatever_the_request_sa
         length: -100,
         ..Request::of(&frozen("udp-maerts"))
     };
-    let mut bytes = *request.message().bytes();
+    let mut bytes = request.message().0;
     // The client's address, by its own account: word 28 of the content.
     bytes[8 + 4 * 28..8 + 4 * 29].copy_from_slice(&[127, 0, 0, 2]);
-    client.ask(&Message::from_bytes(bytes));
+    client.ask(&Message(bytes));
     assert_eq!(data.recv(&mut [0; 200]).unwrap(), 100);
     client.results();
     other.set_nonblocking(true).unwrap();

@@ -50,7 +50,7 @@ pub fn frozen(name: &str) -> Message {
     for (word, at) in line.split_whitespace().zip(bytes.chunks_exact_mut(4)) {
         at.copy_from_slice(&u32::from_str_radix(word, 16).unwrap().to_be_bytes());
     }
-    Message::from_bytes(bytes)
+    Message(bytes)
 }
 
 /// A control connection.
@@ -70,20 +70,21 @@ impl Client {
     pub fn ask(&mut self, request: &Message) -> (Response, SocketAddr) {
         let answer = self.ask_for_any(request);
         assert_eq!((answer.kind(), answer.second()), (Message::OMNI_RESPONSE, 0));
-        let response = Response::of(&answer).unwrap();
-        (response, SocketAddr::new(self.server, response.data_port))
+        let response = Response::of(&answer);
+        let port = response.data_port.try_into().unwrap();
+        (response, SocketAddr::new(self.server, port))
     }
 
     /// Asks for anything.
     pub fn ask_for_any(&mut self, request: &Message) -> Message {
-        self.control.write_all(request.bytes()).unwrap();
+        self.control.write_all(&request.0).unwrap();
         self.hear()
     }
 
     pub fn hear(&mut self) -> Message {
         let mut bytes = [0; MESSAGE_BYTES];
         self.control.read_exact(&mut bytes).unwrap();
-        Message::from_bytes(bytes)
+        Message(bytes)
     }
 
     pub fn results(&mut self) -> Results {

@@ -22,7 +22,7 @@ fn exchange(stream: &mut (impl Read + Write), count: u32) {
 /// Sends a stream as the client does, and checks what was counted.
 fn stream(client: &mut Client, request: &Message) {
     let (response, at) = client.ask(request);
-    assert_eq!((response.receive_bytes, response.send_bytes), (131_072, -1));
+    assert_eq!((response.receive_bytes, response.send_bytes), (Some(131_072), None));
     let mut data = Client::connect(at);
     data.write_all(&[0; 1_000_000]).unwrap();
     data.shutdown(Shutdown::Write).unwrap();
@@ -52,7 +52,7 @@ fn tcp_maerts_sends_until_the_time_is_up() {
         let port = Port::open(address, Guard::default());
         let mut client = Client::of(&port);
         let (response, at) = client.ask(&request_for("tcp-maerts", port.address));
-        assert_eq!((response.receive_bytes, response.send_bytes), (-1, 16_384));
+        assert_eq!((response.receive_bytes, response.send_bytes), (None, Some(16_384)));
         let mut data = Client::connect(at);
         let mut received = 0;
         let mut buffer = vec![0; 1 << 16];
@@ -207,7 +207,7 @@ fn options_of_flent_are_granted_and_told() {
     let port = Port::open("127.0.0.1", Guard::default());
     let mut client = Client::of(&port);
     let (response, at) = client.ask(&frozen("tcp-stream-flent"));
-    assert_eq!(response.traffic_class, 0x20);
+    assert_eq!(response.traffic_class, Some(0x20));
     let mut data = Client::connect(at);
     data.shutdown(Shutdown::Write).unwrap();
     assert_eq!(data.read(&mut [0]).unwrap(), 0);

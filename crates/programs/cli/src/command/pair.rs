@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use fabricmark_trust::{Code, Identity, Paired, Trusted, pair_wait, pair_with};
+use fabricmark_trust::pairing::Introduction;
+use fabricmark_trust::{Code, Identity, Trusted, pair_wait, pair_with};
 
 use crate::exit::{self, Failure};
 use crate::interrupt::interruptions;
@@ -24,7 +25,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
         eprintln!("made a key: {}", path.display());
     }
     let (identity, trusted) = key::load(&options.key)?;
-    let Paired { name, fingerprint } = match (&options.host, &options.code) {
+    let Introduction { name, fingerprint } = match (&options.host, &options.code) {
         (Some(host), Some(code)) => {
             let code: Code = code.parse().map_err(Failure::input)?;
             pair_with(connect(host)?, &code, &identity, &trusted)?
@@ -35,7 +36,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Paired, Failure> {
+fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introduction, Failure> {
     let at = match &options.listen {
         Some(word) => super::agent::address(word, PAIR_PORT)?,
         None => SocketAddr::new(IpAddr::from(Ipv6Addr::UNSPECIFIED), PAIR_PORT),

@@ -1,0 +1,129 @@
+//! recvmsg(2) and sendmsg(2) with what the IP header says.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use fabricmark_units::Nanos;
+use nix::cmsg_space;
+use nix::sys::socket::sockopt::{
+    Ipv4PacketInfo, Ipv4RecvTtl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6RecvTClass,
+    ReceiveTimestampns,
+};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
+};
+use socket2::SockRef;
+
+/// A datagram and what the kernel knows of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    /// Octets put into the buffer.
+    pub bytes: usize,
+    pub source: SocketAddr,
+    /// The address of this host that it was sent to.
+    pub destination: Option<IpAddr>,
+    /// When the kernel got it, by CLOCK_REALTIME.
+    pub at: Option<Nanos>,
+    /// TTL or hop limit.
+    pub ttl: Option<u8>,
+    /// DSCP and ECN as the octet of the IP header has them.
+    pub traffic_class: Option<u8>,
+}
+
+/// Lets the kernel tell time, TTL, class and destination of what arrives from now on. The first
+/// packets may come without a time: it is taken from a moment after it was asked for (net/core/dev.c,
+/// net_enable_timestamp).
+pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
+    setsockopt(socket, ReceiveTimestampns, &true)?;
+    // A socket of IPv6 has IPv4's options, too, for its mapped addresses.
+    setsockopt(socket, Ipv4RecvTtl, &true)?;
+    SockRef::from(socket).set_recv_tos_v4(true)?;
+    if socket.local_addr()?.is_ipv6() {
+        setsockopt(socket, Ipv6RecvHopLimit, &true)?;
+        setsockopt(socket, Ipv6RecvTClass, &true)?;
+        setsockopt(socket, Ipv6RecvPacketInfo, &true)?;
+    } else {
+        setsockopt(socket, Ipv4PacketInfo, &true)?;
+    }
+    Ok(())
+}
+
+/// Receives one datagram, waiting as the socket is set to.
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Received> {
+    // A time, an address and two integers, be it of either family.
+    let mut control =
+        cmsg_space!(libc::timespec, libc::in_pktinfo, libc::in6_pktinfo, i32, i32, i32, i32);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let (fd, flags) = (socket.as_raw_fd(), MsgFlags::empty());
+    let message = recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut control), flags)?;
+    let address = message.address.ok_or(io::ErrorKind::InvalidData)?;
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
+    let v6 = address.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into()));
+    let mut received = Received {
+        bytes: message.bytes,
+        source: v4.or(v6).ok_or(io::ErrorKind::InvalidData)?,
+        destination: None,
+        at: None,
+        ttl: None,
+        traffic_class: None,
+    };
+    for told in message.cmsgs().into_iter().flatten() {
+        match told {
+            ControlMessageOwned::ScmTimestampns(time) => {
+                received.at = Some(Duration::from(time).into());
+            }
+            ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
+                received.ttl = Some(ttl as u8);
+            }
+            ControlMessageOwned::Ipv4Tos(class) => received.traffic_class = Some(class),
+            ControlMessageOwned::Ipv6TClass(class) => received.traffic_class = Some(class as u8),
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                let octets = info.ipi_spec_dst.s_addr.to_ne_bytes();
+                received.destination = Some(Ipv4Addr::from(octets).into());
+            }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                received.destination = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    }
+    Ok(received)
+}
+
+/// Sends one datagram, from an address of this host where one is given, with an octet of DSCP and ECN.
+pub(super) fn send(
+    socket: &UdpSocket,
+    octets: &[u8],
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    traffic_class: u8,
+) -> io::Result<()> {
+    let class = i32::from(traffic_class);
+    let is_v4 = to.ip().to_canonical().is_ipv4();
+    let class = match is_v4 {
+        true => ControlMessage::Ipv4Tos(&traffic_class),
+        false => ControlMessage::Ipv6TClass(&class),
+    };
+    let parts = [IoSlice::new(octets)];
+    let send = |control: &[ControlMessage<'_>]| {
+        let to = SockaddrStorage::from(to);
+        sendmsg(socket.as_raw_fd(), &parts, control, MsgFlags::empty(), Some(&to))
+    };
+    match from {
+        Some(IpAddr::V4(from)) => {
+            let ipi_spec_dst = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
+            let ipi_addr = libc::in_addr { s_addr: 0 };
+            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr };
+            send(&[class, ControlMessage::Ipv4PacketInfo(&info)])
+        }
+        Some(IpAddr::V6(from)) => {
+            let ipi6_addr = libc::in6_addr { s6_addr: from.octets() };
+            let info = libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 };
+            send(&[class, ControlMessage::Ipv6PacketInfo(&info)])
+        }
+        None => send(&[class]),
+    }?;
+    Ok(())
+}
