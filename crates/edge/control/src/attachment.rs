@@ -35,7 +35,9 @@ impl Attachment {
     pub(crate) fn here(address: IpAddr) -> Result<Self, PlanError> {
         let device = device_of(address).name;
         if device.is_empty() {
-            return Err(PlanError::NoAddress(address));
+            return Err(PlanError::Input(format!(
+                "no device of this machine has the address {address}: see `ip address`"
+            )));
         }
         Ok(Self { device, address, scope_id: 0 })
     }

@@ -4,6 +4,7 @@ use fabricmark_host::Memory;
 use fabricmark_plan::{Direction, Plan, Point, Testbed};
 use fabricmark_units::Bytes;
 
+use crate::error::PlanError;
 use crate::skip;
 
 /// Full windows that a lab holds at most: what the sender keeps until it is acknowledged, what the emulator
@@ -13,82 +14,28 @@ const COPIES: u64 = 3;
 /// Those of them that are TCP's: its two ends.
 const COPIES_OF_TCP: u64 = 2;
 
-/// What a plan lacks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MemoryError {
-    /// The machine has not enough.
-    #[error(
-        "a window of {window} takes up to {needed} of memory while it is full, and {available} are left \
-         ({point}): end other programs, or name smaller windows or shorter round trips"
-    )]
-    Short {
-        /// The largest window, of all flows together.
-        window: String,
-        /// What is needed at most.
-        needed: String,
-        /// What is there.
-        available: String,
-        /// The point that needs most.
-        point: String,
-    },
-    /// The machine has not enough for what RDMA registers.
-    #[error(
-        "RDMA would register {needed} of memory, and {available} are left ({point}): end other programs, or name \
-         less depth, payload or flows"
-    )]
-    Registered {
-        /// What is needed.
-        needed: String,
-        /// What is there.
-        available: String,
-        /// The point that needs most.
-        point: String,
-    },
-    /// The kernel lets TCP have less.
-    #[error(
-        "a window of {window} lets TCP queue up to {needed}, and net.ipv4.tcp_mem allows {allowed} \
-         ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or name smaller windows"
-    )]
-    Tcp {
-        /// The largest window, of all flows together.
-        window: String,
-        /// What is needed at most.
-        needed: String,
-        /// What is allowed.
-        allowed: String,
-        /// Pages that would do: from where TCP saves, saves harder, and drops.
-        setting: String,
-        /// The point that needs most.
-        point: String,
-    },
-}
-
 /// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
 /// counted: it tunes them to what is there.
-pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), MemoryError> {
+pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), PlanError> {
     // Those that run at once need memory at once.
     let runs = plan.points.chunks(plan.groups.len().max(1));
     let tried: Vec<&[Point]> =
         runs.filter(|points| points.iter().all(|point| skip::reason(point).is_none())).collect();
     check_registered(plan, &tried, memory)?;
-    let of_run = |points: &&[Point]| points.iter().map(full).fold(0, u64::saturating_add);
-    let most = tried.iter().max_by_key(|points| of_run(points));
-    let Some((bytes, point)) = most.and_then(|points| Some((of_run(points), points.first()?)))
-    else {
-        return Ok(());
-    };
+    let Some((bytes, point)) = most(&tried, full) else { return Ok(()) };
     // To another host this machine has one end, and no emulator.
     let (copies, of_tcp) = match plan.testbed {
         Testbed::Lab => (COPIES, COPIES_OF_TCP),
         Testbed::Hosts => (1, 1),
     };
     let window = megabytes(bytes);
-    let point = point.key();
     let needed = bytes.saturating_mul(copies);
     if needed > memory.available_bytes {
-        let available = megabytes(memory.available_bytes);
-        let needed = megabytes(needed);
-        return Err(MemoryError::Short { window, needed, available, point });
+        let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
+        return Err(PlanError::Missing(format!(
+            "a window of {window} takes up to {needed} of memory while it is full, and {available} are left \
+             ({point}): end other programs, or name smaller windows or shorter round trips"
+        )));
     }
     let needed = bytes.saturating_mul(of_tcp);
     if needed > memory.tcp_bytes {
@@ -96,23 +43,21 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
         // As the kernel spaces them by itself (net/ipv4/tcp.c, tcp_init_mem): 3/4, 1, 3/2.
         let setting = format!("{} {pages} {}", pages / 4 * 3, pages / 2 * 3);
         let (needed, allowed) = (megabytes(needed), megabytes(memory.tcp_bytes));
-        return Err(MemoryError::Tcp { window, needed, allowed, setting, point });
+        return Err(PlanError::Missing(format!(
+            "a window of {window} lets TCP queue up to {needed}, and net.ipv4.tcp_mem allows {allowed} \
+             ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or name smaller windows"
+        )));
     }
     Ok(())
 }
 
 /// Refuses a plan whose RDMA registers more than there is.
-fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(), MemoryError> {
+fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(), PlanError> {
     let ends = match (plan.testbed, &plan.peer) {
         (Testbed::Hosts, Some(_)) if plan.own_ends().is_none() => 1,
         _ => 2,
     };
-    let of_run = |points: &&[Point]| {
-        points.iter().map(|point| point.registered_bytes().0).fold(0, u64::saturating_add)
-    };
-    let most = runs.iter().max_by_key(|points| of_run(points));
-    let Some((bytes, most)) = most.and_then(|points| Some((of_run(points), points.first()?)))
-    else {
+    let Some((bytes, point)) = most(runs, |point| point.registered_bytes().0) else {
         return Ok(());
     };
     let needed = bytes.saturating_mul(ends);
@@ -120,7 +65,18 @@ fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(
         return Ok(());
     }
     let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
-    Err(MemoryError::Registered { needed, available, point: most.key() })
+    Err(PlanError::Missing(format!(
+        "RDMA would register {needed} of memory, and {available} are left ({point}): end other programs, or name \
+         less depth, payload or flows"
+    )))
+}
+
+/// The bytes of the run that needs most, and its first point.
+fn most(runs: &[&[Point]], bytes: fn(&Point) -> u64) -> Option<(u64, String)> {
+    let of_run = |points: &[Point]| points.iter().map(bytes).fold(0, u64::saturating_add);
+    let all = runs.iter().map(|points| (of_run(points), points));
+    let (bytes, points) = all.max_by_key(|(bytes, _)| *bytes)?;
+    Some((bytes, points.first()?.key()))
 }
 
 fn megabytes(bytes: u64) -> String {
@@ -179,7 +135,7 @@ mod tests {
                     window = '1bdp'\n[settings]\ncongestion = 'cubic'\n";
         let plan = parse("t", text, Size::Full, &[]).unwrap();
         // As much as one window of two products.
-        assert_eq!(check(&plan, &memory(2_929_688, 488_282), 4096), Ok(()));
+        assert!(check(&plan, &memory(2_929_688, 488_282), 4096).is_ok());
         let short = check(&plan, &memory(2_000_000, 1 << 30), 4096).unwrap_err().to_string();
         assert!(short.contains("window of 1000 MB"), "{short}");
     }
@@ -187,7 +143,7 @@ mod tests {
     #[test]
     fn a_plan_whose_windows_fit_is_run() {
         // 3,000,000,000 bytes are 2,929,687.5 KiB; 2,000,000,000 are 488,281.25 pages.
-        assert_eq!(check(&plan(), &memory(2_929_688, 488_282), 4096), Ok(()));
+        assert!(check(&plan(), &memory(2_929_688, 488_282), 4096).is_ok());
     }
 
     #[test]
@@ -204,7 +160,7 @@ mod tests {
         assert!(text.contains("up to 2000 MB"), "{text}");
         assert!(text.contains("sysctl -w net.ipv4.tcp_mem=\"366210 488282 732423\""), "{text}");
         let mended = memory(1 << 30, 732_423);
-        assert_eq!(check(&plan(), &mended, 4096), Ok(()));
+        assert!(check(&plan(), &mended, 4096).is_ok());
     }
 
     #[test]
@@ -213,7 +169,7 @@ mod tests {
                     payload = '1MiB'\nlink = 'veth'\noperation = 'write'\n";
         let plan = parse("t", text, Size::Full, &[]).unwrap();
         // 64 slots of 1 MiB, twice, at two ends.
-        assert_eq!(check(&plan, &memory(256 << 10, 1), 4096), Ok(()));
+        assert!(check(&plan, &memory(256 << 10, 1), 4096).is_ok());
         let refused = check(&plan, &memory((256 << 10) - 1, 1), 4096).unwrap_err().to_string();
         assert!(refused.contains("register 269 MB") && refused.contains("less depth"), "{refused}");
     }
@@ -222,6 +178,6 @@ mod tests {
     fn a_plan_without_windows_needs_no_memory_to_speak_of() {
         let mut plan = plan();
         plan.points.iter_mut().for_each(|point| point.window = None);
-        assert_eq!(check(&plan, &memory(1, 1), 4096), Ok(()));
+        assert!(check(&plan, &memory(1, 1), 4096).is_ok());
     }
 }

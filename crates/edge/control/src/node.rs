@@ -143,11 +143,11 @@ impl Node {
     /// What became of a worker that no longer answers.
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
         match &mut self.behind {
-            Behind::Process(process) => PlanError::WorkerLost {
-                node: self.name.clone(),
-                what: what.to_owned(),
-                how: process.fate(END_WITHIN),
-            },
+            Behind::Process(process) => PlanError::Failed(format!(
+                "the worker of node {} {what} in mid-run ({})",
+                self.name,
+                process.fate(END_WITHIN)
+            )),
             Behind::Carrier(carrier) => PlanError::AgentLost(carrier.fate(END_WITHIN)),
         }
     }

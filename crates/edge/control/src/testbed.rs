@@ -114,6 +114,10 @@ pub(crate) fn open(
     })
 }
 
+fn no_link(point: &Point) -> PlanError {
+    PlanError::Internal(format!("no link {} was built", point.link))
+}
+
 /// The CPU of this number, where they are taken in turn.
 fn in_turn(cpus: &[u32], number: usize) -> Option<u32> {
     cpus.iter().cycle().nth(number).copied()

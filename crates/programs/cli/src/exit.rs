@@ -201,19 +201,15 @@ impl From<PlanError> for Failure {
             PlanError::Lab(error) => error.into(),
             PlanError::Store(error) => error.into(),
             PlanError::Interrupted => Self::new(Code::Interrupted, "interrupted"),
-            PlanError::Memory(error) => Self::new(Code::Missing, error.to_string()),
             PlanError::AgentLost(error) => error.into(),
-            PlanError::NoAddress(_) | PlanError::Topology(_) | PlanError::SameHost(..) => {
-                Self::input(error)
-            }
-            PlanError::NoLink(_) | PlanError::NoWay(..) => Self::internal(error.to_string()),
-            PlanError::Nothing { is_missing: true, .. } => {
+            PlanError::Input(message) => Self::input(message),
+            PlanError::Internal(message) => Self::internal(message),
+            PlanError::Missing(_) | PlanError::Nothing { is_missing: true, .. } => {
                 Self::new(Code::Missing, error.to_string())
             }
-            PlanError::WorkerLost { .. }
-            | PlanError::Run(_)
-            | PlanError::Nothing { .. }
-            | PlanError::System { .. } => Self::new(Code::RunFailed, error.to_string()),
+            PlanError::Failed(_) | PlanError::Run(_) | PlanError::Nothing { .. } => {
+                Self::new(Code::RunFailed, error.to_string())
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ impl Hosts {
         nodes: &BTreeMap<String, AgentAccess>,
     ) -> Result<Self, PlanError> {
         let topology = plan.topology.as_ref().map(|named| Topology::parse(&named.text));
-        let ways = match topology.transpose()? {
+        let ways = match topology.transpose().map_err(PlanError::input)? {
             Some(topology) => ways(plan, &topology)?,
             None => Ways::new(),
         };
@@ -173,8 +173,11 @@ impl Testbed for Hosts {
             (Some(remote), _) => remote.attach(point.family)?,
             (None, Some(other)) => other.attach_here(point.family)?,
             (None, None) => {
-                let [client, server] = self.plan.nodes(point).map(str::to_owned);
-                return Err(PlanError::SameHost(client, server));
+                let [client, server] = self.plan.nodes(point);
+                return Err(PlanError::Input(format!(
+                    "the flows from `{client}` to `{server}` have both ends on this host: name the host of one \
+                     with --to {server}=HOST"
+                )));
             }
         })
     }

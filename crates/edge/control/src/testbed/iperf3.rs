@@ -19,7 +19,7 @@ pub(super) struct Iperf3(pub(super) Iperf3Access);
 impl Testbed for Iperf3 {
     /// Nobody starts a worker behind another program.
     fn start_pair(&mut self, point: &Point, _: &Path) -> Result<Pair, PlanError> {
-        Err(PlanError::NoLink(point.link))
+        Err(super::no_link(point))
     }
 
     fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {

@@ -41,7 +41,7 @@ impl InLab {
         if point.link == Link::Loopback {
             return Ok(None);
         }
-        self.lab.link(&Wiring::of(point)).map(Some).ok_or(PlanError::NoLink(point.link))
+        self.lab.link(&Wiring::of(point)).map(Some).ok_or_else(|| super::no_link(point))
     }
 }
 

@@ -35,8 +35,9 @@ pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> 
         let [from, to] = plan.nodes(point);
         let nodes = [from, to].map(str::to_owned);
         if let Entry::Vacant(unknown) = ways.entry(nodes) {
-            let none = || PlanError::NoWay(from.to_owned(), to.to_owned());
-            unknown.insert(topology.way(from, to).ok_or_else(none)?);
+            let none = || format!("no way leads from `{from}` to `{to}` in the topology");
+            let way = topology.way(from, to).ok_or_else(|| PlanError::Internal(none()))?;
+            unknown.insert(way);
         }
     }
     Ok(ways)
@@ -46,7 +47,7 @@ impl InTopology {
     /// Builds the lab of a plan's topology; none where it has none.
     pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Option<Self>, PlanError> {
         let Some(named) = &plan.topology else { return Ok(None) };
-        let topology = Topology::parse(&named.text)?;
+        let topology = Topology::parse(&named.text).map_err(PlanError::input)?;
         let ways = ways(plan, &topology)?;
         let fabric = Fabric::build(topology, plan.seed, emulator_cpu)?;
         Ok(Some(Self { fabric, plan: plan.clone(), ways }))
