@@ -34,6 +34,12 @@ impl FrameReader {
         if pending > FRAME_BYTES_MAX { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
+    /// The messages that are whole with these bytes.
+    pub fn messages<T: DeserializeOwned>(&mut self, bytes: &[u8]) -> Result<Vec<T>, FrameError> {
+        self.push(bytes)?;
+        std::iter::from_fn(|| self.next_message().transpose()).collect()
+    }
+
     /// The next whole message, if there is one.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some(end) = self.bytes[self.searched..].iter().position(|&byte| byte == b'\n') else {

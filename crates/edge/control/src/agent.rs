@@ -94,25 +94,27 @@ pub struct Agent {
 impl Agent {
     /// Listens at these addresses.
     pub fn listen(addresses: &[SocketAddr], settings: Settings) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let mut listeners = Vec::new();
-        for (address, place) in addresses.iter().zip(0..) {
-            let listener = listen(*address)?;
-            epoll::add(&epoll, &listener, EventData::new_u64(LISTENER - place), EventFlags::IN)?;
-            listeners.push(listener);
-        }
-        let queue = AdmissionQueue::new(settings.slots);
-        Ok(Self {
-            settings,
-            listeners,
-            epoll,
+        let agent = Self {
+            listeners: addresses.iter().copied().map(listen).collect::<Result<_, _>>()?,
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
             coordinators: BTreeMap::new(),
             pending: VecDeque::new(),
-            queue,
+            queue: AdmissionQueue::new(settings.slots),
             next: 0,
             stirred: VecDeque::new(),
             is_deaf: false,
-        })
+            settings,
+        };
+        agent.watch_listeners()?;
+        Ok(agent)
+    }
+
+    fn watch_listeners(&self) -> io::Result<()> {
+        for (listener, place) in self.listeners.iter().zip(0..) {
+            let data = EventData::new_u64(LISTENER - place);
+            epoll::add(&self.epoll, listener, data, EventFlags::IN)?;
+        }
+        Ok(())
     }
 
     /// Where it listens.
@@ -151,15 +153,13 @@ impl Agent {
     }
 
     fn load(&self) -> Load {
-        Load {
-            connections: self
-                .coordinators
-                .values()
-                .filter(|coordinator| coordinator.is_known())
-                .count(),
-            busy: self.queue.busy(),
-            waiting: self.queue.places().count(),
-        }
+        let (busy, waiting) = (self.queue.busy(), self.queue.places().count());
+        Load { connections: self.known(), busy, waiting }
+    }
+
+    /// Connections whose other end has proved who it is.
+    fn known(&self) -> usize {
+        self.coordinators.values().filter(|coordinator| coordinator.is_known()).count()
     }
 
     fn wait(&self) -> io::Result<Vec<u64>> {
@@ -194,22 +194,21 @@ impl Agent {
 
     /// Refuses a connection beyond those that there may be.
     fn count(&mut self, id: ConnectionId) {
-        let known = self.coordinators.values().filter(|coordinator| coordinator.is_known()).count();
-        let (all, each) =
-            (self.settings.connections_max, self.settings.quota.connections_max as usize);
+        let all = self.settings.connections_max;
+        let each = self.settings.quota.connections_max as usize;
         let Some(coordinator) = self.coordinators.get(&id) else { return };
         let session = coordinator.session();
         let of_session =
             self.coordinators.values().filter(|other| other.session() == session).count();
-        let why = if known > all {
+        let why = if self.known() > all {
             format!("the agent has {all} connections, which is its most: try again later")
         } else if session != [0; 16] && of_session > each {
             format!("the agent allows {each} connections for each coordinator")
         } else {
             return;
         };
-        if let Some(coordinator) = self.coordinators.get_mut(&id) {
-            coordinator.refuse(why);
+        if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
+            protocol.refuse(why);
         }
     }
 
@@ -248,7 +247,7 @@ impl Agent {
         }
         let id = self.next;
         let Ok(coordinator) = Connected::new(tcp, peer, machine_time()) else { return };
-        if epoll::add(&self.epoll, coordinator.tcp(), EventData::new_u64(2 * id), EventFlags::IN)
+        if epoll::add(&self.epoll, &coordinator.tcp, EventData::new_u64(2 * id), EventFlags::IN)
             .is_ok()
         {
             self.next += 1;
@@ -263,10 +262,7 @@ impl Agent {
             self.coordinators.get(id).is_some_and(|coordinator| !coordinator.is_known())
         });
         if std::mem::take(&mut self.is_deaf) {
-            for (listener, place) in self.listeners.iter().zip(0..) {
-                let data = EventData::new_u64(LISTENER - place);
-                let _ = epoll::add(&self.epoll, listener, data, EventFlags::IN);
-            }
+            let _ = self.watch_listeners();
         }
     }
 
@@ -294,7 +290,7 @@ impl Agent {
             AgentAction::Hand(order) => coordinator.hand(order, &self.settings),
             AgentAction::Ask => {
                 let turn = self.queue.ask(session, id);
-                coordinator.on_turn(turn);
+                self.turn(id, turn);
             }
             AgentAction::Done => {
                 self.queue.done(session);
@@ -324,8 +320,8 @@ impl Agent {
     }
 
     fn turn(&mut self, id: ConnectionId, turn: Turn) {
-        if let Some(coordinator) = self.coordinators.get_mut(&id) {
-            coordinator.on_turn(turn);
+        if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
+            protocol.on_turn(turn);
             self.stirred.push_back(id);
         }
     }

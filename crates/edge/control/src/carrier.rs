@@ -5,11 +5,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
@@ -34,42 +33,25 @@ pub struct AgentError {
     pub why: String,
 }
 
-/// What is known of the path to an agent.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known of the path to an agent, shared by thread and coordinator.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PathFacts {
     /// How far its clock is from ours.
     pub(crate) clock: Option<ClockOffset>,
     /// Time beyond the usual that its answers may take.
     pub(crate) patience: Nanos,
-}
-
-/// What thread and coordinator share.
-#[derive(Debug, Default)]
-struct Shared {
-    facts: Mutex<PathFacts>,
     /// Why the connection ended.
-    why: Mutex<Option<String>>,
+    end: Option<String>,
 }
 
-impl Shared {
-    fn facts(&self) -> PathFacts {
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end(&self, why: String) {
-        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-    }
-
-    fn why(&self) -> Option<String> {
-        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
+fn lock(facts: &Mutex<PathFacts>) -> MutexGuard<'_, PathFacts> {
+    facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The way to a worker behind an agent.
 pub(crate) struct Carrier {
     host: String,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    facts: Arc<Mutex<PathFacts>>,
     /// What the agent told of itself.
     pub(crate) welcome: Welcome,
 }
@@ -91,7 +73,7 @@ impl Carrier {
         }
         theirs.set_nonblocking(true).map_err(system)?;
         let tls = client_connection(tls).map_err(|error| fail(format!("{error}")))?;
-        let shared = Arc::new(Shared::default());
+        let facts = Arc::new(Mutex::new(PathFacts::default()));
         let (greeter, greeted) = mpsc::channel();
         let mut line = Line {
             secured: Secured::new(tcp, tls),
@@ -99,36 +81,29 @@ impl Carrier {
             caller: Caller::new(machine_time(), session, rtt),
             worker: theirs,
             orders: FrameReader::default(),
-            shared: Arc::clone(&shared),
+            facts: Arc::clone(&facts),
             greeter: Some(greeter),
         };
-        let thread = thread::spawn(move || line.hold());
+        // The thread ends when the socket to it closes, which its node does: it is not waited for.
+        thread::spawn(move || line.hold());
         let Ok(welcome) = greeted.recv() else {
-            return Err(fail(shared.why().unwrap_or_else(|| "hung up".to_owned())));
+            return Err(fail(lock(&facts).end.take().unwrap_or_else(|| "hung up".to_owned())));
         };
-        let thread = Some(thread);
-        Ok((Self { host: host.to_owned(), shared, thread, welcome }, ours))
+        Ok((Self { host: host.to_owned(), facts, welcome }, ours))
     }
 
     pub(crate) fn facts(&self) -> PathFacts {
-        self.shared.facts()
+        lock(&self.facts).clone()
     }
 
     /// Why the connection ended, if it does so within this time.
     pub(crate) fn fate(&mut self, within: Duration) -> AgentError {
         let until = machine_time() + within.into();
-        while machine_time() < until && self.shared.why().is_none() {
+        while machine_time() < until && self.facts().end.is_none() {
             thread::sleep(Duration::from_millis(1));
         }
-        let why = self.shared.why().unwrap_or_else(|| "no longer answers".to_owned());
+        let why = self.facts().end.unwrap_or_else(|| "no longer answers".to_owned());
         AgentError { host: self.host.clone(), why }
-    }
-}
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        // The thread ends when the socket to it closes, which its node does: it is not waited for.
-        drop(self.thread.take());
     }
 }
 
@@ -164,7 +139,7 @@ struct Line {
     caller: Caller,
     worker: UnixStream,
     orders: FrameReader,
-    shared: Arc<Shared>,
+    facts: Arc<Mutex<PathFacts>>,
     /// Told of the welcome, and of no more.
     greeter: Option<Sender<Welcome>>,
 }
@@ -179,7 +154,7 @@ impl Line {
                 None => error.to_string(),
             },
         };
-        self.shared.end(why);
+        lock(&self.facts).end = Some(why);
         self.secured.close();
     }
 
@@ -197,9 +172,8 @@ impl Line {
             if let Some(News::Vanished) = self.caller.on_timeout(now) {
                 return Err(io::Error::other("has not been heard for too long"));
             }
-            let facts =
-                PathFacts { clock: self.caller.clock(now), patience: self.caller.patience() };
-            *self.shared.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+            let (clock, patience) = (self.caller.clock(now), self.caller.patience());
+            *lock(&self.facts) = PathFacts { clock, patience, end: None };
         }
     }
 
@@ -213,15 +187,11 @@ impl Line {
     fn wait(&mut self) -> io::Result<(bool, bool)> {
         let now = machine_time();
         let left = self.caller.deadline().map_or(Nanos(0), |at| at - now);
-        let timeout = Timespec {
-            tv_sec: (left.0 / 1_000_000_000) as i64,
-            tv_nsec: (left.0 % 1_000_000_000) as i64,
-        };
+        let timeout = Timespec::try_from(Duration::from(left)).map_err(io::Error::other)?;
         let is_behind = self.secured.is_behind();
         let of_agent = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let agent = self.secured.as_fd();
         let mut both =
-            [PollFd::from_borrowed_fd(agent, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
+            [PollFd::new(&self.secured.tcp, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
         // What the agent does not take yet is not added to.
         let asked = if is_behind { &mut both[..1] } else { &mut both[..] };
         match poll(asked, Some(&timeout)) {
@@ -235,8 +205,8 @@ impl Line {
     fn hear(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         let is_open = self.secured.receive(&mut bytes)?;
-        self.answers.push(&bytes).map_err(io::Error::other)?;
-        while let Some(answer) = self.answers.next_message::<Answer>().map_err(io::Error::other)? {
+        let answers: Vec<Answer> = self.answers.messages(&bytes).map_err(io::Error::other)?;
+        for answer in answers {
             match self.caller.on_answer(machine_time(), answer) {
                 Some(News::Welcome(welcome)) => {
                     if let Some(greeter) = self.greeter.take() {
@@ -264,15 +234,14 @@ impl Line {
     /// False when the coordinator has hung up.
     fn take_orders(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 64 << 10];
-        match self.worker.read(&mut buffer) {
+        let bytes = match self.worker.read(&mut buffer) {
             Ok(0) => return Ok(false),
-            Ok(bytes) => self.orders.push(&buffer[..bytes]).map_err(io::Error::other)?,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        while let Some(order) = self.orders.next_message::<Order>().map_err(io::Error::other)? {
-            self.caller.on_order(order);
-        }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            read => read?,
+        };
+        let orders: Vec<Order> =
+            self.orders.messages(&buffer[..bytes]).map_err(io::Error::other)?;
+        orders.into_iter().for_each(|order| self.caller.on_order(order));
         Ok(true)
     }
 }

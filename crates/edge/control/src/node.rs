@@ -113,30 +113,18 @@ impl Node {
 
     /// The reports that have arrived; an error when the worker is gone.
     pub(crate) fn receive(&mut self) -> Result<Vec<Report>, PlanError> {
+        use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
         let mut buffer = [0; 64 << 10];
         match self.socket.read(&mut buffer) {
-            Ok(0) => return Err(self.lost("ended")),
-            Ok(bytes) => {
-                if let Err(error) = self.frames.push(&buffer[..bytes]) {
-                    return Err(self.lost(&error.to_string()));
-                }
+            Ok(0) => Err(self.lost("ended")),
+            Ok(bytes) => self
+                .frames
+                .messages(&buffer[..bytes])
+                .map_err(|error| self.lost(&error.to_string())),
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
+                Ok(Vec::new())
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::TimedOut
-                        | io::ErrorKind::Interrupted
-                ) => {}
-            Err(error) => return Err(self.lost(&format!("cannot be heard ({error})"))),
-        }
-        let mut reports = Vec::new();
-        loop {
-            match self.frames.next_message() {
-                Ok(Some(report)) => reports.push(report),
-                Ok(None) => return Ok(reports),
-                Err(error) => return Err(self.lost(&error.to_string())),
-            }
+            Err(error) => Err(self.lost(&format!("cannot be heard ({error})"))),
         }
     }
 

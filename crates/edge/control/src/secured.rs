@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
 
 use fabricmark_units::Instant;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,16 +14,10 @@ pub(crate) fn machine_time() -> Instant {
 
 /// A connection whose calls return at once.
 pub(crate) struct Secured {
-    tcp: TcpStream,
-    tls: rustls::Connection,
+    pub(crate) tcp: TcpStream,
+    pub(crate) tls: rustls::Connection,
     /// Bytes that the other end has sent so far, records and all.
-    received_bytes: u64,
-}
-
-impl AsFd for Secured {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tcp.as_fd()
-    }
+    pub(crate) received_bytes: u64,
 }
 
 impl Secured {
@@ -93,22 +86,5 @@ impl Secured {
     /// Whether something waits to be sent.
     pub(crate) fn is_behind(&self) -> bool {
         self.tls.wants_write()
-    }
-
-    /// Whether the other end has not proved yet who it is.
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
-    }
-
-    pub(crate) fn received_bytes(&self) -> u64 {
-        self.received_bytes
-    }
-
-    pub(crate) fn tls(&self) -> &rustls::Connection {
-        &self.tls
-    }
-
-    pub(crate) fn tcp(&self) -> &TcpStream {
-        &self.tcp
     }
 }

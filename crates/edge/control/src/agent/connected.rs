@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fabricmark_proto::{
     AgentAction, Answer, Connection, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report,
-    Request, SessionId, Turn, Welcome, encode,
+    Request, SessionId, Welcome, encode,
 };
 use fabricmark_trust::{peer_fingerprint, server_connection};
 use fabricmark_units::{Instant, Nanos};
@@ -68,7 +68,7 @@ enum Phase {
 
 /// A connection.
 pub(super) struct Connected {
-    tcp: TcpStream,
+    pub(super) tcp: TcpStream,
     peer: SocketAddr,
     began: Instant,
     phase: Phase,
@@ -92,10 +92,6 @@ impl Connected {
         })
     }
 
-    pub(super) fn tcp(&self) -> &TcpStream {
-        &self.tcp
-    }
-
     /// Whether the other end has proved who it is.
     pub(super) fn is_known(&self) -> bool {
         matches!(self.phase, Phase::Known(..))
@@ -103,17 +99,14 @@ impl Connected {
 
     /// The coordinator; zeros before it has said hello.
     pub(super) fn session(&self) -> SessionId {
-        self.protocol().map_or([0; 16], Connection::session)
-    }
-
-    fn protocol(&self) -> Option<&Connection> {
         match &self.phase {
-            Phase::Known(_, protocol) => Some(protocol),
-            _ => None,
+            Phase::Known(_, protocol) => protocol.session(),
+            _ => [0; 16],
         }
     }
 
-    fn protocol_mut(&mut self) -> Option<&mut Connection> {
+    /// The conversation with an end that has proved who it is.
+    pub(super) fn protocol(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
             Phase::Known(_, protocol) => Some(protocol),
             _ => None,
@@ -146,17 +139,15 @@ impl Connected {
         let is_open = secured.receive(&mut bytes)?;
         secured.flush()?;
         if let Phase::Proving(secured) = &mut self.phase {
-            if secured.is_handshaking() {
-                let is_over = !is_open || secured.received_bytes() > PROVE_BYTES;
+            if secured.tls.is_handshaking() {
+                let is_over = !is_open || secured.received_bytes > PROVE_BYTES;
                 return if is_over { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
             }
             self.welcome(settings)?;
         }
-        self.frames.push(&bytes).map_err(io::Error::other)?;
-        while let Some(request) = self.frames.next_message::<Request>().map_err(io::Error::other)? {
-            if let Some(protocol) = self.protocol_mut() {
-                protocol.on_request(machine_time(), request);
-            }
+        let requests: Vec<Request> = self.frames.messages(&bytes).map_err(io::Error::other)?;
+        if let Some(protocol) = self.protocol() {
+            requests.into_iter().for_each(|request| protocol.on_request(machine_time(), request));
         }
         if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -166,8 +157,8 @@ impl Connected {
         let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
         };
-        peer_fingerprint(secured.tls()).map_err(io::Error::other)?;
-        let device = device_of(secured.tcp().local_addr()?.ip());
+        peer_fingerprint(&secured.tls).map_err(io::Error::other)?;
+        let device = device_of(secured.tcp.local_addr()?.ip());
         let welcome = Welcome {
             version: PROTOCOL_VERSION,
             host: fabricmark_host::facts(),
@@ -191,20 +182,8 @@ impl Connected {
         }
     }
 
-    pub(super) fn refuse(&mut self, why: String) {
-        if let Some(protocol) = self.protocol_mut() {
-            protocol.refuse(why);
-        }
-    }
-
-    pub(super) fn on_turn(&mut self, turn: Turn) {
-        if let Some(protocol) = self.protocol_mut() {
-            protocol.on_turn(turn);
-        }
-    }
-
     pub(super) fn drain(&mut self) {
-        match self.protocol_mut() {
+        match self.protocol() {
             Some(protocol) => protocol.drain(),
             None => self.phase = Phase::Over,
         }
@@ -275,7 +254,7 @@ impl Connected {
                     }
                     // The greeting of the same program says nothing new.
                     if !matches!(report, Report::Hello { .. })
-                        && let Some(protocol) = self.protocol_mut()
+                        && let Some(protocol) = self.protocol()
                     {
                         protocol.on_report(report);
                     }
@@ -288,24 +267,18 @@ impl Connected {
     fn hear(&mut self) -> io::Result<Vec<Report>> {
         let Some(hand) = &mut self.hand else { return Ok(Vec::new()) };
         let mut buffer = [0; 64 << 10];
-        match hand.socket.read(&mut buffer) {
-            Ok(0) => {
+        match hand.socket.read(&mut buffer)? {
+            0 => {
                 let fate = hand.process.fate(Duration::from_millis(100));
-                return Err(io::Error::other(format!("ended ({fate})")));
+                Err(io::Error::other(format!("ended ({fate})")))
             }
-            Ok(bytes) => hand.frames.push(&buffer[..bytes]).map_err(io::Error::other)?,
-            Err(error) => return Err(error),
+            bytes => hand.frames.messages(&buffer[..bytes]).map_err(io::Error::other),
         }
-        let mut reports = Vec::new();
-        while let Some(report) = hand.frames.next_message().map_err(io::Error::other)? {
-            reports.push(report);
-        }
-        Ok(reports)
     }
 
     fn worker_lost(&mut self, why: &str) {
         self.hand = None;
-        if let Some(protocol) = self.protocol_mut() {
+        if let Some(protocol) = self.protocol() {
             protocol.on_worker_lost(why);
         }
     }
