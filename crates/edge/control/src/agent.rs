@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, Turn};
+use fabricmark_telemetry::sys;
 use fabricmark_units::Instant;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -24,7 +25,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 use connected::Connected;
 
 use crate::secured::machine_time;
-use crate::sys;
 
 /// How often deadlines and signals are looked at: what has vanished is freed a quarter of a second after
 /// its time at most.
@@ -41,8 +41,8 @@ const ACCEPTED_AT_ONCE: usize = 32;
 const PENDING_MAX: usize = 512;
 
 /// Time in which the kernel keeps a connection to itself until its first byte arrives: who connects and
-/// says nothing costs this process nothing.
-const SILENT_FOR: Duration = Duration::from_secs(3);
+/// says nothing costs this process nothing (tcp(7), TCP_DEFER_ACCEPT).
+const SILENT_FOR_SECONDS: libc::c_int = 3;
 
 /// How an agent is set up.
 #[derive(Clone)]
@@ -335,7 +335,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
-    sys::defer_accept(socket.as_fd(), SILENT_FOR)?;
+    sys::set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, SILENT_FOR_SECONDS)?;
     socket.listen(libc::SOMAXCONN)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())

@@ -54,3 +54,10 @@ pub(crate) struct NodeFacts {
     /// How far its clock is from ours.
     pub(crate) clock_offset: Option<ClockOffset>,
 }
+
+impl NodeFacts {
+    /// Of a node on this machine.
+    pub(crate) fn here(namespace: Option<String>) -> Self {
+        Self { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
+    }
+}

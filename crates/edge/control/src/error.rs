@@ -1,6 +1,5 @@
 //! Why a plan did not come to its end.
 
-use std::fmt::Display;
 use std::io;
 
 use fabricmark_lab::LabError;
@@ -52,9 +51,5 @@ pub enum PlanError {
 impl PlanError {
     pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Failed(format!("cannot {doing}: {error}"))
-    }
-
-    pub(crate) fn input(error: impl Display) -> Self {
-        Self::Input(error.to_string())
     }
 }

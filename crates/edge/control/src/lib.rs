@@ -28,8 +28,6 @@ mod progress;
 mod run;
 mod secured;
 mod skip;
-#[expect(unsafe_code, reason = "a socket option that no safe crate offers")]
-mod sys;
 mod testbed;
 mod worker;
 

@@ -2,7 +2,6 @@
 
 use fabricmark_judge::Part;
 use fabricmark_plan::{Point, Role};
-use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{HostFacts, Node};
 
 use crate::coordinator::Coordinator;
@@ -16,33 +15,23 @@ pub(crate) fn nodes(
     point: &Point,
     parts: &[Part],
 ) -> Result<Vec<Node>, PlanError> {
-    let Some(Ends { client, server }) = parts.first().map(|part| &part.ends) else {
-        return Ok(Vec::new());
-    };
-    let [client_name, server_name] = names;
-    let client = node(coordinator, host, client_name, (Role::Client, client), point)?;
-    Ok(vec![client, node(coordinator, host, server_name, (Role::Server, server), point)?])
-}
-
-fn node(
-    coordinator: &Coordinator,
-    host: &HostFacts,
-    name: &str,
-    (role, report): (Role, &EndReport),
-    point: &Point,
-) -> Result<Node, PlanError> {
-    let attachment = coordinator.testbed().attach(role, point)?;
-    let facts = coordinator.facts(role, point);
-    Ok(Node {
-        name: name.to_owned(),
-        carrier: facts.carrier,
-        namespace: facts.namespace,
-        address: Some(attachment.address),
-        device: Some(attachment.device),
-        side: report.side.clone(),
-        usage: report.usage.clone(),
-        kernel: report.kernel,
-        host: facts.host.unwrap_or_else(|| host.clone()),
-        clock_offset: facts.clock_offset,
-    })
+    let Some(ends) = parts.first().map(|part| &part.ends) else { return Ok(Vec::new()) };
+    let reports = [(Role::Client, &ends.client), (Role::Server, &ends.server)];
+    let nodes = reports.map(|(role, report)| {
+        let attachment = coordinator.testbed().attach(role, point)?;
+        let facts = coordinator.facts(role, point);
+        Ok(Node {
+            name: names[role as usize].to_owned(),
+            carrier: facts.carrier,
+            namespace: facts.namespace,
+            address: Some(attachment.address),
+            device: Some(attachment.device),
+            side: report.side.clone(),
+            usage: report.usage.clone(),
+            kernel: report.kernel,
+            host: facts.host.unwrap_or_else(|| host.clone()),
+            clock_offset: facts.clock_offset,
+        })
+    });
+    nodes.into_iter().collect()
 }

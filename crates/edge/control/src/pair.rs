@@ -9,42 +9,30 @@ use fabricmark_plan::Role;
 use crate::error::PlanError;
 use crate::node::Node;
 
-/// The two workers of a part of a run.
-pub(crate) struct Pair {
-    pub(crate) client: Node,
-    pub(crate) server: Node,
-}
+/// Those of client and server.
+pub(crate) struct Pair(pub(crate) [Node; 2]);
 
 impl Pair {
     /// Starts both here, each in its namespace where it has one; `nodes` are the names of client and server.
     pub(crate) fn start<'a>(
-        nodes: [&str; 2],
+        [client, server]: [&str; 2],
         program: &Path,
         namespace: impl Fn(Role) -> Option<&'a Namespace>,
     ) -> Result<Self, PlanError> {
-        let [client, server] = nodes;
-        Ok(Self {
-            client: Node::start(client, program, namespace(Role::Client))?,
-            server: Node::start(server, program, namespace(Role::Server))?,
-        })
+        let client = Node::start(client, program, namespace(Role::Client))?;
+        Ok(Self([client, Node::start(server, program, namespace(Role::Server))?]))
     }
 
     /// The sockets to both.
     pub(crate) fn sockets(&self) -> [&UnixStream; 2] {
-        [&self.client.socket, &self.server.socket]
+        self.0.each_ref().map(|node| &node.socket)
     }
 
     pub(crate) fn worker(&self, role: Role) -> &Node {
-        match role {
-            Role::Client => &self.client,
-            Role::Server => &self.server,
-        }
+        &self.0[role as usize]
     }
 
     pub(crate) fn node(&mut self, role: Role) -> &mut Node {
-        match role {
-            Role::Client => &mut self.client,
-            Role::Server => &mut self.server,
-        }
+        &mut self.0[role as usize]
     }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Plan, Point, Role};
-use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
@@ -40,8 +39,7 @@ pub(crate) trait Testbed {
 
     /// What is known of an end beside what its worker, if it has one, reports.
     fn facts(&self, _role: Role, _point: &Point, _worker: Option<&Node>) -> NodeFacts {
-        let carrier = Carrier::LocalSocket;
-        NodeFacts { carrier, namespace: None, host: None, clock_offset: None }
+        NodeFacts::here(None)
     }
 
     /// CPUs of both ends' load threads, by the place of their part among those that run at once. Each part has some of
@@ -108,7 +106,7 @@ pub(crate) fn open(
     Ok(match peer {
         Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
-        Peer::Ends([client, server]) => Box::new(local::Addresses::of(plan, *client, *server)?),
+        Peer::Ends(ends) => Box::new(local::Addresses::of(plan, *ends)?),
         Peer::Here if has_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
         Peer::Here => Box::new(local::Loopback),
     })

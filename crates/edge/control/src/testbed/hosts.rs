@@ -5,14 +5,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::Topology;
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Family};
 
-use super::topology::{Ways, ways};
+use super::topology::{Ways, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
@@ -42,15 +41,14 @@ impl Hosts {
         plan: &Plan,
         nodes: &BTreeMap<String, AgentAccess>,
     ) -> Result<Self, PlanError> {
-        let topology = plan.topology.as_ref().map(|named| Topology::parse(&named.text));
-        let ways = match topology.transpose().map_err(PlanError::input)? {
-            Some(topology) => ways(plan, &topology)?,
+        let ways = match &plan.topology {
+            Some(named) => ways(plan, &parse(&named.text)?)?,
             None => Ways::new(),
         };
-        let call = |(node, access): (&String, &AgentAccess)| {
-            Ok::<_, PlanError>((node.clone(), Remote::call(access)?))
-        };
-        let agents = nodes.iter().map(call).collect::<Result<_, _>>()?;
+        let mut agents = BTreeMap::new();
+        for (node, access) in nodes {
+            agents.insert(node.clone(), Remote::call(access)?);
+        }
         Ok(Self { plan: plan.clone(), agents, ways })
     }
 
@@ -61,11 +59,7 @@ impl Hosts {
 
     /// The agent at an end; `None` for this host.
     fn remote(&self, role: Role, point: &Point) -> Option<&Remote> {
-        let [client, server] = self.ends(point);
-        match role {
-            Role::Client => client,
-            Role::Server => server,
-        }
+        self.ends(point)[role as usize]
     }
 }
 
@@ -99,10 +93,7 @@ impl Remote {
 
     /// One more worker.
     fn worker(&mut self) -> Result<Node, PlanError> {
-        match self.spare.take() {
-            Some(node) => Ok(node),
-            None => self.connect(),
-        }
+        self.spare.take().map_or_else(|| self.connect(), Ok)
     }
 
     /// Calls the agent until it answers, for at most [`CALL_FOR`].
@@ -164,7 +155,7 @@ impl Testbed for Hosts {
         };
         let [client, server] = &nodes;
         let server = worker(server)?;
-        Ok(Pair { client: worker(client)?, server })
+        Ok(Pair([worker(client)?, server]))
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
@@ -183,10 +174,7 @@ impl Testbed for Hosts {
     }
 
     fn facts(&self, role: Role, point: &Point, worker: Option<&Node>) -> NodeFacts {
-        let Some(remote) = self.remote(role, point) else {
-            let carrier = Carrier::LocalSocket;
-            return NodeFacts { carrier, namespace: None, host: None, clock_offset: None };
-        };
+        let Some(remote) = self.remote(role, point) else { return NodeFacts::here(None) };
         let carrier = worker.and_then(Node::carrier);
         NodeFacts {
             carrier: Carrier::Agent,

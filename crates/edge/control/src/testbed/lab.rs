@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use fabricmark_lab::{Lab, Traffic, Wiring};
 use fabricmark_plan::{Plan, Point, Role};
-use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
@@ -66,8 +65,7 @@ impl Testbed for InLab {
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {
         let side = self.plan.side(role, point);
-        let namespace = (point.link != Link::Loopback).then(|| side.name().to_owned());
-        NodeFacts { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
+        NodeFacts::here((point.link != Link::Loopback).then(|| side.name().to_owned()))
     }
 
     /// An emulator between the ends keeps its own.

@@ -25,22 +25,18 @@ impl Testbed for Loopback {
 /// Each end at an address of its own.
 pub(super) struct Addresses {
     plan: Plan,
-    client: Attachment,
-    server: Attachment,
+    ends: [Attachment; 2],
 }
 
 impl Addresses {
-    pub(super) fn of(plan: &Plan, client: IpAddr, server: IpAddr) -> Result<Self, PlanError> {
-        let plan = plan.clone();
-        Ok(Self { plan, client: Attachment::here(client)?, server: Attachment::here(server)? })
+    pub(super) fn of(plan: &Plan, [client, server]: [IpAddr; 2]) -> Result<Self, PlanError> {
+        let ends = [Attachment::here(client)?, Attachment::here(server)?];
+        Ok(Self { plan: plan.clone(), ends })
     }
 }
 
 impl Testbed for Addresses {
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
-        Ok(match self.plan.side(role, point) {
-            Role::Client => self.client.clone(),
-            Role::Server => self.server.clone(),
-        })
+        Ok(self.ends[self.plan.side(role, point) as usize].clone())
     }
 }

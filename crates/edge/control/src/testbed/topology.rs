@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use fabricmark_lab::{Fabric, Topology, Traffic, Way};
 use fabricmark_plan::{Plan, Point, Role};
-use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire as wire;
 
@@ -28,6 +27,10 @@ pub(super) struct InTopology {
 /// The way from one node to another.
 pub(super) type Ways = BTreeMap<[String; 2], Way>;
 
+pub(super) fn parse(text: &str) -> Result<Topology, PlanError> {
+    Topology::parse(text).map_err(|error| PlanError::Input(error.to_string()))
+}
+
 /// The ways between the ends of a plan's points.
 pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> {
     let mut ways = Ways::new();
@@ -47,18 +50,14 @@ impl InTopology {
     /// Builds the lab of a plan's topology; none where it has none.
     pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Option<Self>, PlanError> {
         let Some(named) = &plan.topology else { return Ok(None) };
-        let topology = Topology::parse(&named.text).map_err(PlanError::input)?;
+        let topology = parse(&named.text)?;
         let ways = ways(plan, &topology)?;
         let fabric = Fabric::build(topology, plan.seed, emulator_cpu)?;
         Ok(Some(Self { fabric, plan: plan.clone(), ways }))
     }
 
     fn name(&self, role: Role, point: &Point) -> &str {
-        let [client, server] = self.plan.nodes(point);
-        match role {
-            Role::Client => client,
-            Role::Server => server,
-        }
+        self.plan.nodes(point)[role as usize]
     }
 
     fn way(&self, point: &Point) -> &Way {
@@ -90,8 +89,7 @@ impl Testbed for InTopology {
     }
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {
-        let namespace = Some(self.name(role, point).to_owned());
-        NodeFacts { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
+        NodeFacts::here(Some(self.name(role, point).to_owned()))
     }
 
     fn imitates(&self, _: &Point) -> bool {
