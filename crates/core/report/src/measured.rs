@@ -2,15 +2,15 @@
 
 use fabricmark_plan::{Factor, Figure, Plan, Point};
 use fabricmark_record::{Instrument, Record};
-use fabricmark_stats::{Comparison, Estimate, holm, paired};
+use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
-use crate::number::{self, Scale, Written, WrittenChange};
+use crate::number::{self, Scale, Written};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
-use crate::view::judged_by;
+use crate::table::Change;
 use crate::{Experiment, facts, label, notes, select, summary, text};
 
 /// A few settings and what their runs left.
@@ -36,9 +36,8 @@ pub struct Measured<'a> {
 struct Setting<'a> {
     name: &'a str,
     cell: Cell<'a>,
-    change: Option<Comparison>,
-    /// Why it is not compared although both have runs.
-    withheld: Option<String>,
+    /// Against the first setting.
+    change: Change,
 }
 
 impl<'a> Measured<'a> {
@@ -49,12 +48,10 @@ impl<'a> Measured<'a> {
 
     fn settings(&self, runs: &ByPoint<'a>) -> Vec<Setting<'a>> {
         let (figure, rule) = (self.figure(), &self.plan.stop);
-        let (better, tie) = judged_by(figure);
         let baseline = self.plan.points.first().and_then(|point| runs.get(point));
-        let withheld = |point: &Point| baseline?.withheld(runs.get(point)?);
-        let change = |point: &Point| {
-            let (a, b) = baseline?.paired(runs.get(point)?, figure);
-            paired(&a, &b, rule, better, tie).filter(|_| withheld(point).is_none())
+        let change = |place: usize, point: &Point| {
+            let baseline = baseline.filter(|_| place > 0)?;
+            Some(Change::paired(baseline, runs.get(point)?, figure, rule))
         };
         let mut settings: Vec<Setting<'_>> = self
             .plan
@@ -65,17 +62,10 @@ impl<'a> Measured<'a> {
             .map(|(place, (point, name))| Setting {
                 name,
                 cell: Cell::of(point, runs.get(point), figure, rule),
-                change: if place > 0 { change(point) } else { None },
-                withheld: if place > 0 { withheld(point) } else { None },
+                change: change(place, point).unwrap_or_default(),
             })
             .collect();
-        let mut family: Vec<Comparison> =
-            settings.iter().filter_map(|setting| setting.change.clone()).collect();
-        holm(&mut family);
-        let compared = settings.iter_mut().filter_map(|setting| setting.change.as_mut());
-        for (change, corrected) in compared.zip(family) {
-            *change = corrected;
-        }
+        holm(settings.iter_mut().filter_map(|setting| setting.change.comparison.as_mut()));
         settings
     }
 
@@ -220,9 +210,8 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         let cell = &setting.cell;
         let value = match (&cell.estimate, &cell.missing) {
             (Some(estimate), _) => {
-                let Written { value, spread } = number::estimate(estimate, unit);
                 let mark = if cell.invalid > 0 { " ‡" } else { "" };
-                format!("{value} {spread}{mark}")
+                format!("{}{mark}", number::estimate(estimate, unit))
             }
             (None, missing) => missing.clone().unwrap_or_default(),
         };
@@ -230,13 +219,7 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         if has_limit {
             row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
         }
-        row.extend(setting.change.as_ref().map_or_else(
-            || [String::new(), setting.withheld.clone().unwrap_or_default()],
-            |comparison| {
-                let WrittenChange { value, interval } = number::change(&comparison.change);
-                [format!("{value} {interval}"), label::judged(comparison)]
-            },
-        ));
+        row.extend(setting.change.written());
         table.add_row(row);
     }
     for line in table.lines() {
@@ -298,8 +281,8 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             "name": setting.name,
             "point": point,
             "figures": figures,
-            "change": setting.change.as_ref().map(summary::comparison),
-            "withheld": setting.withheld,
+            "change": setting.change.comparison.as_ref().map(summary::comparison),
+            "withheld": setting.change.withheld,
         })
     });
     let requirements = m.judged().into_iter().map(|(name, requirement, kept)| {

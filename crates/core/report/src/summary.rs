@@ -62,8 +62,8 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
             "factor": compare.factor,
             "baseline": compare.baseline,
             "candidate": compare.candidate,
-            "result": table.change(change).map(comparison),
-            "withheld": change.withheld(),
+            "result": change.comparison.as_ref().map(comparison),
+            "withheld": change.withheld,
         })
     });
     let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {

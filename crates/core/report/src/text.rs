@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::Experiment;
 use crate::cell::Cell;
-use crate::number::{self, Scale, Written, WrittenChange};
+use crate::number::{self, Scale, Written};
 use crate::table::{Group, TableView};
 use crate::view::tables;
 use crate::{answer, facts, label};
@@ -101,10 +101,10 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
             .iter()
             .map(|row| {
                 let change = &row.changes[place];
-                match (table.change(change), change.withheld()) {
+                match (&change.comparison, &change.withheld) {
                     (Some(comparison), _) => {
-                        let WrittenChange { value, interval } = number::change(&comparison.change);
-                        [value, interval, label::judged(comparison)]
+                        let Written { value, spread } = number::change(&comparison.change);
+                        [value, spread, label::judged(comparison)]
                     }
                     (None, Some(why)) => {
                         // The notes below have the reason.

@@ -25,7 +25,7 @@ pub(super) struct GroupPart {
     /// Widths of the pieces of cells in digits, as CSS variables, so that they stand below each
     /// other.
     pub widths: String,
-    pub details: Vec<Detail>,
+    pub details: Vec<Vec<Detail>>,
 }
 
 pub(super) struct Heading {
@@ -156,7 +156,7 @@ fn row_part(table: &TableView<'_>, row: &Row<'_>, shape: &Shape) -> RowPart {
             cells.push(CellPart { class: "share", main, title, ..CellPart::default() });
         }
     }
-    cells.extend(row.changes.iter().map(|change| change_part(table, change)));
+    cells.extend(row.changes.iter().map(change_part));
     if shape.has_published {
         cells.extend(row.published.iter().enumerate().map(|(place, value)| CellPart {
             class: if place == 0 { "published first" } else { "published" },
@@ -227,11 +227,11 @@ fn limit_word(is_goodput: bool) -> &'static str {
     if is_goodput { "ceiling" } else { "floor" }
 }
 
-fn change_part(table: &TableView<'_>, change: &Change) -> CellPart {
-    let Some(comparison) = table.change(change) else {
+fn change_part(change: &Change) -> CellPart {
+    let Some(comparison) = &change.comparison else {
         return CellPart {
             class: "change",
-            extra: change.withheld().unwrap_or_default().to_owned(),
+            extra: change.withheld.clone().unwrap_or_default(),
             extra_class: verdict_class(None),
             ..CellPart::default()
         };
@@ -245,7 +245,7 @@ fn change_part(table: &TableView<'_>, change: &Change) -> CellPart {
             number::probability(comparison.p_adjusted)
         ),
         main: written.value,
-        side: written.interval,
+        side: written.spread,
         extra: label::judged(comparison),
         extra_class: verdict_class(Some(&comparison.verdict)),
     }
