@@ -9,6 +9,7 @@ use fabricmark_stats::{Better, Estimate, Verdict, holm, mean};
 use fabricmark_units::Percent;
 use serde_json::{Value, json};
 
+use crate::grid::{Side, grid};
 use crate::number::{self, Scale};
 use crate::runs::{ByPoint, Runs};
 use crate::table::Change;
@@ -194,15 +195,9 @@ impl ComparisonReport {
         if !shared.is_empty() {
             let _ = writeln!(out, "All points: {}.\n", shared.join(" "));
         }
-        let mut table = comfy_table::Table::new();
-        table.load_style(crate::text::STYLE);
-        table.set_header(["point", self.baseline.as_str(), &self.candidate, "change", "verdict"]);
-        for row in &self.rows {
-            table.add_row(row.written(&shared));
-        }
-        for line in table.lines() {
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
+        let columns = ["point", &self.baseline, &self.candidate, "change", "verdict"];
+        let rows: Vec<_> = self.rows.iter().map(|row| row.written(&shared)).collect();
+        out.push_str(&grid(&columns.map(|heading| (heading, Side::Left)), &rows));
         let _ = writeln!(
             out,
             "\n{} intervals; Welch's t test on logarithms, corrected after Holm over all points.",
@@ -259,7 +254,7 @@ impl ComparisonReport {
 }
 
 impl ComparedPoint {
-    fn written(&self, shared: &[&str]) -> [String; 5] {
+    fn written(&self, shared: &[&str]) -> Vec<String> {
         let unit = Scale::of(self.figure);
         let value = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or_else(
@@ -280,6 +275,6 @@ impl ComparedPoint {
         if !origins.is_empty() && origins != ["measured"] {
             own.push(&origin);
         }
-        [own.join(" "), value(&self.baseline), value(&self.candidate), change, verdict]
+        vec![own.join(" "), value(&self.baseline), value(&self.candidate), change, verdict]
     }
 }

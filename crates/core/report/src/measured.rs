@@ -7,6 +7,7 @@ use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
+use crate::grid::{Side, grid};
 use crate::number::{self, Scale, Written};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
@@ -197,16 +198,13 @@ fn limit_words(limit: &Limit, unit: Scale) -> String {
 fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
     let unit = Scale::of(figure);
     let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
-    let mut table = comfy_table::Table::new();
-    table.load_style(text::STYLE);
     let mut header = vec!["setting".to_owned(), format!("{} ({})", figure.spec().label, unit.name)];
     if has_limit {
         header.push("% of limit".to_owned());
     }
     let first = settings.first().map_or("", |setting| setting.name);
     header.extend([format!("against {first}"), "verdict".to_owned()]);
-    table.set_header(header);
-    for setting in settings {
+    let row = |setting: &Setting<'_>| {
         let cell = &setting.cell;
         let value = match (&cell.estimate, &cell.missing) {
             (Some(estimate), _) => {
@@ -220,12 +218,10 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
             row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
         }
         row.extend(setting.change.written());
-        table.add_row(row);
-    }
-    for line in table.lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+        row
+    };
+    let columns: Vec<_> = header.into_iter().map(|heading| (heading, Side::Left)).collect();
+    out.push_str(&grid(&columns, &settings.iter().map(row).collect::<Vec<_>>()));
 }
 
 /// Every factor with its level, defaults included; levels that differ stand in the table.
