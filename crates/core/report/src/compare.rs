@@ -106,15 +106,11 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
     let first: Option<&Point> =
         a.counted.iter().chain(&a.failed).next().map(|record| &record.point);
     let figure = first.map_or(Figure::Goodput, Figure::deciding);
-    let mut provenance: Vec<Provenance> = Vec::new();
-    for record in a.counted.iter().chain(&b.counted) {
-        let origin = record.figures.get(figure).map(|figure| figure.provenance);
-        provenance.extend(origin.filter(|origin| !provenance.contains(origin)));
-    }
+    let figures = a.counted.iter().chain(&b.counted).filter_map(|run| run.figures.get(figure));
     ComparedPoint {
         point: key.to_owned(),
         figure,
-        provenance,
+        provenance: label::distinct(figures.map(|figure| figure.provenance)),
         baseline: mean(&a.deciding(), confidence),
         candidate: mean(&b.deciding(), confidence),
         change: Change::unpaired(a, b, figure, confidence),
@@ -268,13 +264,15 @@ impl ComparedPoint {
             }
             change => change.written(),
         };
-        let mut own: Vec<&str> =
+        let own: Vec<&str> =
             self.point.split(' ').filter(|level| !shared.contains(level)).collect();
-        let origins: Vec<&str> = self.provenance.iter().map(|&p| label::provenance(p)).collect();
-        let origin = format!("({})", origins.join(" and "));
-        if !origins.is_empty() && origins != ["measured"] {
-            own.push(&origin);
-        }
-        vec![own.join(" "), value(&self.baseline), value(&self.candidate), change, verdict]
+        let name = own.join(" ") + &label::origin(&self.provenance);
+        vec![
+            name.trim_start().to_owned(),
+            value(&self.baseline),
+            value(&self.candidate),
+            change,
+            verdict,
+        ]
     }
 }

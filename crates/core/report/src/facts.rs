@@ -146,22 +146,17 @@ fn factors(e: &Experiment<'_>) -> String {
 }
 
 fn provenance(e: &Experiment<'_>) -> String {
-    let mut found: Vec<Provenance> = Vec::new();
-    for record in e.records.iter().filter(|record| record.outcome == Outcome::Completed) {
-        let figures = &record.figures;
-        for figure in [figures.get(Figure::Goodput), figures.time_mean()].into_iter().flatten() {
-            if !found.contains(&figure.provenance) {
-                found.push(figure.provenance);
-            }
-        }
-    }
+    let completed = e.records.iter().filter(|record| record.outcome == Outcome::Completed);
+    let figures = completed
+        .flat_map(|run| [run.figures.get(Figure::Goodput), run.figures.time_mean()])
+        .flatten();
     let meaning = |provenance| match provenance {
         Provenance::Measured => "real sockets over a real path",
         Provenance::Emulated => "real sockets over a path that imitates the named link",
         Provenance::Modelled => "computed",
         Provenance::Published => "printed by somebody else",
     };
-    let words: Vec<String> = found
+    let words: Vec<String> = label::distinct(figures.map(|figure| figure.provenance))
         .into_iter()
         .map(|provenance| format!("{}: {}", label::provenance(provenance), meaning(provenance)))
         .collect();

@@ -61,12 +61,26 @@ pub(crate) fn series(factors: &[Factor], levels: &[Level]) -> String {
     words.join(", ")
 }
 
-/// What to put behind a name so that no figure is taken for another kind.
-pub(crate) fn origin(provenance: Option<Provenance>) -> String {
-    match provenance {
-        None | Some(Provenance::Measured) => String::new(),
-        Some(other) => format!(" ({})", self::provenance(other)),
+/// What to put behind a name so that no figure is taken for another kind: ` (emulated)`.
+pub(crate) fn origin(origins: &[Provenance]) -> String {
+    match origins {
+        [] | [Provenance::Measured] => String::new(),
+        others => {
+            let words: Vec<&str> = others.iter().copied().map(provenance).collect();
+            format!(" ({})", words.join(" and "))
+        }
     }
+}
+
+/// Each value once, in the order of their first occurrence.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
 }
 
 /// The topology of a plan, and the two nodes in it where no groups name others; nothing where it has none.

@@ -6,6 +6,7 @@ use fabricmark_papers::{self as papers, Cell, Limit, Paper};
 use serde_json::{Value, json};
 
 use crate::grid::{Side, grid};
+use crate::label;
 use crate::number::fixed;
 use crate::text::paragraph;
 
@@ -84,13 +85,16 @@ pub fn papers_json() -> Value {
     json!({"papers": papers, "doubts": papers::doubts()})
 }
 
+/// The names of all papers.
+pub(crate) fn known_papers() -> String {
+    papers::papers().iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ")
+}
+
 impl PaperView {
     /// The figures of `part` of the paper called `name`.
     pub fn of(name: &str, part: PaperPart<'_>) -> Result<Self, UnknownPaper> {
-        let paper = papers::paper(name).ok_or_else(|| {
-            let known: Vec<&str> = papers::papers().iter().map(|paper| paper.name).collect();
-            UnknownPaper::Paper(name.to_owned(), known.join(", "))
-        })?;
+        let unknown = || UnknownPaper::Paper(name.to_owned(), known_papers());
+        let paper = papers::paper(name).ok_or_else(unknown)?;
         let table = match part {
             PaperPart::Table(table) => Some(format!("table {table}")),
             _ => None,
@@ -143,20 +147,16 @@ impl PaperView {
 
     /// What the limits were computed for, and the contradictions.
     fn print_notes(&self, out: &mut String, width: usize) {
-        let mut limits = Vec::new();
-        for (_, limit) in &self.figures {
-            let Some(limit) = limit else { continue };
+        let note = |limit: &Limit| {
             let what = if limit.is_floor { "Floor" } else { "Ceiling" };
-            let mut note = format!("{what} ({}, modelled): {}", limit.kind, limit.over);
-            if !limit.assumed.is_empty() {
-                note.push_str(&format!("; assumed: {}", limit.assumed));
-            }
-            note.push('.');
-            if !limits.contains(&note) {
-                limits.push(note);
-            }
-        }
-        for note in limits {
+            let assumed = match limit.assumed.as_str() {
+                "" => String::new(),
+                assumed => format!("; assumed: {assumed}"),
+            };
+            format!("{what} ({}, modelled): {}{assumed}.", limit.kind, limit.over)
+        };
+        let limits = self.figures.iter().filter_map(|(_, limit)| limit.as_ref());
+        for note in label::distinct(limits.map(note)) {
             paragraph(out, &note, width, "  ");
         }
         let numbers: BTreeSet<u8> =

@@ -1,7 +1,6 @@
 //! The view model: tables as values, before anything is printed.
 
 use fabricmark_plan::{Compare, Factor, Level, Plan, Point, Table};
-use fabricmark_record::Provenance;
 use fabricmark_stats::holm;
 
 use crate::Experiment;
@@ -118,7 +117,11 @@ impl<'a> Axes<'a> {
         };
         let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
         let mut title = self.title(plan, spec, &points, &levels);
-        let origins: Vec<String> = (0..columns.len()).map(|place| origin(&rows, place)).collect();
+        let origin = |place: usize| {
+            let cells = rows.iter().filter_map(|row| row.cells[place].as_ref());
+            label::origin(&label::distinct(cells.filter_map(|cell| cell.provenance)))
+        };
+        let origins: Vec<String> = (0..columns.len()).map(origin).collect();
         match origins.first() {
             Some(first) if !title.is_empty() && origins.iter().all(|origin| origin == first) => {
                 title.push_str(first);
@@ -152,18 +155,5 @@ impl<'a> Axes<'a> {
             (None, _) => {}
         }
         words.join(", ")
-    }
-}
-
-/// What to put behind a heading so that no figure is taken for another kind: ` (emulated)`.
-fn origin(rows: &[Row<'_>], column: usize) -> String {
-    let mut found: Vec<Provenance> = Vec::new();
-    for cell in rows.iter().filter_map(|row| row.cells[column].as_ref()) {
-        found.extend(cell.provenance.filter(|provenance| !found.contains(provenance)));
-    }
-    let words: Vec<&str> = found.into_iter().map(label::provenance).collect();
-    match words.as_slice() {
-        [] | ["measured"] => String::new(),
-        words => format!(" ({})", words.join(" and ")),
     }
 }

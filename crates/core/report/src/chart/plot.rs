@@ -175,7 +175,7 @@ fn series(
         dots.extend(dot(&cell, x, &heading, chart));
     }
     let name = if name.is_empty() { chart.figure.spec().label } else { name };
-    Series { label: format!("{name}{}", label::origin(provenance)), dots }
+    Series { label: format!("{name}{}", label::origin(provenance.as_slice())), dots }
 }
 
 fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
@@ -186,7 +186,7 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     let written = number::estimate(estimate, unit);
     let mut tip = format!(
         "{heading}{}\n{} {} {}",
-        label::origin(cell.provenance),
+        label::origin(cell.provenance.as_slice()),
         written.value,
         written.spread,
         unit.name
