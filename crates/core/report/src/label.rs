@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Kind, Level, Plan, Topology, Transport};
+use fabricmark_plan::{Amount, Compare, Factor, Kind, Level, Plan, Topology, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -15,6 +15,13 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         (_, "") => format!("{} {}", name(factor), row(factor, level)),
         (_, shown) => shown.replace("{}", &row(factor, level)),
     }
+}
+
+/// `IPv6 against IPv4`
+pub(crate) fn against(compare: &Compare) -> String {
+    let [candidate, baseline] =
+        [&compare.candidate, &compare.baseline].map(|text| level(compare.factor, text));
+    format!("{candidate} against {baseline}")
 }
 
 /// A level as it stands at the head of a row, where the factor is named above.

@@ -87,11 +87,6 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
         }
     }
     for (place, compare) in table.compared.iter().enumerate() {
-        let heading = format!(
-            "{} against {}",
-            label::level(compare.factor, &compare.candidate),
-            label::level(compare.factor, &compare.baseline)
-        );
         let cells: Vec<[String; 3]> = group
             .rows
             .iter()
@@ -111,7 +106,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
                 }
             })
             .collect();
-        columns.push((heading, aligned(&cells)));
+        columns.push((label::against(compare), aligned(&cells)));
     }
     for (place, heading) in group.columns.iter().enumerate() {
         let published: Vec<Option<f64>> =
