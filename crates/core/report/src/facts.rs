@@ -22,12 +22,15 @@ const DIGEST_DIGITS: usize = 14;
 /// What stands at the foot of every report.
 pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
     let emulator = emulator::line(e.records).map(|line| ("emulator", line));
+    let confidence = Percent(e.plan.stop.confidence);
+    let certainty =
+        format!("{confidence} intervals; verdicts corrected after Holm, one family a table");
     [("instrument", instrument(e))]
         .into_iter()
         .chain(emulator)
         .chain([
             ("runs", runs(e)),
-            ("certainty", certainty(e)),
+            ("certainty", certainty),
             ("hosts", hosts(e)),
             ("seed", e.plan.seed.to_string()),
             ("digest", digest(e).chars().take(DIGEST_DIGITS).collect()),
@@ -241,13 +244,6 @@ fn span(time: Nanos) -> String {
         1_000_000_000..10_000_000_000 => format!("{} s", fixed(time.as_secs_f64(), 1)),
         _ => format!("{} s", fixed(time.as_secs_f64(), 0)),
     }
-}
-
-fn certainty(e: &Experiment<'_>) -> String {
-    format!(
-        "{} intervals; verdicts corrected after Holm, one family a table",
-        Percent(e.plan.stop.confidence)
-    )
 }
 
 /// The digest of the plan.

@@ -173,15 +173,8 @@ impl PaperView {
             .figures
             .iter()
             .map(|(cell, limit)| {
-                json!({
-                    "place": cell.place,
-                    "row": cell.row,
-                    "column": cell.column,
-                    "unit": cell.unit,
-                    "published": cell.value,
-                    "printed": cell.printed,
-                    "doubts": cell.doubts,
-                    "limit": limit.as_ref().map(|limit| json!({
+                let limit = limit.as_ref().map(|limit| {
+                    json!({
                         "source": "modelled",
                         "is": if limit.is_floor { "floor" } else { "ceiling" },
                         "kind": limit.kind,
@@ -190,8 +183,11 @@ impl PaperView {
                         "over": limit.over,
                         "assumed": limit.assumed,
                         "efficiency": limit.efficiency(cell.value),
-                    })),
-                })
+                    })
+                });
+                let mut figure = json!(cell);
+                figure["limit"] = json!(limit);
+                figure
             })
             .collect();
         let doubts = papers::doubts().iter().filter(|doubt| doubt.paper == self.paper.name);

@@ -17,8 +17,6 @@ pub(crate) struct TableView<'a> {
     pub groups: Vec<Group<'a>>,
     /// What is compared, a column each in every group.
     pub compared: Vec<&'a Compare>,
-    /// Name of the published table beside it.
-    pub published: Option<&'a str>,
     pub notes: Vec<String>,
 }
 

@@ -111,7 +111,9 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     for (place, heading) in group.columns.iter().enumerate() {
         let published: Vec<Option<f64>> =
             group.rows.iter().map(|row| row.published[place]).collect();
-        let Some(name) = table.published.filter(|_| published.iter().any(Option::is_some)) else {
+        let Some(name) =
+            table.spec.published.as_ref().filter(|_| published.iter().any(Option::is_some))
+        else {
             continue;
         };
         let cells = published.iter().map(|value| {

@@ -23,7 +23,6 @@ pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
 fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'a> {
     let points = select::points(plan, spec.figure, &spec.filter);
     let axes = Axes::of(plan, spec, &points);
-    let published = spec.published.as_deref();
     let mut groups: Vec<Group<'a>> = select::combinations(&points, &axes.groups)
         .into_iter()
         .map(|levels| axes.group(plan, spec, &points, levels, runs))
@@ -32,7 +31,7 @@ fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'
     holm(changes.filter_map(|change| change.comparison.as_mut()));
     let notes = notes::of_table(spec, &groups, runs);
     let unit = Scale::of(spec.figure);
-    TableView { spec, unit, groups, compared: axes.compared, published, notes }
+    TableView { spec, unit, groups, compared: axes.compared, notes }
 }
 
 /// How the factors of a table fall into rows, groups and columns side by side.

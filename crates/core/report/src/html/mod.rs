@@ -7,7 +7,7 @@ use askama::Template;
 use fabricmark_stats::Verdict;
 
 use crate::answer::{self, Answer};
-use crate::chart::{self, ChartFile};
+use crate::chart::{self, ChartFile, Form};
 use crate::facts::{self, Fact};
 use crate::runs::ByPoint;
 use crate::view::tables;
@@ -28,7 +28,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         about: &presentation.about,
         has_verdicts: answers.iter().any(|answer| !answer.verdicts.is_empty()),
         answers,
-        charts: chart::inline(e),
+        charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
         method: facts::method(e),
         warnings: notes::of_runs(&all),

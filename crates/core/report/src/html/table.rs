@@ -105,7 +105,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
         columns.push(Column { heading: label::against(compare), class: "change", cells });
     }
     let has_published = group.rows.iter().any(|row| row.published.iter().any(Option::is_some));
-    if let Some(name) = table.published.filter(|_| has_published) {
+    if let Some(name) = table.spec.published.as_ref().filter(|_| has_published) {
         let name = name.replace(' ', "\u{a0}");
         for (place, column) in group.columns.iter().enumerate() {
             let written = |value: f64| number::fixed(value / unit.size, 2);
