@@ -4,7 +4,7 @@ use crate::Experiment;
 use crate::cell::Cell;
 use crate::grid::{Side, grid};
 use crate::number::{self, Scale, Written};
-use crate::table::{Group, TableView};
+use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
 use crate::{answer, facts, label};
 
@@ -53,9 +53,7 @@ fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
         _ => {
             for (group, columns) in table.groups.iter().zip(&rendered) {
                 if !group.title.is_empty() {
-                    out.push('\n');
-                    out.push_str(&group.title);
-                    out.push('\n');
+                    out.push_str(&format!("\n{}\n", group.title));
                 }
                 print_columns(out, columns, width);
             }
@@ -87,40 +85,29 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
         }
     }
     for (place, compare) in table.compared.iter().enumerate() {
-        let cells: Vec<[String; 3]> = group
-            .rows
-            .iter()
-            .map(|row| {
-                let change = &row.changes[place];
-                match (&change.comparison, &change.withheld) {
-                    (Some(comparison), _) => {
-                        let Written { value, spread } = number::change(&comparison.change);
-                        [value, spread, label::judged(comparison)]
-                    }
-                    (None, Some(why)) => {
-                        // The notes below have the reason.
-                        let how_many = why.split(':').next().unwrap_or(why);
-                        [String::new(), String::new(), how_many.to_owned()]
-                    }
-                    (None, None) => Default::default(),
-                }
-            })
-            .collect();
+        let cell = |row: &Row<'_>| match &row.changes[place] {
+            Change { comparison: Some(comparison), .. } => {
+                let Written { value, spread } = number::change(&comparison.change);
+                [value, spread, label::judged(comparison)]
+            }
+            Change { withheld, .. } => {
+                // The notes below have the reason.
+                let how_many = withheld.as_deref().and_then(|why| why.split(':').next());
+                [String::new(), String::new(), how_many.unwrap_or_default().to_owned()]
+            }
+        };
+        let cells: Vec<[String; 3]> = group.rows.iter().map(cell).collect();
         columns.push((label::against(compare), aligned(&cells)));
     }
+    let name = table.spec.published.as_deref().unwrap_or_default();
+    let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
     for (place, heading) in group.columns.iter().enumerate() {
-        let published: Vec<Option<f64>> =
-            group.rows.iter().map(|row| row.published[place]).collect();
-        let Some(name) =
-            table.spec.published.as_ref().filter(|_| published.iter().any(Option::is_some))
-        else {
-            continue;
-        };
-        let cells = published.iter().map(|value| {
-            value.map_or_else(String::new, |value| number::fixed(value / table.unit.size, 2))
-        });
-        let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
-        columns.push((format!("{PUBLISHED}\n({name})\n{heading}"), cells.collect()));
+        let written = |value: f64| number::fixed(value / table.unit.size, 2);
+        let cells = group.rows.iter().map(|row| row.published[place].map(written));
+        let cells: Vec<String> = cells.map(Option::unwrap_or_default).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            columns.push((format!("{PUBLISHED}\n({name})\n{heading}"), cells));
+        }
     }
     columns
 }
