@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::number::{base_unit, number};
 use crate::paper::papers;
@@ -17,7 +18,7 @@ const FILES: [&str; 5] = [
 ];
 
 /// One number of a paper.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Where it stands: `table IV`, `section VI.C`, `abstract`.
     pub place: String,
@@ -30,8 +31,10 @@ pub struct Cell {
     /// The number as printed: `1,492.17`.
     pub printed: String,
     /// The printed number, in `unit`.
+    #[serde(skip_deserializing, rename(serialize = "published"))]
     pub value: f64,
     /// Numbers of the [`Doubt`](crate::Doubt)s that concern it, ascending.
+    #[serde(deserialize_with = "numbers")]
     pub doubts: Vec<u8>,
 }
 
@@ -42,38 +45,21 @@ impl Cell {
     }
 }
 
-#[derive(Deserialize)]
-struct Line {
-    place: String,
-    row: String,
-    column: String,
-    unit: String,
-    printed: String,
-    doubts: String,
-}
-
-impl Line {
-    /// `None` for a line that is not of the form; a test shows that there are none.
-    fn cell(self) -> Option<Cell> {
-        let value = number(&self.printed, &self.unit)?;
-        let doubts = self.doubts.split_whitespace().map(str::parse).collect::<Result<_, _>>();
-        Some(Cell {
-            place: self.place,
-            row: self.row,
-            column: self.column,
-            unit: self.unit,
-            printed: self.printed,
-            value,
-            doubts: doubts.ok()?,
-        })
-    }
+fn numbers<'de, D: Deserializer<'de>>(text: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(text)?;
+    text.split_whitespace().map(|n| n.parse().map_err(D::Error::custom)).collect()
 }
 
 static CELLS: LazyLock<[Vec<Cell>; 5]> = LazyLock::new(|| FILES.map(parse));
 
+/// Leaves out lines that are not of the form; a test shows that there are none.
 fn parse(text: &str) -> Vec<Cell> {
     let mut lines = csv::Reader::from_reader(text.as_bytes());
-    lines.deserialize::<Line>().filter_map(|line| line.ok()?.cell()).collect()
+    let cell = |line: Result<Cell, csv::Error>| {
+        let cell = line.ok()?;
+        Some(Cell { value: number(&cell.printed, &cell.unit)?, ..cell })
+    };
+    lines.deserialize().filter_map(cell).collect()
 }
 
 /// All numbers of the paper called `paper`, tables and text, in the paper's order; none where there

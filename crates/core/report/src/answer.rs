@@ -74,11 +74,12 @@ fn of_group(
     place: usize,
     compare: &Compare,
 ) -> Option<Answer> {
+    let changes = || group.rows.iter().map(|row| &row.changes[place]);
     let found: Vec<&Comparison> =
-        group.rows.iter().filter_map(|row| table.change(&row.changes[place])).collect();
+        changes().filter_map(|change| change.comparison.as_ref()).collect();
     let candidate = label::level(compare.factor, &compare.candidate);
     let baseline = label::level(compare.factor, &compare.baseline);
-    let withheld = group.rows.iter().filter(|row| row.changes[place].withheld().is_some()).count();
+    let withheld = changes().filter(|change| change.withheld.is_some()).count();
     let uncompared = group.rows.len() - found.len() - withheld;
     let rows = count(group.rows.len(), "row");
     let part = |verdict: Verdict, words: &str| {
@@ -129,7 +130,7 @@ fn of_group(
             .rows
             .iter()
             .map(|row| {
-                let comparison = table.change(&row.changes[place]);
+                let comparison = row.changes[place].comparison.as_ref();
                 let label = label::level(table.spec.rows, &row.level);
                 (label, comparison.map(|comparison| comparison.verdict))
             })

@@ -3,7 +3,7 @@
 use fabricmark_plan::{Figure, Limit as Allows, Pattern, Point};
 use fabricmark_record::{Drops, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule, median};
-use fabricmark_wire::Kind;
+use fabricmark_wire::{Ceiling, Kind};
 
 use crate::number;
 use crate::runs::{Runs, failure};
@@ -59,13 +59,16 @@ impl Loss {
         if self.sent == 0 { 0.0 } else { self.drops.lost as f64 / self.sent as f64 }
     }
 
-    pub(crate) fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.drops.lost += other.drops.lost;
-        self.drops.socket += other.drops.socket;
-        self.drops.link += other.drops.link;
-        self.drops.reassembly += other.drops.reassembly;
-        self.drops.unexplained += other.drops.unexplained;
+    pub(crate) fn sum(losses: impl Iterator<Item = Self>) -> Self {
+        losses.fold(Self::default(), |mut sum, Self { sent, drops }| {
+            sum.sent += sent;
+            sum.drops.lost += drops.lost;
+            sum.drops.socket += drops.socket;
+            sum.drops.link += drops.link;
+            sum.drops.reassembly += drops.reassembly;
+            sum.drops.unexplained += drops.unexplained;
+            sum
+        })
     }
 
     /// Where they were lost: `link 12, socket 3`.
@@ -101,7 +104,7 @@ impl<'a> Cell<'a> {
             if figure.spec().is_median { middle.clone() } else { rule.estimate(&values) };
         let first = runs.counted.first().copied();
         let value = estimate.as_ref().map(|estimate| estimate.value);
-        let limit = |limit: Option<(Kind, f64, String)>| {
+        let limit = |limit: Option<OfRecord>| {
             let (kind, limit, formula) = limit?;
             Some(Limit { kind, value: limit, share: value? / limit, formula })
         };
@@ -112,13 +115,9 @@ impl<'a> Cell<'a> {
         // Both send one payload after the other.
         let is_train = is_stream || point.pattern == Pattern::Burst;
         let has_ceiling = figure.spec().limit == Allows::Ceiling;
-        let loss = flows().filter(|flow| is_stream && flow.tcp.is_none()).fold(
-            Loss::default(),
-            |mut sum, flow| {
-                sum.add(Loss { sent: flow.sent.calls, drops: flow.drops });
-                sum
-            },
-        );
+        let of_datagrams = flows().filter(|flow| is_stream && flow.tcp.is_none());
+        let loss =
+            Loss::sum(of_datagrams.map(|flow| Loss { sent: flow.sent.calls, drops: flow.drops }));
         Self {
             point,
             missing: value.is_none().then(|| why_missing(runs)),
@@ -156,30 +155,28 @@ fn why_missing(runs: &Runs<'_>) -> String {
     })
 }
 
-fn hard_limit(record: &Record, figure: Figure) -> Option<(Kind, f64, String)> {
-    let floor = |part: f64| {
-        let floor = record.limits.rtt_floor.as_ref()?;
-        Some((floor.kind, floor.time_ns.as_f64() * part, floor.formula.clone()))
-    };
+/// A limit of a record, before a figure stands to it.
+type OfRecord = (Kind, f64, String);
+
+fn hard_limit(record: &Record, figure: Figure) -> Option<OfRecord> {
     match figure.spec().limit {
-        Allows::Ceiling => {
-            record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound).map(
-                |ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()),
-            )
+        Allows::Ceiling => ceiling(record, |ceiling| ceiling.kind == Kind::Bound),
+        Allows::Floor(part) => {
+            let floor = record.limits.rtt_floor.as_ref()?;
+            Some((floor.kind, floor.time_ns.as_f64() * part, floor.formula.clone()))
         }
-        Allows::Floor(part) => floor(part),
         Allows::None => None,
     }
 }
 
 /// The ceiling that depends on the size of a write is the one that was computed from it.
-fn message_limit(record: &Record) -> Option<(Kind, f64, String)> {
-    record
-        .limits
-        .ceilings
-        .iter()
-        .find(|ceiling| {
-            ceiling.kind == Kind::Conditional && ceiling.inputs.contains_key("payload_bytes")
-        })
-        .map(|ceiling| (ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()))
+fn message_limit(record: &Record) -> Option<OfRecord> {
+    ceiling(record, |ceiling| {
+        ceiling.kind == Kind::Conditional && ceiling.inputs.contains_key("payload_bytes")
+    })
+}
+
+fn ceiling(record: &Record, is_it: impl FnMut(&&Ceiling) -> bool) -> Option<OfRecord> {
+    let ceiling = record.limits.ceilings.iter().find(is_it)?;
+    Some((ceiling.kind, ceiling.goodput_bps.as_f64(), ceiling.formula.clone()))
 }

@@ -3,11 +3,12 @@
 use fabricmark_papers::claims::{
     Evidence, Figures, Judged, Missing, Outcome, Part, Shows, Verdict, judge,
 };
-use fabricmark_papers::{paper, papers};
+use fabricmark_papers::paper;
 use serde_json::{Value, json};
 
 use crate::Experiment;
 use crate::number::fixed;
+use crate::papers::known_papers;
 use crate::text::paragraph;
 
 /// Comparisons of one kind that are printed of a claim; JSON has all.
@@ -59,8 +60,7 @@ impl ClaimsView {
 
     fn judged(on: String, figures: &Figures, names: &[String]) -> Result<Self, NoSuchPaper> {
         if let Some(name) = names.iter().find(|name| paper(name).is_none()) {
-            let known: Vec<&str> = papers().iter().map(|paper| paper.name).collect();
-            return Err(NoSuchPaper { name: name.clone(), known: known.join(", ") });
+            return Err(NoSuchPaper { name: name.clone(), known: known_papers() });
         }
         Ok(Self { on, judged: judge(figures, names) })
     }

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Provenance, Record};
-use fabricmark_stats::{Better, Comparison, Estimate, Verdict, holm, mean, unpaired};
+use fabricmark_stats::{Better, Estimate, Verdict, holm, mean};
 use fabricmark_units::Percent;
 use serde_json::{Value, json};
 
-use crate::number::{self, Scale, Written, WrittenChange};
+use crate::grid::{Side, grid};
+use crate::number::{self, Scale};
 use crate::runs::{ByPoint, Runs};
-use crate::view::judged_by;
+use crate::table::Change;
 use crate::{label, summary};
 
 /// The points that two sets of records share, compared.
@@ -46,11 +47,8 @@ pub struct ComparedPoint {
     pub baseline: Option<Estimate>,
     /// The candidate's estimate.
     pub candidate: Option<Estimate>,
-    /// The comparison; absent with fewer than two runs on a side, or where it is withheld.
-    pub comparison: Option<Comparison>,
-    /// Why there is no comparison although there are runs: more than a tenth of the runs of a side
-    /// is invalid.
-    pub withheld: Option<String>,
+    /// The candidate against the baseline.
+    pub change: Change,
 }
 
 /// Whether a candidate passes a regression gate.
@@ -85,13 +83,7 @@ pub fn compare(
         .into_iter()
         .filter_map(|key| Some(compared(key, a.get_key(key)?, b.get_key(key)?, confidence)))
         .collect();
-    let mut family: Vec<Comparison> =
-        rows.iter().filter_map(|row| row.comparison.clone()).collect();
-    holm(&mut family);
-    let decided = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
-    for (comparison, decided) in decided.zip(family) {
-        *comparison = decided;
-    }
+    holm(rows.iter_mut().filter_map(|row| row.change.comparison.as_mut()));
     let gate_share = gate.map_or(0.0, |share| share.0);
     ComparisonReport {
         gate: judge(&rows, gate_share),
@@ -114,34 +106,26 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
     let first: Option<&Point> =
         a.counted.iter().chain(&a.failed).next().map(|record| &record.point);
     let figure = first.map_or(Figure::Goodput, Figure::deciding);
-    let mut provenance: Vec<Provenance> = Vec::new();
-    for record in a.counted.iter().chain(&b.counted) {
-        let origin = record.figures.get(figure).map(|figure| figure.provenance);
-        provenance.extend(origin.filter(|origin| !provenance.contains(origin)));
-    }
-    let (better, tie) = judged_by(figure);
-    let withheld = a.withheld(b);
-    let (a, b) = (a.deciding(), b.deciding());
+    let figures = a.counted.iter().chain(&b.counted).filter_map(|run| run.figures.get(figure));
     ComparedPoint {
         point: key.to_owned(),
         figure,
-        provenance,
-        baseline: mean(&a, confidence),
-        candidate: mean(&b, confidence),
-        comparison: unpaired(&a, &b, confidence, better, tie).filter(|_| withheld.is_none()),
-        withheld,
+        provenance: label::distinct(figures.map(|figure| figure.provenance)),
+        baseline: mean(&a.deciding(), confidence),
+        candidate: mean(&b.deciding(), confidence),
+        change: Change::unpaired(a, b, figure, confidence),
     }
 }
 
 fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
     let is_worse = |row: &ComparedPoint| {
-        row.comparison.as_ref().is_some_and(|comparison| {
+        row.change.comparison.as_ref().is_some_and(|comparison| {
             comparison.verdict == Verdict::Slower
                 && loss(comparison.better, comparison.change.value) > gate
         })
     };
     let may_be_worse = |row: &ComparedPoint| {
-        let Some(comparison) = &row.comparison else {
+        let Some(comparison) = &row.change.comparison else {
             return true;
         };
         if gate == 0.0 {
@@ -184,10 +168,10 @@ impl ComparisonReport {
     pub fn text(&self) -> String {
         let mut out = String::new();
         let count = |verdict| {
-            let found = self.rows.iter().filter_map(|row| row.comparison.as_ref());
+            let found = self.rows.iter().filter_map(|row| row.change.comparison.as_ref());
             found.filter(|comparison| comparison.verdict == verdict).count()
         };
-        let withheld = self.rows.iter().filter(|row| row.withheld.is_some()).count();
+        let withheld = self.rows.iter().filter(|row| row.change.withheld.is_some()).count();
         let withheld = match withheld {
             0 => String::new(),
             rows => format!(", {rows} with too many invalid runs"),
@@ -207,15 +191,9 @@ impl ComparisonReport {
         if !shared.is_empty() {
             let _ = writeln!(out, "All points: {}.\n", shared.join(" "));
         }
-        let mut table = comfy_table::Table::new();
-        table.load_style(crate::text::STYLE);
-        table.set_header(["point", self.baseline.as_str(), &self.candidate, "change", "verdict"]);
-        for row in &self.rows {
-            table.add_row(row.written(&shared));
-        }
-        for line in table.lines() {
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
+        let columns = ["point", &self.baseline, &self.candidate, "change", "verdict"];
+        let rows: Vec<_> = self.rows.iter().map(|row| row.written(&shared)).collect();
+        out.push_str(&grid(&columns.map(|heading| (heading, Side::Left)), &rows));
         let _ = writeln!(
             out,
             "\n{} intervals; Welch's t test on logarithms, corrected after Holm over all points.",
@@ -236,8 +214,8 @@ impl ComparisonReport {
                 "provenance": row.provenance,
                 (format!("baseline_{key}")): row.baseline,
                 (format!("candidate_{key}")): row.candidate,
-                "comparison": row.comparison.as_ref().map(summary::comparison),
-                "withheld": row.withheld,
+                "comparison": row.change.comparison.as_ref().map(summary::comparison),
+                "withheld": row.change.withheld,
             })
         });
         json!({
@@ -272,34 +250,29 @@ impl ComparisonReport {
 }
 
 impl ComparedPoint {
-    fn written(&self, shared: &[&str]) -> [String; 5] {
+    fn written(&self, shared: &[&str]) -> Vec<String> {
         let unit = Scale::of(self.figure);
         let value = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or_else(
                 || "no run counts".to_owned(),
-                |estimate| {
-                    let Written { value, spread } = number::estimate(estimate, unit);
-                    format!("{value} {spread} {}", unit.name)
-                },
+                |estimate| format!("{} {}", number::estimate(estimate, unit), unit.name),
             )
         };
-        let (change, verdict) = self.comparison.as_ref().map_or_else(
-            || match &self.withheld {
-                Some(why) => (String::new(), why.clone()),
-                None => ("too few runs".to_owned(), Verdict::Inconclusive.to_string()),
-            },
-            |comparison| {
-                let WrittenChange { value, interval } = number::change(&comparison.change);
-                (format!("{value} {interval}"), label::judged(comparison))
-            },
-        );
-        let mut own: Vec<&str> =
+        let [change, verdict] = match &self.change {
+            Change { comparison: None, withheld: None } => {
+                ["too few runs".to_owned(), Verdict::Inconclusive.to_string()]
+            }
+            change => change.written(),
+        };
+        let own: Vec<&str> =
             self.point.split(' ').filter(|level| !shared.contains(level)).collect();
-        let origins: Vec<&str> = self.provenance.iter().map(|&p| label::provenance(p)).collect();
-        let origin = format!("({})", origins.join(" and "));
-        if !origins.is_empty() && origins != ["measured"] {
-            own.push(&origin);
-        }
-        [own.join(" "), value(&self.baseline), value(&self.candidate), change, verdict]
+        let name = own.join(" ") + &label::origin(&self.provenance);
+        vec![
+            name.trim_start().to_owned(),
+            value(&self.baseline),
+            value(&self.candidate),
+            change,
+            verdict,
+        ]
     }
 }

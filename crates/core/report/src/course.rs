@@ -114,7 +114,7 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
     let provenance = first.figures.get(Figure::Goodput).map(|figure| figure.provenance);
     let name = if name.is_empty() { words(chart.course).0 } else { name };
     Some(Line {
-        label: format!("{name}{}", label::origin(provenance)),
+        label: format!("{name}{}", label::origin(provenance.as_slice())),
         spans,
         left_out_s: left_out.iter().sum::<f64>() / left_out.len().max(1) as f64,
         modelled: modelled.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Records for other programs: one row or one line a run.
 
 use fabricmark_plan::{Factor, Figure, Kind as LevelKind};
-use fabricmark_record::{Counts, Drops, Flow, Outcome, Record};
+use fabricmark_record::{Flow, Outcome, Record};
 use fabricmark_units::BitRate;
 use fabricmark_wire::Kind;
 
@@ -110,32 +110,20 @@ fn fields(record: Option<&Record>, columns: &Columns) -> Vec<(String, String)> {
 fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     let flows: Vec<&Flow> = record.map(|record| record.load().collect()).unwrap_or_default();
     let has_flows = !flows.is_empty();
-    let (mut sent, mut received) = (Counts::default(), Counts::default());
-    let mut drops = Drops::default();
-    for flow in &flows {
-        for (sum, part) in [(&mut sent, flow.sent), (&mut received, flow.received)] {
-            sum.calls += part.calls;
-            sum.bytes += part.bytes;
-            sum.elapsed_ns = sum.elapsed_ns.max(part.elapsed_ns);
-        }
-        drops.lost += flow.drops.lost;
-        drops.socket += flow.drops.socket;
-        drops.link += flow.drops.link;
-        drops.reassembly += flow.drops.reassembly;
-        drops.unexplained += flow.drops.unexplained;
-    }
+    let sum = |count: fn(&Flow) -> u64| flows.iter().map(|flow| count(flow)).sum::<u64>();
+    let longest = |ns: fn(&Flow) -> u64| flows.iter().map(|flow| ns(flow)).max().unwrap_or(0);
     for (name, count) in [
-        ("sent_calls", sent.calls),
-        ("sent_bytes", sent.bytes),
-        ("sent_elapsed_ns", sent.elapsed_ns),
-        ("received_calls", received.calls),
-        ("received_bytes", received.bytes),
-        ("received_elapsed_ns", received.elapsed_ns),
-        ("lost_datagrams", drops.lost),
-        ("lost_at_socket", drops.socket),
-        ("lost_on_link", drops.link),
-        ("lost_in_reassembly", drops.reassembly),
-        ("lost_unexplained", drops.unexplained),
+        ("sent_calls", sum(|flow| flow.sent.calls)),
+        ("sent_bytes", sum(|flow| flow.sent.bytes)),
+        ("sent_elapsed_ns", longest(|flow| flow.sent.elapsed_ns)),
+        ("received_calls", sum(|flow| flow.received.calls)),
+        ("received_bytes", sum(|flow| flow.received.bytes)),
+        ("received_elapsed_ns", longest(|flow| flow.received.elapsed_ns)),
+        ("lost_datagrams", sum(|flow| flow.drops.lost)),
+        ("lost_at_socket", sum(|flow| flow.drops.socket)),
+        ("lost_on_link", sum(|flow| flow.drops.link)),
+        ("lost_in_reassembly", sum(|flow| flow.drops.reassembly)),
+        ("lost_unexplained", sum(|flow| flow.drops.unexplained)),
     ] {
         put(name, has_flows.then(|| count.to_string()));
     }
@@ -164,18 +152,16 @@ fn usage(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
             .zip(record)
             .and_then(|(name, record)| record.nodes.iter().find(|node| node.name == *name));
         let usage = node.and_then(|node| node.usage.as_ref());
-        let process = usage.map(|usage| usage.process);
-        put(&format!("{end}_process_cpu_ns"), process.map(|process| process.cpu_ns.to_string()));
-        let busy = usage.and_then(|usage| Some(usage.machine.as_ref()?.busy_ns(usage.elapsed_ns)));
-        put(&format!("{end}_machine_busy_ns"), busy.map(|busy_ns| busy_ns.to_string()));
-        let stolen =
-            usage.and_then(|usage| Some(usage.machine.as_ref()?.stolen_ns(usage.elapsed_ns)));
-        put(&format!("{end}_machine_stolen_ns"), stolen.map(|stolen_ns| stolen_ns.to_string()));
+        let machine = usage.and_then(|usage| Some((usage.machine.as_ref()?, usage.elapsed_ns)));
         let kernel = node.and_then(|node| node.kernel);
+        let mut put = |name, value: Option<String>| put(&format!("{end}_{name}"), value);
+        put("process_cpu_ns", usage.map(|usage| usage.process.cpu_ns.to_string()));
+        put("machine_busy_ns", machine.map(|(all, ns)| all.busy_ns(ns).to_string()));
+        put("machine_stolen_ns", machine.map(|(all, ns)| all.stolen_ns(ns).to_string()));
         let resent = kernel.and_then(|kernel| kernel.tcp_retransmitted_segments);
-        put(&format!("{end}_host_retransmitted_segments"), resent.map(|count| count.to_string()));
+        put("host_retransmitted_segments", resent.map(|count| count.to_string()));
         let squeezed = kernel.and_then(|kernel| kernel.softnet_time_squeezed);
-        put(&format!("{end}_softnet_time_squeezed"), squeezed.map(|count| count.to_string()));
+        put("softnet_time_squeezed", squeezed.map(|count| count.to_string()));
     }
 }
 

@@ -22,12 +22,15 @@ const DIGEST_DIGITS: usize = 14;
 /// What stands at the foot of every report.
 pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
     let emulator = emulator::line(e.records).map(|line| ("emulator", line));
+    let confidence = Percent(e.plan.stop.confidence);
+    let certainty =
+        format!("{confidence} intervals; verdicts corrected after Holm, one family a table");
     [("instrument", instrument(e))]
         .into_iter()
         .chain(emulator)
         .chain([
             ("runs", runs(e)),
-            ("certainty", certainty(e)),
+            ("certainty", certainty),
             ("hosts", hosts(e)),
             ("seed", e.plan.seed.to_string()),
             ("digest", digest(e).chars().take(DIGEST_DIGITS).collect()),
@@ -146,22 +149,17 @@ fn factors(e: &Experiment<'_>) -> String {
 }
 
 fn provenance(e: &Experiment<'_>) -> String {
-    let mut found: Vec<Provenance> = Vec::new();
-    for record in e.records.iter().filter(|record| record.outcome == Outcome::Completed) {
-        let figures = &record.figures;
-        for figure in [figures.get(Figure::Goodput), figures.time_mean()].into_iter().flatten() {
-            if !found.contains(&figure.provenance) {
-                found.push(figure.provenance);
-            }
-        }
-    }
+    let completed = e.records.iter().filter(|record| record.outcome == Outcome::Completed);
+    let figures = completed
+        .flat_map(|run| [run.figures.get(Figure::Goodput), run.figures.time_mean()])
+        .flatten();
     let meaning = |provenance| match provenance {
         Provenance::Measured => "real sockets over a real path",
         Provenance::Emulated => "real sockets over a path that imitates the named link",
         Provenance::Modelled => "computed",
         Provenance::Published => "printed by somebody else",
     };
-    let words: Vec<String> = found
+    let words: Vec<String> = label::distinct(figures.map(|figure| figure.provenance))
         .into_iter()
         .map(|provenance| format!("{}: {}", label::provenance(provenance), meaning(provenance)))
         .collect();
@@ -246,13 +244,6 @@ fn span(time: Nanos) -> String {
         1_000_000_000..10_000_000_000 => format!("{} s", fixed(time.as_secs_f64(), 1)),
         _ => format!("{} s", fixed(time.as_secs_f64(), 0)),
     }
-}
-
-fn certainty(e: &Experiment<'_>) -> String {
-    format!(
-        "{} intervals; verdicts corrected after Holm, one family a table",
-        Percent(e.plan.stop.confidence)
-    )
 }
 
 /// The digest of the plan.

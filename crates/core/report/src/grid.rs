@@ -1,8 +1,9 @@
-//! Tables of text for figures that need no records.
+//! Tables of text.
 
-use comfy_table::CellAlignment;
+use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::text::STYLE;
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The side of a column at which its cells stand: figures right, words left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +17,10 @@ pub enum Side {
 /// A table in the style of all others: headings, a rule, a line for each row.
 ///
 /// A row with fewer cells than there are columns is filled with empty ones.
-pub fn grid(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
+pub fn grid(columns: &[(impl AsRef<str>, Side)], rows: &[Vec<String>]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(STYLE);
-    table.set_header(columns.iter().map(|(heading, _)| *heading));
+    table.set_header(columns.iter().map(|(heading, _)| heading.as_ref()));
     for row in rows {
         table.add_row(row);
     }

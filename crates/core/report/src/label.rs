@@ -1,6 +1,6 @@
 //! Factors, levels and figures in words.
 
-use fabricmark_plan::{Amount, Factor, Kind, Level, Plan, Topology, Transport};
+use fabricmark_plan::{Amount, Compare, Factor, Kind, Level, Plan, Topology, Transport};
 use fabricmark_record::Provenance;
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
@@ -15,6 +15,13 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         (_, "") => format!("{} {}", name(factor), row(factor, level)),
         (_, shown) => shown.replace("{}", &row(factor, level)),
     }
+}
+
+/// `IPv6 against IPv4`
+pub(crate) fn against(compare: &Compare) -> String {
+    let [candidate, baseline] =
+        [&compare.candidate, &compare.baseline].map(|text| level(compare.factor, text));
+    format!("{candidate} against {baseline}")
 }
 
 /// A level as it stands at the head of a row, where the factor is named above.
@@ -61,12 +68,26 @@ pub(crate) fn series(factors: &[Factor], levels: &[Level]) -> String {
     words.join(", ")
 }
 
-/// What to put behind a name so that no figure is taken for another kind.
-pub(crate) fn origin(provenance: Option<Provenance>) -> String {
-    match provenance {
-        None | Some(Provenance::Measured) => String::new(),
-        Some(other) => format!(" ({})", self::provenance(other)),
+/// What to put behind a name so that no figure is taken for another kind: ` (emulated)`.
+pub(crate) fn origin(origins: &[Provenance]) -> String {
+    match origins {
+        [] | [Provenance::Measured] => String::new(),
+        others => {
+            let words: Vec<&str> = others.iter().copied().map(provenance).collect();
+            format!(" ({})", words.join(" and "))
+        }
     }
+}
+
+/// Each value once, in the order of their first occurrence.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
 }
 
 /// The topology of a plan, and the two nodes in it where no groups name others; nothing where it has none.

@@ -45,6 +45,7 @@ pub use papers::{PaperPart, PaperView, UnknownPaper, papers_json, papers_text};
 pub use published::published_names;
 pub use require::{Kept, ParseRequirementError, Requirement};
 pub use summary::summary_json;
+pub use table::Change;
 pub use text::text;
 
 /// Everything that a report is made from.

@@ -1,62 +1,52 @@
 //! What one setting gave, or a few side by side: the answer of `fabricmark measure`.
 
-use fabricmark_plan::{Factor, Figure, Plan, Point};
-use fabricmark_record::{Instrument, Record};
-use fabricmark_stats::{Comparison, Estimate, holm, paired};
+use fabricmark_plan::{Factor, Figure, Point};
+use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
-use crate::number::{self, Scale, Written, WrittenChange};
+use crate::grid::{Side, grid};
+use crate::number::{self, Scale, Written};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
-use crate::view::judged_by;
+use crate::table::Change;
 use crate::{Experiment, facts, label, notes, select, summary, text};
 
 /// A few settings and what their runs left.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
-    /// The settings, each a point.
-    pub plan: &'a Plan,
+    /// The settings, each a point of the plan, and what their runs left.
+    pub experiment: Experiment<'a>,
     /// A name for each point; the first is the one that others are compared with.
     pub names: &'a [String],
-    /// What the runs left.
-    pub records: &'a [Record],
     /// Thresholds that each setting has to keep.
     pub requirements: &'a [Requirement],
-    /// What the instrument itself costs.
-    pub instrument: Instrument,
-    /// When it began, in RFC 3339.
-    pub started: &'a str,
-    /// The command that does it again.
-    pub reproduce: &'a str,
 }
 
 /// One setting's part of the answer.
 struct Setting<'a> {
     name: &'a str,
     cell: Cell<'a>,
-    change: Option<Comparison>,
-    /// Why it is not compared although both have runs.
-    withheld: Option<String>,
+    /// Against the first setting.
+    change: Change,
 }
 
 impl<'a> Measured<'a> {
     /// The figure that decides: that of the first setting's pattern.
     fn figure(&self) -> Figure {
-        self.plan.points.first().map_or(Figure::Goodput, Figure::deciding)
+        self.experiment.plan.points.first().map_or(Figure::Goodput, Figure::deciding)
     }
 
     fn settings(&self, runs: &ByPoint<'a>) -> Vec<Setting<'a>> {
-        let (figure, rule) = (self.figure(), &self.plan.stop);
-        let (better, tie) = judged_by(figure);
-        let baseline = self.plan.points.first().and_then(|point| runs.get(point));
-        let withheld = |point: &Point| baseline?.withheld(runs.get(point)?);
-        let change = |point: &Point| {
-            let (a, b) = baseline?.paired(runs.get(point)?, figure);
-            paired(&a, &b, rule, better, tie).filter(|_| withheld(point).is_none())
+        let (figure, rule) = (self.figure(), &self.experiment.plan.stop);
+        let baseline = self.experiment.plan.points.first().and_then(|point| runs.get(point));
+        let change = |place: usize, point: &Point| {
+            let baseline = baseline.filter(|_| place > 0)?;
+            Some(Change::paired(baseline, runs.get(point)?, figure, rule))
         };
         let mut settings: Vec<Setting<'_>> = self
+            .experiment
             .plan
             .points
             .iter()
@@ -65,22 +55,15 @@ impl<'a> Measured<'a> {
             .map(|(place, (point, name))| Setting {
                 name,
                 cell: Cell::of(point, runs.get(point), figure, rule),
-                change: if place > 0 { change(point) } else { None },
-                withheld: if place > 0 { withheld(point) } else { None },
+                change: change(place, point).unwrap_or_default(),
             })
             .collect();
-        let mut family: Vec<Comparison> =
-            settings.iter().filter_map(|setting| setting.change.clone()).collect();
-        holm(&mut family);
-        let compared = settings.iter_mut().filter_map(|setting| setting.change.as_mut());
-        for (change, corrected) in compared.zip(family) {
-            *change = corrected;
-        }
+        holm(settings.iter_mut().filter_map(|setting| setting.change.comparison.as_mut()));
         settings
     }
 
     fn estimate(&self, runs: &ByPoint<'a>, point: &'a Point, figure: Figure) -> Option<Estimate> {
-        Cell::of(point, runs.get(point), figure, &self.plan.stop).estimate
+        Cell::of(point, runs.get(point), figure, &self.experiment.plan.stop).estimate
     }
 
     /// Whether every setting keeps every threshold; the worst answer counts.
@@ -89,9 +72,9 @@ impl<'a> Measured<'a> {
     }
 
     fn judged(&self) -> Vec<(&'a str, &'a Requirement, Kept)> {
-        let runs = ByPoint::of(self.records);
+        let runs = ByPoint::of(self.experiment.records);
         let mut judged = Vec::new();
-        for (point, name) in self.plan.points.iter().zip(self.names) {
+        for (point, name) in self.experiment.plan.points.iter().zip(self.names) {
             for requirement in self.requirements {
                 let estimate = self.estimate(&runs, point, requirement.figure);
                 judged.push((name.as_str(), requirement, requirement.judge(estimate.as_ref())));
@@ -99,24 +82,11 @@ impl<'a> Measured<'a> {
         }
         judged
     }
-
-    fn experiment(&self) -> Experiment<'a> {
-        Experiment {
-            name: "measure",
-            plan: self.plan,
-            records: self.records,
-            instrument: Some(self.instrument),
-            started: self.started,
-            reproduce: self.reproduce,
-            planned_complete: true,
-            quick: false,
-        }
-    }
 }
 
 /// The answer for a terminal that is `width` columns wide.
 pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
-    let runs = ByPoint::of(m.records);
+    let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs);
     let mut out = String::new();
     match settings.as_slice() {
@@ -124,14 +94,15 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
         several => table(&mut out, m.figure(), several),
     }
     let mut lines: Vec<(&str, String)> = Vec::new();
-    let of_points: Vec<_> = m.plan.points.iter().filter_map(|point| runs.get(point)).collect();
+    let of_points: Vec<_> =
+        m.experiment.plan.points.iter().filter_map(|point| runs.get(point)).collect();
     lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
     for (name, requirement, kept) in m.judged() {
         let of = if settings.len() > 1 { format!(" by {name}") } else { String::new() };
         lines.push(("required", format!("{requirement}: {}{of}", kept.word())));
     }
     lines.push(("settings", shared(m)));
-    for fact in facts::footer(&m.experiment()) {
+    for fact in facts::footer(&m.experiment) {
         let is_wanted = ["instrument", "emulator", "runs", "hosts", "reproduce"].contains(&fact.0);
         lines.extend(is_wanted.then_some(fact));
     }
@@ -150,19 +121,18 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
         if !figure.spec().patterns.contains(&point.pattern) {
             continue;
         }
-        let cell = Cell::of(point, runs.get(point), figure, &m.plan.stop);
+        let cell = Cell::of(point, runs.get(point), figure, &m.experiment.plan.stop);
         let unit = Scale::of(figure);
         let Some(estimate) = &cell.estimate else { continue };
         let Written { value, spread } = number::estimate(estimate, unit);
         let spread = if estimate.n > 1 { spread } else { String::new() };
         let limit = cell.limit.as_ref().map(|limit| limit_words(limit, unit)).unwrap_or_default();
-        let origin = cell.provenance.map(label::provenance).filter(|origin| *origin != "measured");
-        let origin = origin.map(|origin| format!("({origin}) ")).unwrap_or_default();
+        let origin = label::origin(cell.provenance.as_slice());
         rows.push([
             figure.spec().label.to_owned(),
             value,
             format!("{spread} {}", unit.name).trim_start().to_owned(),
-            format!("{origin}{limit}"),
+            format!("{origin} {limit}").trim_start().to_owned(),
         ]);
     }
     let cell = &setting.cell;
@@ -207,22 +177,18 @@ fn limit_words(limit: &Limit, unit: Scale) -> String {
 fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
     let unit = Scale::of(figure);
     let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
-    let mut table = comfy_table::Table::new();
-    table.load_style(text::STYLE);
     let mut header = vec!["setting".to_owned(), format!("{} ({})", figure.spec().label, unit.name)];
     if has_limit {
         header.push("% of limit".to_owned());
     }
     let first = settings.first().map_or("", |setting| setting.name);
     header.extend([format!("against {first}"), "verdict".to_owned()]);
-    table.set_header(header);
-    for setting in settings {
+    let row = |setting: &Setting<'_>| {
         let cell = &setting.cell;
         let value = match (&cell.estimate, &cell.missing) {
             (Some(estimate), _) => {
-                let Written { value, spread } = number::estimate(estimate, unit);
                 let mark = if cell.invalid > 0 { " ‡" } else { "" };
-                format!("{value} {spread}{mark}")
+                format!("{}{mark}", number::estimate(estimate, unit))
             }
             (None, missing) => missing.clone().unwrap_or_default(),
         };
@@ -230,28 +196,20 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         if has_limit {
             row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
         }
-        row.extend(setting.change.as_ref().map_or_else(
-            || [String::new(), setting.withheld.clone().unwrap_or_default()],
-            |comparison| {
-                let WrittenChange { value, interval } = number::change(&comparison.change);
-                [format!("{value} {interval}"), label::judged(comparison)]
-            },
-        ));
-        table.add_row(row);
-    }
-    for line in table.lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+        row.extend(setting.change.written());
+        row
+    };
+    let columns: Vec<_> = header.into_iter().map(|heading| (heading, Side::Left)).collect();
+    out.push_str(&grid(&columns, &settings.iter().map(row).collect::<Vec<_>>()));
 }
 
 /// Every factor with its level, defaults included; levels that differ stand in the table.
 fn shared(m: &Measured<'_>) -> String {
-    let points: Vec<&Point> = m.plan.points.iter().collect();
+    let points: Vec<&Point> = m.experiment.plan.points.iter().collect();
     let mut words: Vec<String> = Vec::new();
-    words.extend(label::topology(m.plan));
+    words.extend(label::topology(m.experiment.plan));
     for factor in Factor::ALL {
-        let is_of_topology = m.plan.topology.is_some()
+        let is_of_topology = m.experiment.plan.topology.is_some()
             && matches!(factor, Factor::Link | Factor::Rtt | Factor::Offload);
         if is_of_topology {
             continue;
@@ -262,29 +220,29 @@ fn shared(m: &Measured<'_>) -> String {
             words.push(format!("{} {}", label::heading(factor), label::row(factor, level)));
         }
     }
-    let cpus = m.records.first().map(|record| {
+    let cpus = m.experiment.records.first().map(|record| {
         let cpus = record.nodes.iter().filter_map(|node| node.side.cpu);
         cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" and ")
     });
     words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("CPUs {cpus}")));
-    let at_most = match m.plan.amount {
+    let at_most = match m.experiment.plan.amount {
         None => "",
         Some(amount) => {
             words.push(format!("ends after {}", label::amount(amount)));
             "at most "
         }
     };
-    words.push(format!("duration {at_most}{}", m.plan.duration_ns));
-    if m.plan.omit_ns > Nanos(0) {
-        words.push(format!("omitted {}", m.plan.omit_ns));
+    words.push(format!("duration {at_most}{}", m.experiment.plan.duration_ns));
+    if m.experiment.plan.omit_ns > Nanos(0) {
+        words.push(format!("omitted {}", m.experiment.plan.omit_ns));
     }
-    words.push(format!("warm-up {}", m.plan.warm_up_ns));
+    words.push(format!("warm-up {}", m.experiment.plan.warm_up_ns));
     words.join(" · ")
 }
 
 /// The answer as JSON: the records whole, and what was made of them, in base units.
 pub fn measured_json(m: &Measured<'_>) -> Value {
-    let runs = ByPoint::of(m.records);
+    let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs).into_iter().map(|setting| {
         let point = setting.cell.point;
         let figures: serde_json::Map<String, Value> = Figure::ALL
@@ -298,8 +256,8 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             "name": setting.name,
             "point": point,
             "figures": figures,
-            "change": setting.change.as_ref().map(summary::comparison),
-            "withheld": setting.withheld,
+            "change": setting.change.comparison.as_ref().map(summary::comparison),
+            "withheld": setting.change.withheld,
         })
     });
     let requirements = m.judged().into_iter().map(|(name, requirement, kept)| {
@@ -308,9 +266,9 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
     json!({
         "settings": settings.collect::<Vec<_>>(),
         "requirements": requirements.collect::<Vec<_>>(),
-        "records": m.records.iter().filter(|r| !r.place.warm_up).collect::<Vec<_>>(),
-        "instrument": m.instrument,
-        "started": m.started,
-        "reproduce": m.reproduce,
+        "records": m.experiment.records.iter().filter(|r| !r.place.warm_up).collect::<Vec<_>>(),
+        "instrument": m.experiment.instrument,
+        "started": m.experiment.started,
+        "reproduce": m.experiment.reproduce,
     })
 }

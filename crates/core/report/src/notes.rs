@@ -102,10 +102,7 @@ fn kind(warning: &Warning) -> String {
 fn loss(group: &Group<'_>) -> Option<String> {
     let losses: Vec<Loss> = group.cells().filter_map(|cell| cell.loss).collect();
     let worst = losses.iter().map(|loss| loss.share()).fold(0.0, f64::max);
-    let sum = losses.iter().fold(Loss::default(), |mut sum, &loss| {
-        sum.add(loss);
-        sum
-    });
+    let sum = Loss::sum(losses.iter().copied());
     (sum.drops.lost > 0).then(|| {
         format!(
             "{}: {} lost in {}, {} % of those sent at worst ({})",

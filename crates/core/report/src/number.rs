@@ -1,5 +1,7 @@
 //! How figures are written: units, digits, signs.
 
+use std::fmt;
+
 use fabricmark_plan::{Figure, Unit};
 use fabricmark_stats::{Estimate, Interval};
 
@@ -29,13 +31,20 @@ impl Scale {
     }
 }
 
-/// A value in a table: the figure, and how sure it is.
+/// A figure or a change in a table, and how sure it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
+    /// `941.4`; `−5.1 %`
     pub value: String,
-    /// `± 0.3`; `[4,100, 93,000]` where the interval is not symmetric about the value; or why there is
-    /// none.
+    /// `± 0.3`; `[4,100, 93,000]` where the interval is not symmetric about the value, and for changes;
+    /// or why there is none.
     pub spread: String,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.value, self.spread)
+    }
 }
 
 /// Writes an estimate in `unit`, with two digits of its half width.
@@ -104,26 +113,17 @@ pub(crate) fn share(fraction: f64) -> String {
     fixed(fraction * 100.0, if fraction < 0.001 { 3 } else { 1 })
 }
 
-/// A change with its interval as percent.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WrittenChange {
-    /// `−5.1 %`
-    pub value: String,
-    /// `[−6.0, −4.2]`, or nothing where there is no interval.
-    pub interval: String,
-}
-
 /// Writes a change that is held as a fraction.
-pub(crate) fn change(change: &Estimate) -> WrittenChange {
+pub(crate) fn change(change: &Estimate) -> Written {
     let half_width = change.half_width().unwrap_or(change.value.abs()) * 100.0;
     let decimals = match half_width {
         width if width >= 10.0 => 0,
         width if width >= 0.095 => 1,
         _ => 2,
     };
-    WrittenChange {
+    Written {
         value: format!("{} %", signed(change.value * 100.0, decimals)),
-        interval: change.interval.map_or_else(
+        spread: change.interval.map_or_else(
             || format!("(n = {} < {})", change.n, change.n_needed),
             |Interval { low, high }| {
                 format!("[{}, {}]", signed(low * 100.0, decimals), signed(high * 100.0, decimals))
@@ -172,8 +172,7 @@ mod tests {
             (20.154e6, 0.0021e6, "20.154 ± 0.002"),
             (1234.5e6, 0.0, "1,234 ± 0"),
         ] {
-            let Written { value, spread } = estimate(&of(value, Some(width)), unit);
-            assert_eq!(format!("{value} {spread}"), expected);
+            assert_eq!(estimate(&of(value, Some(width)), unit).to_string(), expected);
         }
     }
 
@@ -188,8 +187,7 @@ mod tests {
         ] {
             let estimate_of =
                 Estimate { interval: Some(Interval { low, high }), ..of(value, None) };
-            let Written { value, spread } = estimate(&estimate_of, unit);
-            assert_eq!(format!("{value} {spread}"), expected);
+            assert_eq!(estimate(&estimate_of, unit).to_string(), expected);
         }
     }
 
@@ -207,8 +205,7 @@ mod tests {
             (-0.24, 0.12, "−24 % [−36, −12]"),
             (0.0, 0.01, "0.0 % [−1.0, +1.0]"),
         ] {
-            let WrittenChange { value, interval } = change(&of(value, Some(width)));
-            assert_eq!(format!("{value} {interval}"), expected);
+            assert_eq!(change(&of(value, Some(width))).to_string(), expected);
         }
     }
 

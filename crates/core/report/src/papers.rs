@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::CellAlignment;
 use fabricmark_papers::{self as papers, Cell, Limit, Paper};
 use serde_json::{Value, json};
 
+use crate::grid::{Side, grid};
+use crate::label;
 use crate::number::fixed;
-use crate::text::{STYLE, paragraph};
+use crate::text::paragraph;
 
 /// Which figures of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum UnknownPaper {
 #[derive(Clone, Debug)]
 pub struct PaperView {
     paper: &'static Paper,
-    figures: Vec<(&'static Cell, Option<Limit>)>,
+    figures: Vec<Figure>,
 }
 
 /// All papers with their tables, number of figures and contradictions, for a terminal.
@@ -81,27 +82,19 @@ pub fn papers_json() -> Value {
             })
         })
         .collect();
-    let doubts: Vec<Value> = papers::doubts().iter().map(doubt_json).collect();
-    json!({"papers": papers, "doubts": doubts})
+    json!({"papers": papers, "doubts": papers::doubts()})
 }
 
-fn doubt_json(doubt: &papers::Doubt) -> Value {
-    json!({
-        "number": doubt.number,
-        "paper": doubt.paper,
-        "place": doubt.place,
-        "contradiction": doubt.contradiction,
-        "arithmetic": doubt.arithmetic,
-    })
+/// The names of all papers.
+pub(crate) fn known_papers() -> String {
+    papers::papers().iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ")
 }
 
 impl PaperView {
     /// The figures of `part` of the paper called `name`.
     pub fn of(name: &str, part: PaperPart<'_>) -> Result<Self, UnknownPaper> {
-        let paper = papers::paper(name).ok_or_else(|| {
-            let known: Vec<&str> = papers::papers().iter().map(|paper| paper.name).collect();
-            UnknownPaper::Paper(name.to_owned(), known.join(", "))
-        })?;
+        let unknown = || UnknownPaper::Paper(name.to_owned(), known_papers());
+        let paper = papers::paper(name).ok_or_else(unknown)?;
         let table = match part {
             PaperPart::Table(table) => Some(format!("table {table}")),
             _ => None,
@@ -154,20 +147,16 @@ impl PaperView {
 
     /// What the limits were computed for, and the contradictions.
     fn print_notes(&self, out: &mut String, width: usize) {
-        let mut limits = Vec::new();
-        for (_, limit) in &self.figures {
-            let Some(limit) = limit else { continue };
+        let note = |limit: &Limit| {
             let what = if limit.is_floor { "Floor" } else { "Ceiling" };
-            let mut note = format!("{what} ({}, modelled): {}", limit.kind, limit.over);
-            if !limit.assumed.is_empty() {
-                note.push_str(&format!("; assumed: {}", limit.assumed));
-            }
-            note.push('.');
-            if !limits.contains(&note) {
-                limits.push(note);
-            }
-        }
-        for note in limits {
+            let assumed = match limit.assumed.as_str() {
+                "" => String::new(),
+                assumed => format!("; assumed: {assumed}"),
+            };
+            format!("{what} ({}, modelled): {}{assumed}.", limit.kind, limit.over)
+        };
+        let limits = self.figures.iter().filter_map(|(_, limit)| limit.as_ref());
+        for note in label::distinct(limits.map(note)) {
             paragraph(out, &note, width, "  ");
         }
         let numbers: BTreeSet<u8> =
@@ -184,15 +173,8 @@ impl PaperView {
             .figures
             .iter()
             .map(|(cell, limit)| {
-                json!({
-                    "place": cell.place,
-                    "row": cell.row,
-                    "column": cell.column,
-                    "unit": cell.unit,
-                    "published": cell.value,
-                    "printed": cell.printed,
-                    "doubts": cell.doubts,
-                    "limit": limit.as_ref().map(|limit| json!({
+                let limit = limit.as_ref().map(|limit| {
+                    json!({
                         "source": "modelled",
                         "is": if limit.is_floor { "floor" } else { "ceiling" },
                         "kind": limit.kind,
@@ -201,26 +183,26 @@ impl PaperView {
                         "over": limit.over,
                         "assumed": limit.assumed,
                         "efficiency": limit.efficiency(cell.value),
-                    })),
-                })
+                    })
+                });
+                let mut figure = json!(cell);
+                figure["limit"] = json!(limit);
+                figure
             })
             .collect();
         let doubts = papers::doubts().iter().filter(|doubt| doubt.paper == self.paper.name);
         json!({
             "paper": self.paper.name,
             "figures": figures,
-            "doubts": doubts.map(doubt_json).collect::<Vec<_>>(),
+            "doubts": doubts.collect::<Vec<_>>(),
         })
     }
 }
 
 type Figure = (&'static Cell, Option<Limit>);
 
-/// A column of the paper with its limits beside it.
-struct Column<'a> {
-    name: &'a str,
-    figures: Vec<&'a Figure>,
-}
+/// A column of the paper: its heading, and its figures with their limits.
+type Column<'a> = (&'a str, Vec<&'a Figure>);
 
 /// Prints the table, in parts where it is too wide.
 fn print_table(out: &mut String, head: &str, figures: &[&Figure], width: usize) {
@@ -228,17 +210,18 @@ fn print_table(out: &mut String, head: &str, figures: &[&Figure], width: usize) 
     rows.dedup();
     let mut columns: Vec<Column<'_>> = Vec::new();
     for figure in figures {
-        match columns.iter_mut().find(|column| column.name == figure.0.column) {
-            Some(column) => column.figures.push(figure),
-            None => columns.push(Column { name: &figure.0.column, figures: vec![figure] }),
+        match columns.iter_mut().find(|(name, _)| *name == figure.0.column) {
+            Some((_, figures)) => figures.push(figure),
+            None => columns.push((&figure.0.column, vec![figure])),
         }
     }
     let mut rest = columns.as_slice();
     while !rest.is_empty() {
-        let widest =
-            (1..=rest.len()).rev().find(|&n| is_within(&grid(head, &rows, &rest[..n]), width));
+        let widest = (1..=rest.len())
+            .rev()
+            .find(|&n| is_within(&part_of_table(head, &rows, &rest[..n]), width));
         let (part, others) = rest.split_at(widest.unwrap_or(1));
-        out.push_str(&grid(head, &rows, part));
+        out.push_str(&part_of_table(head, &rows, part));
         if !others.is_empty() {
             out.push('\n');
         }
@@ -250,32 +233,24 @@ fn is_within(text: &str, width: usize) -> bool {
     text.lines().all(|line| line.chars().count() <= width)
 }
 
-fn grid(head: &str, rows: &[&str], columns: &[Column<'_>]) -> String {
+fn part_of_table(head: &str, rows: &[&str], columns: &[Column<'_>]) -> String {
     let mut header = vec![head.replace(' ', "\n")];
-    for column in columns {
-        let unit = column.figures.first().map_or("", |(cell, _)| cell.unit.as_str());
-        header.push(format!("{}\n{unit}", column.name.replacen(' ', "\n", 1)));
-        let limit = column.figures.iter().find_map(|(_, limit)| limit.as_ref());
-        if let Some(limit) = limit {
-            header.extend(limit_heads(limit.is_floor).map(str::to_owned));
-        }
-    }
-    let mut table = comfy_table::Table::new();
-    table.load_style(STYLE);
-    table.set_header(header);
-    for row in rows {
-        let mut line = vec![row_name(row)];
-        for column in columns {
-            let has_limits = column.figures.iter().any(|(_, limit)| limit.is_some());
-            let found = column.figures.iter().find(|(cell, _)| cell.row == *row);
+    let mut lines: Vec<Vec<String>> = rows.iter().map(|row| vec![row_name(row)]).collect();
+    for (name, figures) in columns {
+        let unit = figures.first().map_or("", |(cell, _)| cell.unit.as_str());
+        header.push(format!("{}\n{unit}", name.replacen(' ', "\n", 1)));
+        let limit = figures.iter().find_map(|(_, limit)| limit.as_ref());
+        header.extend(limit.into_iter().flat_map(|limit| limit_heads(limit.is_floor)));
+        for (row, line) in rows.iter().zip(&mut lines) {
+            let found = figures.iter().find(|(cell, _)| cell.row == *row);
             line.push(found.map_or_else(String::new, |(cell, _)| marked(cell)));
-            if has_limits {
+            if limit.is_some() {
                 line.extend(found.map_or_else(Default::default, |figure| limit_cells(figure)));
             }
         }
-        table.add_row(line);
     }
-    written(&mut table, 0)
+    let header: Vec<_> = header.into_iter().map(|heading| (heading, Side::Right)).collect();
+    grid(&header, &lines)
 }
 
 /// Payloads are printed with their commas, as the papers do.
@@ -288,8 +263,8 @@ fn marked(cell: &Cell) -> String {
     if marks.is_empty() { cell.printed.clone() } else { format!("{marks} {}", cell.printed) }
 }
 
-fn limit_heads(is_floor: bool) -> [&'static str; 2] {
-    if is_floor { ["floor", "× floor"] } else { ["ceiling", "% of\nceiling"] }
+fn limit_heads(is_floor: bool) -> [String; 2] {
+    if is_floor { ["floor", "× floor"] } else { ["ceiling", "% of\nceiling"] }.map(str::to_owned)
 }
 
 /// The limit, and how near the figure comes to it: percent of a ceiling, multiples of a floor.
@@ -306,15 +281,13 @@ fn limit_cells((cell, limit): &Figure) -> [String; 2] {
 
 /// The numbers of the text, under their places.
 fn text_table(figures: &[&Figure]) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_style(STYLE);
-    table.set_header(["", "published", "unit", "limit", ""]);
+    let mut rows = Vec::new();
     let mut place = "";
     for figure in figures {
         let cell = figure.0;
         if cell.place != place {
             place = &cell.place;
-            table.add_row([place]);
+            rows.push(vec![place.to_owned()]);
         }
         let [limit, near] = limit_cells(figure);
         let near = match &figure.1 {
@@ -323,18 +296,10 @@ fn text_table(figures: &[&Figure]) -> String {
             None => String::new(),
         };
         let row = format!("  {}", cell.row);
-        table.add_row([row, marked(cell), cell.unit.clone(), limit, near]);
+        rows.push(vec![row, marked(cell), cell.unit.clone(), limit, near]);
     }
-    written(&mut table, 1)
-}
-
-/// The table with its columns aligned: the first `left` ones to the left, others to the right.
-fn written(table: &mut comfy_table::Table, left: usize) -> String {
-    for (place, column) in table.column_iter_mut().enumerate() {
-        let side = if place < left { CellAlignment::Left } else { CellAlignment::Right };
-        column.set_cell_alignment(side);
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let figures = ["published", "unit", "limit", ""].map(|heading| (heading, Side::Right));
+    grid(&[&[("", Side::Left)], &figures[..]].concat(), &rows)
 }
 
 #[cfg(test)]

@@ -27,22 +27,16 @@ pub fn published_names() -> Vec<String> {
         .collect()
 }
 
-/// A published figure that is a line in a chart.
-pub(crate) struct PublishedLine {
-    pub label: String,
-    /// In the base unit of the figure.
-    pub value: f64,
-}
-
-/// The line of that name, if its figure is the wanted one.
-pub(crate) fn line(name: &str, figure: Figure) -> Option<PublishedLine> {
+/// The published figure of that name that is a line in a chart: its label, and its value in base units; if
+/// its figure is the wanted one.
+pub(crate) fn line(name: &str, figure: Figure) -> Option<(String, f64)> {
     if name != RECORD || figure != Figure::LandSpeed {
         return None;
     }
     let number = |row: &str| papers::value("P3", "slide Concluding Remarks", row, "");
     let (gbps, km) = (number("land speed record: rate")?, number("land speed record: distance")?);
     let label = format!("P3, {gbps} Gb/s × {} km", number::fixed(km, 0));
-    Some(PublishedLine { label, value: gbps * 1e9 * km * 1e3 })
+    Some((label, gbps * 1e9 * km * 1e3))
 }
 
 /// A published table, or one technology's columns of it.
@@ -102,9 +96,9 @@ mod tests {
 
     #[test]
     fn the_record_is_5_6_gbps_over_30_000_km() {
-        let record = line(RECORD, Figure::LandSpeed).unwrap();
-        assert_eq!(record.label, "P3, 5.6 Gb/s × 30,000 km");
-        assert!((record.value / 1.68e17 - 1.0).abs() < 1e-12, "{}", record.value);
+        let (label, value) = line(RECORD, Figure::LandSpeed).unwrap();
+        assert_eq!(label, "P3, 5.6 Gb/s × 30,000 km");
+        assert!((value / 1.68e17 - 1.0).abs() < 1e-12, "{value}");
         assert!(line(RECORD, Figure::Goodput).is_none());
     }
 

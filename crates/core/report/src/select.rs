@@ -3,6 +3,8 @@
 use fabricmark_plan::{Factor, Figure, Filter, Level, Plan, Point};
 use fabricmark_units::Nanos;
 
+use crate::label;
+
 /// The points that a figure and a filter leave.
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec<&'a Point> {
     let is_shown =
@@ -24,14 +26,7 @@ pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
 /// The combinations of levels that occur, in the plan's order; one empty combination without
 /// factors.
 pub(crate) fn combinations(points: &[&Point], factors: &[Factor]) -> Vec<Vec<Level>> {
-    let mut found: Vec<Vec<Level>> = Vec::new();
-    for point in points {
-        let levels = levels_of(point, factors);
-        if !found.contains(&levels) {
-            found.push(levels);
-        }
-    }
-    found
+    label::distinct(points.iter().map(|point| levels_of(point, factors)))
 }
 
 /// The levels that one point has of `factors`.

@@ -5,7 +5,7 @@ use fabricmark_stats::{Comparison, Estimate};
 use fabricmark_units::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::cell::{Cell, Limit};
+use crate::cell::{Cell, Limit, Loss};
 use crate::table::{Group, Row, TableView};
 use crate::view::tables;
 use crate::{Experiment, answer, facts};
@@ -41,7 +41,7 @@ fn table(table: &TableView<'_>) -> Value {
         "title": table.title(),
         "figure": table.spec.figure,
         "rows": table.spec.rows,
-        "published": table.published,
+        "published": table.spec.published,
         "groups": table.groups.iter().map(|part| group(table, part)).collect::<Vec<_>>(),
         "notes": table.notes,
     })
@@ -62,8 +62,8 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
             "factor": compare.factor,
             "baseline": compare.baseline,
             "candidate": compare.candidate,
-            "result": table.change(change).map(comparison),
-            "withheld": change.withheld(),
+            "result": change.comparison.as_ref().map(comparison),
+            "withheld": change.withheld,
         })
     });
     let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {
@@ -79,34 +79,24 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
 fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> Value {
     let levels: Vec<(Factor, Level)> =
         Factor::ALL.into_iter().map(|factor| (factor, cell.point.level(factor))).collect();
-    let mut map = Map::new();
-    let mut put = |key: String, value: Value| {
-        if !value.is_null() {
-            map.insert(key, value);
-        }
-    };
-    put("levels".to_owned(), self::levels(&levels));
-    put(figure.spec().key.to_owned(), json!(cell.estimate.as_ref().map(estimate)));
-    put(format!("median_{unit}"), json!(cell.median.as_ref().map(estimate)));
-    put("provenance".to_owned(), json!(cell.provenance));
-    put("missing".to_owned(), json!(cell.missing));
-    put("invalid_runs".to_owned(), json!((cell.invalid > 0).then_some(cell.invalid)));
-    put(format!("limit_{unit}"), json!(cell.limit.as_ref().map(limit)));
-    put(format!("message_limit_{unit}"), json!(cell.message_limit.as_ref().map(limit)));
-    put("merged".to_owned(), if cell.is_merged { json!(true) } else { Value::Null });
-    put("writes_per_segment".to_owned(), json!(cell.writes_per_segment));
-    put("retransmitted".to_owned(), json!(cell.retransmitted));
-    put("lost_packets".to_owned(), json!(cell.lost_packets));
-    put(
-        "loss".to_owned(),
-        json!(cell.loss.map(|loss| json!({
-            "sent": loss.sent,
-            "share": loss.share(),
-            "drops": loss.drops,
-        }))),
-    );
-    put(format!("published_{unit}"), json!(published));
-    Value::Object(map)
+    let loss = |loss: Loss| json!({"sent": loss.sent, "share": loss.share(), "drops": loss.drops});
+    let fields = [
+        ("levels".to_owned(), self::levels(&levels)),
+        (figure.spec().key.to_owned(), json!(cell.estimate.as_ref().map(estimate))),
+        (format!("median_{unit}"), json!(cell.median.as_ref().map(estimate))),
+        ("provenance".to_owned(), json!(cell.provenance)),
+        ("missing".to_owned(), json!(cell.missing)),
+        ("invalid_runs".to_owned(), json!((cell.invalid > 0).then_some(cell.invalid))),
+        (format!("limit_{unit}"), json!(cell.limit.as_ref().map(limit))),
+        (format!("message_limit_{unit}"), json!(cell.message_limit.as_ref().map(limit))),
+        ("merged".to_owned(), json!(cell.is_merged.then_some(true))),
+        ("writes_per_segment".to_owned(), json!(cell.writes_per_segment)),
+        ("retransmitted".to_owned(), json!(cell.retransmitted)),
+        ("lost_packets".to_owned(), json!(cell.lost_packets)),
+        ("loss".to_owned(), json!(cell.loss.map(loss))),
+        (format!("published_{unit}"), json!(published)),
+    ];
+    fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into()
 }
 
 fn levels(levels: &[(Factor, Level)]) -> Value {

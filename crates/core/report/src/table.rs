@@ -1,22 +1,22 @@
 //! Tables as values, before anything is printed.
 
-use fabricmark_plan::{Compare, Factor, Level, Table};
-use fabricmark_stats::Comparison;
+use fabricmark_plan::{Compare, Factor, Figure, Level, Table};
+use fabricmark_stats::{
+    Better, Comparison, LATENCY_TIE, StopRule, THROUGHPUT_TIE, paired, unpaired,
+};
 
 use crate::cell::Cell;
-use crate::number::Scale;
+use crate::label;
+use crate::number::{self, Scale};
+use crate::runs::Runs;
 
 /// A table of the plan, filled in.
 pub(crate) struct TableView<'a> {
     pub spec: &'a Table,
     pub unit: Scale,
     pub groups: Vec<Group<'a>>,
-    /// All comparisons of the table, corrected as one family; rows refer to them by index.
-    pub comparisons: Vec<Comparison>,
     /// What is compared, a column each in every group.
     pub compared: Vec<&'a Compare>,
-    /// Name of the published table beside it.
-    pub published: Option<&'a str>,
     pub notes: Vec<String>,
 }
 
@@ -42,23 +42,48 @@ pub(crate) struct Row<'a> {
     pub published: Vec<Option<f64>>,
 }
 
-/// What a row says of a comparison.
-pub(crate) enum Change {
-    /// Nothing: the plan has no such points, or too few runs count.
-    None,
-    /// The one of this index in [`TableView::comparisons`].
-    Judged(usize),
-    /// Too many runs are invalid for a verdict: how many, and why.
-    Withheld(String),
+/// What the runs of two points say about the second against the first.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Absent where too few runs count, and where it is withheld.
+    pub comparison: Option<Comparison>,
+    /// Why there is no comparison although there are runs: more than a tenth of the runs of a side
+    /// is invalid.
+    pub withheld: Option<String>,
 }
 
 impl Change {
-    /// Why there is no verdict although there are runs.
-    pub(crate) fn withheld(&self) -> Option<&str> {
-        match self {
-            Self::Withheld(why) => Some(why),
-            Self::None | Self::Judged(_) => None,
+    /// Run against run of each block.
+    pub(crate) fn paired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, rule: &StopRule) -> Self {
+        let ((of_a, of_b), (better, tie)) = (a.paired(b, figure), judged_by(figure));
+        Self::unless_withheld(a, b, paired(&of_a, &of_b, rule, better, tie))
+    }
+
+    /// The deciding figures of all runs of one against those of the other.
+    pub(crate) fn unpaired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, confidence: f64) -> Self {
+        let (better, tie) = judged_by(figure);
+        Self::unless_withheld(a, b, unpaired(&a.deciding(), &b.deciding(), confidence, better, tie))
+    }
+
+    fn unless_withheld(a: &Runs<'_>, b: &Runs<'_>, comparison: Option<Comparison>) -> Self {
+        let withheld = a.withheld(b);
+        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld }
+    }
+
+    /// The change, and the verdict or why there is none.
+    pub(crate) fn written(&self) -> [String; 2] {
+        match &self.comparison {
+            Some(found) => [number::change(&found.change).to_string(), label::judged(found)],
+            None => [String::new(), self.withheld.clone().unwrap_or_default()],
         }
+    }
+}
+
+/// Which direction is better and what counts as the same.
+fn judged_by(figure: Figure) -> (Better, f64) {
+    match figure.spec().is_higher_better {
+        true => (Better::Higher, THROUGHPUT_TIE),
+        false => (Better::Lower, LATENCY_TIE),
     }
 }
 
@@ -69,14 +94,6 @@ impl<'a> Group<'a> {
 }
 
 impl TableView<'_> {
-    /// The comparison behind one of [`Row::changes`].
-    pub(crate) fn change(&self, change: &Change) -> Option<&Comparison> {
-        match change {
-            Change::Judged(index) => self.comparisons.get(*index),
-            Change::None | Change::Withheld(_) => None,
-        }
-    }
-
     /// The title, or the figure's name where the plan gives none.
     pub(crate) fn title(&self) -> &str {
         match self.spec.title.as_str() {

@@ -1,11 +1,10 @@
 //! A report for a terminal or a file: tables of text, no colour.
 
-use comfy_table::{CellAlignment, LineStyle, TableStyle};
-
 use crate::Experiment;
 use crate::cell::Cell;
-use crate::number::{self, Scale, Written, WrittenChange};
-use crate::table::{Group, TableView};
+use crate::grid::{Side, grid};
+use crate::number::{self, Scale, Written};
+use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
 use crate::{answer, facts, label};
 
@@ -45,21 +44,18 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
 
 fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
     paragraph(out, &format!("{} ({})", table.title(), table.caption()), width, "");
-    let rendered: Vec<Columns> = table.groups.iter().map(|group| columns(table, group)).collect();
-    let same_rows = rendered.windows(2).all(|pair| pair[0].rows == pair[1].rows);
-    let joined = Columns::joined(table, &rendered);
-    match joined {
-        Some(joined) if same_rows && rendered.len() > 1 && joined.width() <= width => {
-            out.push_str(&joined.to_string());
+    let rendered: Vec<_> = table.groups.iter().map(|group| columns(table, group)).collect();
+    let same_rows = rendered.windows(2).all(|pair| pair[0][0].1 == pair[1][0].1);
+    match joined(table, &rendered) {
+        Some(joined) if same_rows && rendered.len() > 1 && width_of(&joined) <= width => {
+            out.push_str(&written(&joined));
         }
         _ => {
             for (group, columns) in table.groups.iter().zip(&rendered) {
                 if !group.title.is_empty() {
-                    out.push('\n');
-                    out.push_str(&group.title);
-                    out.push('\n');
+                    out.push_str(&format!("\n{}\n", group.title));
                 }
-                columns.print(out, width);
+                print_columns(out, columns, width);
             }
         }
     }
@@ -68,15 +64,13 @@ fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
     }
 }
 
-/// Columns of text, the first of which names the rows.
-struct Columns {
-    heading: String,
-    rows: Vec<String>,
-    columns: Vec<(String, Vec<String>)>,
-}
+/// A heading, and the cells below it.
+type Column = (String, Vec<String>);
 
-fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
-    let mut columns = Vec::new();
+/// The columns of a group, the first of which names the rows.
+fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
+    let names = group.rows.iter().map(|row| row.label.clone()).collect();
+    let mut columns = vec![(label::heading(table.spec.rows), names)];
     for (place, heading) in group.columns.iter().enumerate() {
         let cells: Vec<Option<&Cell<'_>>> =
             group.rows.iter().map(|row| row.cells[place].as_ref()).collect();
@@ -91,49 +85,31 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Columns {
         }
     }
     for (place, compare) in table.compared.iter().enumerate() {
-        let heading = format!(
-            "{} against {}",
-            label::level(compare.factor, &compare.candidate),
-            label::level(compare.factor, &compare.baseline)
-        );
-        let cells: Vec<[String; 3]> = group
-            .rows
-            .iter()
-            .map(|row| {
-                let change = &row.changes[place];
-                match (table.change(change), change.withheld()) {
-                    (Some(comparison), _) => {
-                        let WrittenChange { value, interval } = number::change(&comparison.change);
-                        [value, interval, label::judged(comparison)]
-                    }
-                    (None, Some(why)) => {
-                        // The notes below have the reason.
-                        let how_many = why.split(':').next().unwrap_or(why);
-                        [String::new(), String::new(), how_many.to_owned()]
-                    }
-                    (None, None) => Default::default(),
-                }
-            })
-            .collect();
-        columns.push((heading, aligned(&cells)));
-    }
-    for (place, heading) in group.columns.iter().enumerate() {
-        let published: Vec<Option<f64>> =
-            group.rows.iter().map(|row| row.published[place]).collect();
-        let Some(name) = table.published.filter(|_| published.iter().any(Option::is_some)) else {
-            continue;
+        let cell = |row: &Row<'_>| match &row.changes[place] {
+            Change { comparison: Some(comparison), .. } => {
+                let Written { value, spread } = number::change(&comparison.change);
+                [value, spread, label::judged(comparison)]
+            }
+            Change { withheld, .. } => {
+                // The notes below have the reason.
+                let how_many = withheld.as_deref().and_then(|why| why.split(':').next());
+                [String::new(), String::new(), how_many.unwrap_or_default().to_owned()]
+            }
         };
-        let cells = published.iter().map(|value| {
-            value.map_or_else(String::new, |value| number::fixed(value / table.unit.size, 2))
-        });
-        let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
-        columns.push((format!("{PUBLISHED}\n({name})\n{heading}"), cells.collect()));
+        let cells: Vec<[String; 3]> = group.rows.iter().map(cell).collect();
+        columns.push((label::against(compare), aligned(&cells)));
     }
-    Columns {
-        heading: label::heading(table.spec.rows),
-        rows: group.rows.iter().map(|row| row.label.clone()).collect(),
-        columns,
+    let name = table.spec.published.as_deref().unwrap_or_default();
+    let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");
+    for (place, heading) in group.columns.iter().enumerate() {
+        let written = |value: f64| number::fixed(value / table.unit.size, 2);
+        let cells = group.rows.iter().map(|row| row.published[place].map(written));
+        let cells: Vec<String> = cells.map(Option::unwrap_or_default).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            columns.push((format!("{PUBLISHED}\n({name})\n{heading}"), cells));
+        }
     }
+    columns
 }
 
 /// Figures with the `±`, or the bounds, below each other; a reason stands in place of a figure.
@@ -215,70 +191,48 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         .collect()
 }
 
-impl Columns {
-    /// Prints the columns; where they are too wide, those of the published table follow below.
-    fn print(&self, out: &mut String, width: usize) {
-        if self.width() <= width {
-            out.push_str(&self.to_string());
-            return;
-        }
-        let (published, own): (Vec<_>, Vec<_>) =
-            self.columns.iter().cloned().partition(|(heading, _)| heading.starts_with(PUBLISHED));
-        for (place, columns) in [own, published].into_iter().enumerate() {
-            if columns.is_empty() {
-                continue;
-            }
-            if place > 0 {
-                out.push('\n');
-            }
-            let part = Self { heading: self.heading.clone(), rows: self.rows.clone(), columns };
-            out.push_str(&part.to_string());
-        }
+/// Prints columns; where they are too wide, those of the published table follow below.
+fn print_columns(out: &mut String, columns: &[Column], width: usize) {
+    if width_of(columns) <= width {
+        out.push_str(&written(columns));
+        return;
     }
-
-    /// All groups beside each other, their titles above the headings.
-    fn joined(table: &TableView<'_>, groups: &[Self]) -> Option<Self> {
-        let first = groups.first()?;
-        let columns = table
-            .groups
-            .iter()
-            .zip(groups)
-            .flat_map(|(group, part)| {
-                part.columns.iter().enumerate().map(|(place, (heading, cells))| {
-                    let title = if place == 0 { group.title.as_str() } else { "" };
-                    (format!("{title}\n{heading}"), cells.clone())
-                })
-            })
-            .collect();
-        Some(Self { heading: format!("\n{}", first.heading), rows: first.rows.clone(), columns })
-    }
-
-    fn width(&self) -> usize {
-        self.to_string().lines().map(|line| line.chars().count()).max().unwrap_or_default()
+    let is_published = |(heading, _): &Column| heading.starts_with(PUBLISHED);
+    let (published, own): (Vec<_>, Vec<_>) = columns[1..].iter().cloned().partition(is_published);
+    for (place, part) in [own, published].into_iter().enumerate() {
+        if part.is_empty() {
+            continue;
+        }
+        if place > 0 {
+            out.push('\n');
+        }
+        out.push_str(&written(&[&columns[..1], &part].concat()));
     }
 }
 
-pub(crate) const STYLE: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-
-impl std::fmt::Display for Columns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut table = comfy_table::Table::new();
-        table.load_style(STYLE);
-        let headings = self.columns.iter().map(|(heading, _)| heading.as_str());
-        table.set_header(std::iter::once(self.heading.as_str()).chain(headings));
-        for (place, row) in self.rows.iter().enumerate() {
-            let cells = self.columns.iter().map(|(_, cells)| cells[place].as_str());
-            table.add_row(std::iter::once(row.as_str()).chain(cells));
-        }
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        for line in table.lines() {
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
+/// All groups beside each other, their titles above the headings.
+fn joined(table: &TableView<'_>, groups: &[Vec<Column>]) -> Option<Vec<Column>> {
+    let (heading, rows) = groups.first()?.first()?;
+    let mut columns = vec![(format!("\n{heading}"), rows.clone())];
+    for (group, part) in table.groups.iter().zip(groups) {
+        columns.extend(part[1..].iter().enumerate().map(|(place, (heading, cells))| {
+            let title = if place == 0 { group.title.as_str() } else { "" };
+            (format!("{title}\n{heading}"), cells.clone())
+        }));
     }
+    Some(columns)
+}
+
+fn written(columns: &[Column]) -> String {
+    let headings: Vec<(&str, Side)> =
+        columns.iter().map(|(heading, _)| (heading.as_str(), Side::Right)).collect();
+    let row = |place: usize| columns.iter().map(|(_, cells)| cells[place].clone()).collect();
+    let rows: Vec<Vec<String>> = (0..columns[0].1.len()).map(row).collect();
+    grid(&headings, &rows)
+}
+
+fn width_of(columns: &[Column]) -> usize {
+    written(columns).lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
 /// Words wrapped at `width`, further lines behind `indent`.

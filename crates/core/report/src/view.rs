@@ -1,8 +1,7 @@
 //! The view model: tables as values, before anything is printed.
 
-use fabricmark_plan::{Compare, Factor, Figure, Level, Plan, Point, Table};
-use fabricmark_record::Provenance;
-use fabricmark_stats::{Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, holm, paired};
+use fabricmark_plan::{Compare, Factor, Level, Plan, Point, Table};
+use fabricmark_stats::holm;
 
 use crate::Experiment;
 use crate::cell::Cell;
@@ -24,16 +23,15 @@ pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
 fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'a> {
     let points = select::points(plan, spec.figure, &spec.filter);
     let axes = Axes::of(plan, spec, &points);
-    let published = spec.published.as_deref();
-    let mut comparisons = Vec::new();
-    let groups: Vec<Group<'a>> = select::combinations(&points, &axes.groups)
+    let mut groups: Vec<Group<'a>> = select::combinations(&points, &axes.groups)
         .into_iter()
-        .map(|levels| axes.group(plan, spec, &points, levels, runs, &mut comparisons))
+        .map(|levels| axes.group(plan, spec, &points, levels, runs))
         .collect();
-    holm(&mut comparisons);
+    let changes = groups.iter_mut().flat_map(|group| &mut group.rows).flat_map(|r| &mut r.changes);
+    holm(changes.filter_map(|change| change.comparison.as_mut()));
     let notes = notes::of_table(spec, &groups, runs);
     let unit = Scale::of(spec.figure);
-    TableView { spec, unit, groups, comparisons, compared: axes.compared, published, notes }
+    TableView { spec, unit, groups, compared: axes.compared, notes }
 }
 
 /// How the factors of a table fall into rows, groups and columns side by side.
@@ -69,7 +67,6 @@ impl<'a> Axes<'a> {
         all: &[&'a Point],
         levels: Vec<Level>,
         runs: &ByPoint<'a>,
-        comparisons: &mut Vec<Comparison>,
     ) -> Group<'a> {
         let points: Vec<&Point> = all
             .iter()
@@ -102,15 +99,8 @@ impl<'a> Axes<'a> {
                     .map(|compare| {
                         let of = |side| runs.get(at(&level, side)?);
                         let both = of(&compare.baseline).zip(of(&compare.candidate));
-                        let Some((baseline, candidate)) = both else { return Change::None };
-                        if let Some(why) = baseline.withheld(candidate) {
-                            return Change::Withheld(why);
-                        }
-                        let (a, b) = baseline.paired(candidate, spec.figure);
-                        let (better, tie) = judged_by(spec.figure);
-                        let judged = paired(&a, &b, &plan.stop, better, tie);
-                        comparisons.extend(judged.clone());
-                        judged.map_or(Change::None, |_| Change::Judged(comparisons.len() - 1))
+                        let change = |(a, b)| Change::paired(a, b, spec.figure, &plan.stop);
+                        both.map(change).unwrap_or_default()
                     })
                     .collect(),
                 published: side
@@ -126,7 +116,11 @@ impl<'a> Axes<'a> {
         };
         let levels: Vec<(Factor, Level)> = self.groups.iter().copied().zip(levels).collect();
         let mut title = self.title(plan, spec, &points, &levels);
-        let origins: Vec<String> = (0..columns.len()).map(|place| origin(&rows, place)).collect();
+        let origin = |place: usize| {
+            let cells = rows.iter().filter_map(|row| row.cells[place].as_ref());
+            label::origin(&label::distinct(cells.filter_map(|cell| cell.provenance)))
+        };
+        let origins: Vec<String> = (0..columns.len()).map(origin).collect();
         match origins.first() {
             Some(first) if !title.is_empty() && origins.iter().all(|origin| origin == first) => {
                 title.push_str(first);
@@ -160,26 +154,5 @@ impl<'a> Axes<'a> {
             (None, _) => {}
         }
         words.join(", ")
-    }
-}
-
-/// What to put behind a heading so that no figure is taken for another kind: ` (emulated)`.
-fn origin(rows: &[Row<'_>], column: usize) -> String {
-    let mut found: Vec<Provenance> = Vec::new();
-    for cell in rows.iter().filter_map(|row| row.cells[column].as_ref()) {
-        found.extend(cell.provenance.filter(|provenance| !found.contains(provenance)));
-    }
-    let words: Vec<&str> = found.into_iter().map(label::provenance).collect();
-    match words.as_slice() {
-        [] | ["measured"] => String::new(),
-        words => format!(" ({})", words.join(" and ")),
-    }
-}
-
-/// Which direction is better and what counts as the same.
-pub(crate) fn judged_by(figure: Figure) -> (Better, f64) {
-    match figure.spec().is_higher_better {
-        true => (Better::Higher, THROUGHPUT_TIE),
-        false => (Better::Lower, LATENCY_TIE),
     }
 }

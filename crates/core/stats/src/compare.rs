@@ -143,9 +143,10 @@ pub fn unpaired(
 
 /// Corrects one family of comparisons, those that answer one question together, after Holm: sets
 /// `p_adjusted` and decides each verdict anew.
-pub fn holm(comparisons: &mut [Comparison]) {
-    let raw: Vec<f64> = comparisons.iter().map(|c| c.p_t).collect();
-    for (comparison, p) in comparisons.iter_mut().zip(holm_adjust(&raw)) {
+pub fn holm<'a>(family: impl IntoIterator<Item = &'a mut Comparison>) {
+    let family: Vec<&mut Comparison> = family.into_iter().collect();
+    let raw: Vec<f64> = family.iter().map(|c| c.p_t).collect();
+    for (comparison, p) in family.into_iter().zip(holm_adjust(&raw)) {
         comparison.p_adjusted = p;
         comparison.verdict = comparison.decide();
     }

@@ -38,19 +38,15 @@ pub fn charts(e: &Experiment<'_>) -> Vec<ChartFile> {
     drawings(e, Form::File)
 }
 
-/// The plan's charts for a page that holds `style.css` and prints the titles itself.
-pub(crate) fn inline(e: &Experiment<'_>) -> Vec<ChartFile> {
-    drawings(e, Form::Inline)
-}
-
 /// Where a drawing will stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     File,
+    /// In a page that holds `style.css` and prints the titles itself.
     Inline,
 }
 
-fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
+pub(crate) fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
     let runs = ByPoint::of(e.records);
     let drawn = |(place, drawing): (usize, &Drawing)| {
         let stem = |title: &str| format!("{:02}-{}", place + 1, slug(title));

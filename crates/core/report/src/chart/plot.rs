@@ -115,7 +115,11 @@ fn x_levels(factor: Factor, levels: &[Level]) -> Vec<XLevel> {
     if factor == Factor::Rtt {
         return durations(levels);
     }
-    levels.iter().enumerate().map(|(i, level)| x_level(factor, level, i)).collect()
+    let level = |(place, level): (usize, &Level)| match level.parse() {
+        Ok(bytes) if factor == Factor::Payload => XLevel::of_size(bytes),
+        _ => XLevel { label: label::row(factor, level), place: place as f64 },
+    };
+    levels.iter().enumerate().map(level).collect()
 }
 
 /// Decades between the least duration above 0, and 0, which has no logarithm.
@@ -132,14 +136,6 @@ fn durations(levels: &[Level]) -> Vec<XLevel> {
         None => XLevel { label: "none".to_owned(), place: least - 2.0 * BELOW },
     };
     levels.iter().map(place).collect()
-}
-
-fn x_level(factor: Factor, level: &str, index: usize) -> XLevel {
-    let bytes = level.parse::<u64>().ok().filter(|_| factor == Factor::Payload);
-    match bytes {
-        Some(bytes) => XLevel::of_size(bytes),
-        None => XLevel { label: label::row(factor, level), place: index as f64 },
-    }
 }
 
 impl XLevel {
@@ -175,7 +171,7 @@ fn series(
         dots.extend(dot(&cell, x, &heading, chart));
     }
     let name = if name.is_empty() { chart.figure.spec().label } else { name };
-    Series { label: format!("{name}{}", label::origin(provenance)), dots }
+    Series { label: format!("{name}{}", label::origin(provenance.as_slice())), dots }
 }
 
 fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
@@ -183,14 +179,9 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
     let has_limits = chart.kind == ChartKind::Lines;
     let unit = number::Scale::of(figure);
     let estimate = cell.estimate.as_ref()?;
-    let written = number::estimate(estimate, unit);
-    let mut tip = format!(
-        "{heading}{}\n{} {} {}",
-        label::origin(cell.provenance),
-        written.value,
-        written.spread,
-        unit.name
-    );
+    let (origin, written) =
+        (label::origin(cell.provenance.as_slice()), number::estimate(estimate, unit));
+    let mut tip = format!("{heading}{origin}\n{written} {}", unit.name);
     if let Some(interval) = estimate.interval {
         let confidence = Percent(estimate.confidence);
         tip += &format!("\n{confidence} interval {}", number::interval(interval, unit));

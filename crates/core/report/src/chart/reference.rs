@@ -60,11 +60,11 @@ impl Reference {
             }
         }
         let published = chart.published.as_deref().and_then(|name| {
-            let line = published::line(name, chart.figure)?;
-            let value = line.value / Scale::of(chart.figure).size;
+            let (label, value) = published::line(name, chart.figure)?;
+            let value = value / Scale::of(chart.figure).size;
             let points = (0..levels.len()).map(|place| (place, value)).collect();
             let figure = format!("{} {}", number::fixed(value, 0), Scale::of(chart.figure).name);
-            let label = format!("{}: {figure} (published)", line.label);
+            let label = format!("{label}: {figure} (published)");
             Some(Self { label, class: PUBLISHED, points })
         });
         references.extend(published);

@@ -7,7 +7,7 @@ use askama::Template;
 use fabricmark_stats::Verdict;
 
 use crate::answer::{self, Answer};
-use crate::chart::{self, ChartFile};
+use crate::chart::{self, ChartFile, Form};
 use crate::facts::{self, Fact};
 use crate::runs::ByPoint;
 use crate::view::tables;
@@ -28,7 +28,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         about: &presentation.about,
         has_verdicts: answers.iter().any(|answer| !answer.verdicts.is_empty()),
         answers,
-        charts: chart::inline(e),
+        charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
         method: facts::method(e),
         warnings: notes::of_runs(&all),
@@ -51,7 +51,7 @@ struct Page<'a> {
     has_verdicts: bool,
     answers: Vec<Answer>,
     charts: Vec<ChartFile>,
-    tables: Vec<TablePart>,
+    tables: Vec<TablePart<'a>>,
     method: Vec<Fact>,
     warnings: Vec<String>,
     footer: Vec<Fact>,
@@ -60,24 +60,14 @@ struct Page<'a> {
     json: String,
 }
 
-fn verdict_class(verdict: Option<&Verdict>) -> &'static str {
+/// The class of a verdict, and its sign, so that the strip of an answer does not rest on colour.
+fn shown(verdict: Option<&Verdict>) -> (&'static str, &'static str) {
     match verdict {
-        Some(Verdict::Faster) => "verdict faster",
-        Some(Verdict::Slower) => "verdict slower",
-        Some(Verdict::Same) => "verdict same",
-        Some(Verdict::Inconclusive) => "verdict unknown",
-        None => "verdict none",
-    }
-}
-
-/// A sign for each verdict, so that the strip of an answer does not rest on colour.
-fn sign(verdict: Option<&Verdict>) -> &'static str {
-    match verdict {
-        Some(Verdict::Faster) => "+",
-        Some(Verdict::Slower) => "−",
-        Some(Verdict::Same) => "=",
-        Some(Verdict::Inconclusive) => "?",
-        None => "",
+        Some(Verdict::Faster) => ("verdict faster", "+"),
+        Some(Verdict::Slower) => ("verdict slower", "−"),
+        Some(Verdict::Same) => ("verdict same", "="),
+        Some(Verdict::Inconclusive) => ("verdict unknown", "?"),
+        None => ("verdict none", ""),
     }
 }
 
@@ -92,7 +82,7 @@ mod tests {
     #[test]
     fn every_verdict_has_a_sign_of_its_own() {
         let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive];
-        let mut signs = verdicts.map(|verdict| sign(Some(&verdict)));
+        let mut signs = verdicts.map(|verdict| shown(Some(&verdict)).1);
         signs.sort_unstable();
         assert!(signs.windows(2).all(|pair| pair[0] != pair[1]));
     }

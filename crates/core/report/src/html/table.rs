@@ -3,45 +3,39 @@
 use fabricmark_units::Percent;
 
 use super::details::{self, Detail};
-use super::verdict_class;
-use crate::cell::{Cell, Loss};
+use super::shown;
+use crate::cell::Cell;
 use crate::label;
 use crate::number::{self, Scale};
 use crate::table::{Change, Group, Row, TableView};
 
 /// A table as the page prints it.
-pub(super) struct TablePart {
-    pub title: String,
-    pub caption: String,
-    pub groups: Vec<GroupPart>,
-    pub notes: Vec<String>,
+pub(super) struct TablePart<'a> {
+    pub table: &'a TableView<'a>,
+    pub groups: Vec<GroupPart<'a>>,
 }
 
-pub(super) struct GroupPart {
-    pub title: String,
-    pub heading: String,
-    pub columns: Vec<Heading>,
-    pub rows: Vec<RowPart>,
+pub(super) struct GroupPart<'a> {
+    pub group: &'a Group<'a>,
+    pub columns: Vec<Column>,
     /// Widths of the pieces of cells in digits, as CSS variables, so that they stand below each
     /// other.
     pub widths: String,
-    pub details: Vec<Detail>,
+    pub details: Vec<Vec<Detail>>,
 }
 
-pub(super) struct Heading {
-    pub text: String,
+pub(super) struct Column {
+    pub heading: String,
     pub class: &'static str,
-}
-
-pub(super) struct RowPart {
-    pub label: String,
+    /// One for each row.
     pub cells: Vec<CellPart>,
 }
 
 /// A table cell in up to three pieces of falling weight.
 #[derive(Default)]
 pub(super) struct CellPart {
-    pub class: &'static str,
+    /// Whether it says why there is no figure.
+    pub is_missing: bool,
     pub title: String,
     pub main: String,
     pub side: String,
@@ -49,41 +43,18 @@ pub(super) struct CellPart {
     pub extra_class: &'static str,
 }
 
-impl TablePart {
-    pub(super) fn of(table: &TableView<'_>) -> Self {
-        Self {
-            title: table.title().to_owned(),
-            caption: table.caption(),
-            groups: table.groups.iter().map(|group| GroupPart::of(table, group)).collect(),
-            notes: table.notes.clone(),
-        }
-    }
-}
-
-/// Which columns a group has beside its figures.
-struct Shape {
-    has_limit: bool,
-    has_loss: bool,
-    has_published: bool,
-}
-
-impl GroupPart {
-    fn of(table: &TableView<'_>, group: &Group<'_>) -> Self {
-        let shape = Shape {
-            has_limit: group.cells().any(|cell| cell.limit.is_some()),
-            has_loss: group.cells().any(|cell| cell.loss.is_some()),
-            has_published: group.rows.iter().any(|row| row.published.iter().any(Option::is_some)),
+impl<'a> TablePart<'a> {
+    pub(super) fn of(table: &'a TableView<'a>) -> Self {
+        let group = |group: &'a Group<'a>| {
+            let columns = columns(table, group);
+            let (widths, details) = (widths(&columns), details::of_group(table, group));
+            GroupPart { group, columns, widths, details }
         };
-        let rows: Vec<RowPart> =
-            group.rows.iter().map(|row| row_part(table, row, &shape)).collect();
-        Self {
-            title: group.title.clone(),
-            heading: label::heading(table.spec.rows),
-            columns: headings(table, group, &shape),
-            widths: widths(&rows),
-            rows,
-            details: details::of_group(table, group),
-        }
+        Self { table, groups: table.groups.iter().map(group).collect() }
+    }
+
+    pub(super) fn heading(&self) -> String {
+        label::heading(self.table.spec.rows)
     }
 }
 
@@ -97,9 +68,9 @@ fn digits(text: &str) -> f64 {
     text.chars().map(width).sum()
 }
 
-fn widths(rows: &[RowPart]) -> String {
+fn widths(columns: &[Column]) -> String {
     let widest = |class: &str, piece: fn(&CellPart) -> &str| {
-        let cells = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.class == class);
+        let cells = columns.iter().filter(|column| column.class == class).flat_map(|c| &c.cells);
         cells.map(|cell| digits(piece(cell))).fold(0.0, f64::max)
     };
     format!(
@@ -111,69 +82,51 @@ fn widths(rows: &[RowPart]) -> String {
     )
 }
 
-fn headings(table: &TableView<'_>, group: &Group<'_>, shape: &Shape) -> Vec<Heading> {
-    let mut headings = Vec::new();
-    let mut put = |text: String, class| headings.push(Heading { text, class });
-    let is_goodput = table.unit.key == "bps";
-    for column in &group.columns {
-        put(column.clone(), "figure");
-        if shape.has_limit {
-            put(if is_goodput { "of ceiling" } else { "× floor" }.to_owned(), "share");
+fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
+    let unit = table.unit;
+    let mut columns = Vec::new();
+    for (place, heading) in group.columns.iter().enumerate() {
+        let mut put = |heading: &str, class, part: &dyn Fn(&Cell<'_>) -> CellPart| {
+            let cell = |row: &Row<'_>| row.cells[place].as_ref().map(part).unwrap_or_default();
+            let cells = group.rows.iter().map(cell).collect();
+            columns.push(Column { heading: heading.to_owned(), class, cells });
+        };
+        put(heading, "figure", &|cell| figure_part(cell, unit));
+        if group.cells().any(|cell| cell.limit.is_some()) {
+            let heading = if unit.key == "bps" { "of ceiling" } else { "× floor" };
+            put(heading, "share", &|cell| limit_part(cell, unit));
         }
-        if shape.has_loss {
-            put("lost".to_owned(), "share");
+        if group.cells().any(|cell| cell.loss.is_some()) {
+            put("lost", "share", &loss_part);
         }
     }
-    for compare in &table.compared {
-        let candidate = label::level(compare.factor, &compare.candidate);
-        let baseline = label::level(compare.factor, &compare.baseline);
-        put(format!("{candidate} against {baseline}"), "change");
+    for (place, compare) in table.compared.iter().enumerate() {
+        let cells = group.rows.iter().map(|row| change_part(&row.changes[place])).collect();
+        columns.push(Column { heading: label::against(compare), class: "change", cells });
     }
-    if let Some(name) = table.published.filter(|_| shape.has_published) {
+    let has_published = group.rows.iter().any(|row| row.published.iter().any(Option::is_some));
+    if let Some(name) = table.spec.published.as_ref().filter(|_| has_published) {
+        let name = name.replace(' ', "\u{a0}");
         for (place, column) in group.columns.iter().enumerate() {
-            let class = if place == 0 { "published first" } else { "published" };
-            let name = name.replace(' ', "\u{a0}");
-            put(format!("published ({name}) {column}"), class);
+            let written = |value: f64| number::fixed(value / unit.size, 2);
+            let cell = |row: &Row<'_>| CellPart {
+                main: row.published[place].map(written).unwrap_or_default(),
+                ..CellPart::default()
+            };
+            columns.push(Column {
+                heading: format!("published ({name}) {column}"),
+                class: if place == 0 { "published first" } else { "published" },
+                cells: group.rows.iter().map(cell).collect(),
+            });
         }
     }
-    headings
+    columns
 }
 
-fn row_part(table: &TableView<'_>, row: &Row<'_>, shape: &Shape) -> RowPart {
-    let mut cells = Vec::new();
-    for cell in &row.cells {
-        cells.push(figure_part(cell.as_ref(), table.unit));
-        if shape.has_limit {
-            cells.push(limit_part(cell.as_ref(), table.unit));
-        }
-        if shape.has_loss {
-            let loss = cell.as_ref().and_then(|cell| cell.loss);
-            let none =
-                if cell.as_ref().is_some_and(|cell| cell.estimate.is_some()) { "0 %" } else { "" };
-            let main =
-                loss.map_or_else(|| none.to_owned(), |l| format!("{} %", number::share(l.share())));
-            let title = loss.map_or_else(String::new, Loss::places);
-            cells.push(CellPart { class: "share", main, title, ..CellPart::default() });
-        }
-    }
-    cells.extend(row.changes.iter().map(|change| change_part(table, change)));
-    if shape.has_published {
-        cells.extend(row.published.iter().enumerate().map(|(place, value)| CellPart {
-            class: if place == 0 { "published first" } else { "published" },
-            main: value.map_or_else(String::new, |v| number::fixed(v / table.unit.size, 2)),
-            ..CellPart::default()
-        }));
-    }
-    RowPart { label: row.label.clone(), cells }
-}
-
-fn figure_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
-    let Some(cell) = cell else {
-        return CellPart { class: "figure", ..CellPart::default() };
-    };
+fn figure_part(cell: &Cell<'_>, unit: Scale) -> CellPart {
     let Some(estimate) = &cell.estimate else {
         return CellPart {
-            class: "figure missing",
+            is_missing: true,
             main: cell.missing.clone().unwrap_or_default(),
             ..CellPart::default()
         };
@@ -186,7 +139,6 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
     }
     title += &format!("; median {}", details::median(cell, unit));
     CellPart {
-        class: "figure",
         title,
         main: written.value,
         side: written.spread + &cell.marks(),
@@ -194,21 +146,25 @@ fn figure_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
     }
 }
 
-fn limit_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
-    let limit = cell.and_then(|cell| cell.limit.as_ref());
-    let Some((cell, limit)) = cell.zip(limit) else {
-        return CellPart { class: "share", ..CellPart::default() };
+fn loss_part(cell: &Cell<'_>) -> CellPart {
+    let (main, title) = match cell.loss {
+        Some(loss) => (format!("{} %", number::share(loss.share())), loss.places()),
+        None if cell.estimate.is_some() => ("0 %".to_owned(), String::new()),
+        None => Default::default(),
     };
-    let is_goodput = unit.key == "bps";
+    CellPart { main, title, ..CellPart::default() }
+}
+
+fn limit_part(cell: &Cell<'_>, unit: Scale) -> CellPart {
+    let Some(limit) = &cell.limit else { return CellPart::default() };
+    let (word, main) = match unit.key {
+        "bps" => ("ceiling", format!("{} %", number::share(limit.share))),
+        _ => ("floor", number::fixed(limit.share, 1)),
+    };
     let value = number::fixed(limit.value / unit.size, 2);
     let mut part = CellPart {
-        class: "share",
-        title: format!("{} {}: {value} {}", limit.kind, limit_word(is_goodput), unit.name),
-        main: if is_goodput {
-            format!("{} %", number::share(limit.share))
-        } else {
-            number::fixed(limit.share, 1)
-        },
+        title: format!("{} {word}: {value} {}", limit.kind, unit.name),
+        main,
         ..CellPart::default()
     };
     if let Some(message) = &cell.message_limit {
@@ -223,30 +179,25 @@ fn limit_part(cell: Option<&Cell<'_>>, unit: Scale) -> CellPart {
     part
 }
 
-fn limit_word(is_goodput: bool) -> &'static str {
-    if is_goodput { "ceiling" } else { "floor" }
-}
-
-fn change_part(table: &TableView<'_>, change: &Change) -> CellPart {
-    let Some(comparison) = table.change(change) else {
+fn change_part(change: &Change) -> CellPart {
+    let Some(comparison) = &change.comparison else {
         return CellPart {
-            class: "change",
-            extra: change.withheld().unwrap_or_default().to_owned(),
-            extra_class: verdict_class(None),
+            extra: change.withheld.clone().unwrap_or_default(),
+            extra_class: shown(None).0,
             ..CellPart::default()
         };
     };
     let written = number::change(&comparison.change);
     CellPart {
-        class: "change",
         title: format!(
             "{}; Holm p {}",
             number::count(comparison.change.n, "pair"),
             number::probability(comparison.p_adjusted)
         ),
         main: written.value,
-        side: written.interval,
+        side: written.spread,
         extra: label::judged(comparison),
-        extra_class: verdict_class(Some(&comparison.verdict)),
+        extra_class: shown(Some(&comparison.verdict)).0,
+        ..CellPart::default()
     }
 }

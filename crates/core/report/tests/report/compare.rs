@@ -50,7 +50,7 @@ fn noise_that_reaches_beyond_the_gate_cannot_tell() {
 #[test]
 fn a_faster_set_passes() {
     let faster = scaled(1.2);
-    assert!(against(&faster, Some(0.1)).rows.iter().all(|row| row.comparison.is_some()));
+    assert!(against(&faster, Some(0.1)).rows.iter().all(|row| row.change.comparison.is_some()));
     assert_eq!(against(&faster, Some(0.1)).gate, GateResult::Pass);
 }
 

@@ -146,10 +146,10 @@ fn two_experiments_are_not_judged_where_more_than_a_tenth_of_the_runs_of_either_
         let poor = with_invalid(invalid).records;
         for (baseline, candidate) in [(&good, &poor), (&poor, &good)] {
             let report = compare(("a", baseline), ("b", candidate), 0.95, None);
-            let row = report.rows.iter().find(|row| row.withheld.is_some());
+            let row = report.rows.iter().find(|row| row.change.withheld.is_some());
             assert_eq!(row.is_none(), is_judged);
             let Some(row) = row else { continue };
-            assert!(row.comparison.is_none());
+            assert!(row.change.comparison.is_none());
             assert_eq!(report.gate, GateResult::Inconclusive);
             let why = format!("{invalid} of 10 runs invalid: {REASON}, 10 Mbit/s");
             let rows = &report.json()["rows"];

@@ -17,7 +17,7 @@ use fabricmark_plan::{
     overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
-use fabricmark_report::{Kept, Measured, measured_json, measured_text};
+use fabricmark_report::{Experiment, Kept, Measured, measured_json, measured_text};
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -98,15 +98,17 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         return Err(Failure::new(failed, failure));
     }
     let reproduce = command_line();
-    let measured = Measured {
+    let experiment = Experiment {
+        name: "measure",
         plan: &plan,
-        names: &names,
         records: &records,
-        requirements: &options.require,
-        instrument,
+        instrument: Some(instrument),
         started: &started,
         reproduce: &reproduce,
+        planned_complete: true,
+        quick: false,
     };
+    let measured = Measured { experiment, names: &names, requirements: &options.require };
     if telling(options) == Telling::Json {
         output::print(&format!("{}\n", measured_json(&measured)))?;
     } else {
