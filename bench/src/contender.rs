@@ -57,9 +57,7 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
             // What this kernel lacks it lacks in the next round, too.
-            LabError::NoQdisc { .. } | LabError::Backend(_) => {
-                Self::NotOffered(error.to_string())
-            }
+            LabError::NoQdisc { .. } | LabError::Backend(_) => Self::NotOffered(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
     }

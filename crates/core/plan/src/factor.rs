@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
-use crate::level::{self, Field, Kind, Level, LevelError, NONE};
+use crate::level::{self, Field, Kind, Level, NONE};
 use crate::pace::Pace;
+use crate::problem::Invalid;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 
@@ -486,7 +487,7 @@ impl Factor {
     }
 
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
-    pub fn level(self, text: &str) -> Result<Level, LevelError> {
+    pub fn level(self, text: &str) -> Result<Level, Invalid> {
         if text == NONE && self.has_none() {
             return Ok(text.to_owned());
         }

@@ -11,6 +11,7 @@ use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
 use crate::pace::Pace;
+use crate::problem::Invalid;
 use crate::transport::Transport;
 use crate::window::Window;
 
@@ -19,11 +20,6 @@ pub type Level = String;
 
 /// The level of a factor that has no effect: as if nobody named it.
 pub(crate) const NONE: &str = "none";
-
-/// Why a text is no level of a factor; says what would be one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LevelError(pub String);
 
 /// What the levels of a factor look like.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +53,7 @@ impl Kind {
     }
 
     /// Brings a level into its canonical form, or says what a level looks like.
-    pub(crate) fn canonical(self, text: &str) -> Result<Level, LevelError> {
+    pub(crate) fn canonical(self, text: &str) -> Result<Level, Invalid> {
         match self {
             Self::Choice(known) => choice(text, known),
             Self::Truth if matches!(text, "true" | "false") => Ok(text.to_owned()),
@@ -79,7 +75,7 @@ impl Kind {
                 .map_err(|_| format!("`{text}` is not an address such as 10.0.0.1 or fd00::1")),
             Self::Grammar(canonical) => canonical(text),
         }
-        .map_err(LevelError)
+        .map_err(Invalid)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Filter, Levels, Point, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
 use crate::plan::Compare;
+use crate::problem::Contradiction;
 use crate::reading::Reader;
 use crate::resolve::resolve;
 

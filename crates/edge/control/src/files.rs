@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use fabricmark_lab::{Topology, TopologyError};
-use fabricmark_plan::{Plan, Trace, TraceError};
+use fabricmark_plan::{Invalid, Plan, Trace};
 
 /// Longest topology file.
 const TOPOLOGY_BYTES_MAX: u64 = 1 << 20;
@@ -61,7 +61,7 @@ pub enum FileError {
         /// The file.
         file: PathBuf,
         /// What is wrong, and where.
-        source: TraceError,
+        source: Invalid,
     },
 }
 
