@@ -20,9 +20,12 @@ use crate::problem::Invalid;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 
-/// What is declared of a factor beside its name and its sentence.
+/// What is declared of a factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
+    key: &'static str,
+    earlier_key: Option<&'static str>,
+    about: &'static str,
     /// The table of `docs/plan-file.md` that it stands in.
     pub section: Section,
     /// What its levels look like.
@@ -73,6 +76,9 @@ impl Section {
 
     const fn of(self, kind: Kind) -> Spec {
         Spec {
+            key: "",
+            earlier_key: None,
+            about: "",
             section: self,
             kind,
             is_required: matches!(self, Self::Required),
@@ -156,36 +162,10 @@ macro_rules! factors {
             /// Every factor, in the order in which a point's name lists them.
             pub const ALL: [Self; [$($about),*].len()] = [$(Self::$variant),*];
 
-            /// The name that plan files use.
-            pub const fn key(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($key),)*
-                }
-            }
-
-            /// What it is, in a line.
-            pub const fn about(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $about.trim_ascii(),)*
-                }
-            }
-
-            /// What is declared of it.
-            pub const fn spec(self) -> &'static Spec {
-                match self {
-                    $(Self::$variant => {
-                        const SPEC: Spec = $spec;
-                        &SPEC
-                    })*
-                }
-            }
-
-            /// The key of earlier versions, which is still read.
-            pub const fn earlier_key(self) -> Option<&'static str> {
-                match self {
-                    $(Self::$variant => crate::choice::earlier!($($was)?),)*
-                }
-            }
+            /// What is declared of each, in the order of [`Self::ALL`].
+            const SPECS: &[Spec] = &[$(
+                Spec { key: stringify!($key), earlier_key: crate::choice::earlier!($($was)?), about: $about, ..$spec },
+            )*];
         }
 
         impl Point {
@@ -462,6 +442,26 @@ pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
 impl Factor {
+    /// What is declared of it.
+    pub const fn spec(self) -> &'static Spec {
+        &Self::SPECS[self as usize]
+    }
+
+    /// The name that plan files use.
+    pub const fn key(self) -> &'static str {
+        self.spec().key
+    }
+
+    /// The key of earlier versions, which is still read.
+    pub const fn earlier_key(self) -> Option<&'static str> {
+        self.spec().earlier_key
+    }
+
+    /// What it is, in a line.
+    pub const fn about(self) -> &'static str {
+        self.spec().about.trim_ascii()
+    }
+
     /// The factor of that name.
     pub fn named(name: &str) -> Option<Self> {
         let is_it = |factor: &Self| factor.key() == name || factor.earlier_key() == Some(name);
