@@ -1,6 +1,5 @@
 //! What the emulator of links was found to do when it measured itself.
 
-mod group;
 mod rows;
 
 use std::fmt;
@@ -9,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
-use group::{Group, Kind, groups};
+use rows::{Group, Kind, groups, rows};
 
 /// How far a delivered rate may be from what the wire allows, as a share of it, for the rate to count as
 /// true.
@@ -184,7 +183,7 @@ impl Calibration {
         let first = *groups.first()?.runs.first()?;
         let machine = &first.nodes.first()?.host;
         let at = groups.iter().flat_map(|group| &group.runs).map(|run| run.started.clone()).max();
-        let rows = rows::rows(&groups, confidence);
+        let rows = rows(&groups, confidence);
         let true_rate = |offloaded: bool| {
             let is_true = |row: &CalibrationRow| {
                 row.what == Quantity::Rate && row.offloaded == offloaded && row.holds == Some(true)
