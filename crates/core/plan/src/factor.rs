@@ -177,14 +177,18 @@ macro_rules! factors {
             /// Sets a factor from canonical text.
             pub(crate) fn put(&mut self, factor: Factor, level: &str) {
                 match factor {
-                    $(Factor::$variant => Field::put(&mut self.$key, level),)*
+                    $(Factor::$variant => {
+                        if let Some(value) = Field::read(level) {
+                            self.$key = value;
+                        }
+                    })*
                 }
             }
 
             /// The level of one factor as text; empty where the factor does not apply to this point.
             pub fn level(&self, factor: Factor) -> Level {
                 match factor {
-                    $(Factor::$variant => Field::level(&self.$key),)*
+                    $(Factor::$variant => Field::write(&self.$key),)*
                 }
             }
         }

@@ -152,21 +152,26 @@ pub(crate) fn bus(text: &str) -> Result<Level, String> {
     text.parse().map(|bus: HostBus| bus.to_string())
 }
 
-/// A value that a level stands for.
-pub(crate) trait Value: Sized {
+/// A field of a point: a value, or one that is absent where its factor does not apply.
+pub(crate) trait Field: Sized {
     /// What stands in a point that is not complete yet.
     fn blank() -> Self;
 
-    /// From canonical text.
+    /// From canonical text; empty text stands for absence.
     fn read(level: &str) -> Option<Self>;
 
-    /// As canonical text.
+    /// As canonical text; empty where it is absent.
     fn write(&self) -> Level;
+
+    /// Whether it is absent.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! values {
     ($($type:ty = $blank:expr, $read:expr, $write:expr;)*) => {
-        $(impl Value for $type {
+        $(impl Field for $type {
             fn blank() -> Self {
                 $blank
             }
@@ -216,49 +221,16 @@ values! {
     Cm = Cm::Tcp, Self::named, Self::to_string;
 }
 
-/// A field of a point: a value, or one that is absent where its factor does not apply.
-pub(crate) trait Field: Sized {
-    /// What stands in a point that is not complete yet.
-    fn blank() -> Self;
-
-    /// From canonical text; empty text makes it absent.
-    fn put(&mut self, level: &str);
-
-    /// As canonical text; empty where it is absent.
-    fn level(&self) -> Level;
-
-    /// Whether it is absent.
-    fn is_absent(&self) -> bool {
-        false
-    }
-}
-
-impl<T: Value> Field for T {
-    fn blank() -> Self {
-        <T as Value>::blank()
-    }
-
-    fn put(&mut self, level: &str) {
-        if let Some(value) = T::read(level) {
-            *self = value;
-        }
-    }
-
-    fn level(&self) -> Level {
-        self.write()
-    }
-}
-
-impl<T: Value> Field for Option<T> {
+impl<T: Field> Field for Option<T> {
     fn blank() -> Self {
         None
     }
 
-    fn put(&mut self, level: &str) {
-        *self = if level.is_empty() { None } else { T::read(level) };
+    fn read(level: &str) -> Option<Self> {
+        Some(if level.is_empty() { None } else { T::read(level) })
     }
 
-    fn level(&self) -> Level {
+    fn write(&self) -> Level {
         self.as_ref().map(T::write).unwrap_or_default()
     }
 
