@@ -183,24 +183,19 @@ impl QuicCounters {
     /// Those of several connections: sums of what is counted, the mean of their round trips and the
     /// shortest of their payloads. `None` of none.
     pub fn of(connections: impl Iterator<Item = Self>) -> Option<Self> {
-        let (mut all, mut count) = (None::<Self>, 0);
-        for each in connections {
-            count += 1;
-            all = Some(match all {
-                None => each,
-                Some(all) => Self {
-                    sent_packets: all.sent_packets + each.sent_packets,
-                    lost_packets: all.lost_packets + each.lost_packets,
-                    lost_bytes: all.lost_bytes + each.lost_bytes,
-                    congestion_events: all.congestion_events + each.congestion_events,
-                    cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
-                    srtt_ns: all.srtt_ns + each.srtt_ns,
-                    mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
-                    black_holes: all.black_holes + each.black_holes,
-                },
-            });
-        }
-        all.map(|all| Self { srtt_ns: all.srtt_ns / count, ..all })
+        let mut count = 0;
+        let sum = |all: Self, each: Self| Self {
+            sent_packets: all.sent_packets + each.sent_packets,
+            lost_packets: all.lost_packets + each.lost_packets,
+            lost_bytes: all.lost_bytes + each.lost_bytes,
+            congestion_events: all.congestion_events + each.congestion_events,
+            cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
+            srtt_ns: all.srtt_ns + each.srtt_ns,
+            mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
+            black_holes: all.black_holes + each.black_holes,
+        };
+        let all = connections.inspect(|_| count += 1).reduce(sum)?;
+        Some(Self { srtt_ns: all.srtt_ns / count, ..all })
     }
 }
 
