@@ -25,7 +25,6 @@ mod presentation;
 mod problem;
 mod reading;
 mod resolve;
-mod role;
 mod settings;
 mod shown;
 mod transport;
@@ -40,8 +39,8 @@ pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
 pub use level::{Kind, Level};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
-pub use pace::{Pace, Rate, Schedule, ScheduleError, Trace};
-pub use part::Purpose;
+pub use pace::{Pace, Rate, Schedule, Trace};
+pub use part::{Purpose, Role};
 pub use plan::{
     Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
 };
@@ -50,7 +49,6 @@ pub use presentation::{
 };
 pub use problem::{Contradiction, Invalid, Problem, Problems};
 pub use resolve::{check_order, resolve};
-pub use role::Role;
 pub use settings::{overlay, settings};
 pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};
 pub use window::Window;

@@ -14,7 +14,7 @@ use fabricmark_units::{BitRate, Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::Schedule;
 pub use trace::Trace;
 
 use crate::problem::Invalid;

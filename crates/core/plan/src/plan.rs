@@ -13,10 +13,10 @@ use crate::choice::{Offload, Pattern};
 use crate::factor::{Factor, Point};
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
+use crate::part::Role;
 use crate::presentation::Presentation;
 use crate::problem::{Contradiction, Invalid};
 use crate::resolve::check_link;
-use crate::role::Role;
 use crate::transport::Network;
 use crate::window::Window;
 
