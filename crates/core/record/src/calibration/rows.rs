@@ -6,8 +6,7 @@ use fabricmark_plan::{Figure, Offload, Pattern, Point};
 use fabricmark_stats::{Estimate, Interval, geometric_mean, mean, median, proportion};
 use fabricmark_wire::{Stack, frame, stream_goodput};
 
-use super::{CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit};
-use crate::emulation::{EmulatedWay, THE_EMULATOR};
+use super::{CalibrationRow, DELAY_GOAL_NS, EmulatedWay, Quantity, RATE_GOAL, THE_EMULATOR, Unit};
 use crate::record::{Outcome, Record};
 
 /// Longest round trip whose 99th percentile is read from round trips, in ns: their histogram is exact to
