@@ -5,13 +5,12 @@ use std::iter;
 use fabricmark_plan::{
     Delivery, Figure, Headers, Network, Pace, Path as DataPath, Pattern, Point, Socket, Testbed,
 };
+use fabricmark_record::{Carrier, Counts, EmulatedWay, Flow, Node, Pacing, Record, THE_EMULATOR};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Family, Kind, Stack, exceeds, goodput, stream_goodput};
+use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
 use crate::limits::stack;
-
-use fabricmark_record::{Carrier, Counts, Flow, Pacing, Record, THE_EMULATOR};
 
 /// Bucket error of a histogram, of both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -58,17 +57,15 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
 /// Why a finished run has no figure, and where packets were lost.
 fn no_figure(record: &Record) -> String {
     let total = |count: fn(&Flow) -> u64| -> u64 { record.load().map(count).sum() };
-    let (all, counted, units) = match record.point.pattern {
-        Pattern::Stream => (
-            total(|flow| flow.received.bytes),
-            total(|flow| flow.received.counted_bytes()),
-            "bytes",
-        ),
-        _ => (total(|flow| flow.sent.calls), total(|flow| flow.sent.counted_calls()), "responses"),
+    let is_stream = record.point.pattern == Pattern::Stream;
+    let (all, counted, units) = if is_stream {
+        (total(|flow| flow.received.bytes), total(|flow| flow.received.counted_bytes()), "bytes")
+    } else {
+        (total(|flow| flow.sent.calls), total(|flow| flow.sent.counted_calls()), "responses")
     };
     let is_open_loop = record.load().any(|flow| flow.pacing.is_some());
     let (what, remedy) = match (all, counted) {
-        (0, _) if units == "bytes" => ("nothing arrived".to_owned(), ""),
+        (0, _) if is_stream => ("nothing arrived".to_owned(), ""),
         (0, _) => ("no response arrived".to_owned(), ""),
         (_, 0) if is_open_loop && record.omit_ns.0 > 0 => (
             format!("all {all} {units} that arrived were due in the omitted time"),
@@ -94,8 +91,7 @@ fn no_figure(record: &Record) -> String {
 /// No more than the wire carries, in each direction.
 fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
     let figures = &record.figures;
-    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)?;
-    let bound_bps = bound.goodput_bps.as_f64();
+    let bound_bps = record.limits.bound_bps()?;
     // What departs by a schedule is counted over that.
     let counted_ns = |flow: &Flow| {
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
@@ -211,7 +207,8 @@ fn emulator(record: &Record) -> Vec<String> {
             "{THE_EMULATOR} dropped {missed} of {all} packets for lack of time: this machine is too slow for the link; use a lower rate"
         ));
     }
-    if point_duplicates(record) == 0.0 {
+    // Packets that the emulator was asked to send twice leave it twice.
+    if record.point.words().is_none_or(|words| words.describe().duplicate == 0.0) {
         for (name, way) in ["there", "back"].iter().zip(ways) {
             // Acknowledgements of the previous run and neighbour discovery are some packets.
             let allowed = way.arrived.saturating_add(way.arrived / 50).saturating_add(16);
@@ -252,20 +249,14 @@ fn emulator(record: &Record) -> Vec<String> {
     found
 }
 
-/// Share of packets that the emulator was asked to send twice.
-fn point_duplicates(record: &Record) -> f64 {
-    record.point.words().map_or(0.0, |words| words.describe().duplicate)
-}
-
 /// One packet of a thousand slows a TCP stream down, and changes a count of datagrams by less than its interval.
 const MISSED_MAX: f64 = 1e-3;
 
 /// Whether datagrams came faster than the wire or the hosts carry them, so that it does not matter who lost some.
 fn is_flood(record: &Record) -> bool {
-    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound);
     let goodput_bps = record.figures.value(Figure::Goodput).unwrap_or(0.0);
-    let is_full =
-        bound.is_none_or(|bound| goodput_bps > (1.0 - THROUGHPUT_TIE) * bound.goodput_bps.as_f64());
+    let bound_bps = record.limits.bound_bps();
+    let is_full = bound_bps.is_none_or(|bps| goodput_bps > (1.0 - THROUGHPUT_TIE) * bps);
     record.point.transport.is_lossy() && record.point.pattern == Pattern::Stream && is_full
 }
 
@@ -274,20 +265,18 @@ fn passed_emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
     let [client, server] = record.nodes.as_slice() else { return Vec::new() };
     let sides = [("there", emulation.there, client), ("back", emulation.back, server)];
-    let mut found = Vec::new();
-    for (name, way, from) in sides {
-        let Some(departed_bytes) = way.departed_bytes else { continue };
+    let beyond = |(name, way, from): (&str, EmulatedWay, &Node)| {
+        let departed_bytes = way.departed_bytes?;
         let flows = record.load().filter(|flow| flow.from == from.name);
-        let least = flows.fold(0, |sum: u64, flow| {
-            sum.saturating_add(least_ip_bytes(&record.point, &flow.received))
-        });
-        if record.point.pattern == Pattern::Stream && least > departed_bytes {
-            found.push(format!(
+        let each = flows.map(|flow| least_ip_bytes(&record.point, &flow.received));
+        let least = each.fold(0, u64::saturating_add);
+        (record.point.pattern == Pattern::Stream && least > departed_bytes).then(|| {
+            format!(
                 "the received payload takes at least {least} bytes of IP, and the emulator delivered {departed_bytes} {name}"
-            ));
-        }
-    }
-    found
+            )
+        })
+    };
+    sides.into_iter().filter_map(beyond).collect()
 }
 
 /// What was received came in by the receiver's device, with its headers. Outside of a lab packets may come in by
@@ -324,15 +313,11 @@ fn passed_device(record: &Record) -> Option<String> {
 
 /// Bytes of IP that carried what was received, at least.
 fn least_ip_bytes(point: &Point, received: &Counts) -> u64 {
-    let ip = match point.family {
-        Family::V4 => 20,
-        Family::V6 => 40,
+    let headers = match point.transport.traits().headers {
+        Headers::Udp => point.family.header_bytes() + frame::UDP_HEADER,
+        _ => 0,
     };
-    if point.transport.traits().headers == Headers::Udp {
-        received.bytes.saturating_add(received.calls.saturating_mul(ip + 8))
-    } else {
-        received.bytes
-    }
+    received.bytes.saturating_add(received.calls.saturating_mul(headers))
 }
 
 /// Nothing is received that was not sent, nothing counted that was not received, and enough of it.
@@ -418,8 +403,7 @@ fn stall(record: &Record, flow: &Flow) -> Option<String> {
         return None;
     }
     let offered_bps = 8.0 * point.payload.0 as f64 * pacing.intended_per_s()?;
-    let bound = record.limits.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound);
-    if bound.is_some_and(|bound| offered_bps > FULL * bound.goodput_bps.as_f64()) {
+    if record.limits.bound_bps().is_some_and(|bps| offered_bps > FULL * bps) {
         return None;
     }
     let window_ns = pacing.window_ns().saturating_sub(record.omit_ns.0) as f64;
@@ -435,40 +419,31 @@ fn stall(record: &Record, flow: &Flow) -> Option<String> {
 }
 
 /// Intervals add up to the total.
-fn series(flow: &Flow) -> Vec<String> {
+fn series(flow: &Flow) -> impl Iterator<Item = String> {
     let ends = [
         ("sent", &flow.sent_series, flow.sent),
         ("received", &flow.received_series, flow.received),
     ];
-    let mut found = Vec::new();
-    for (what, series, counts) in ends {
-        if let Some(series) = series
-            && series.bytes() != counts.bytes
-        {
-            let (sum, all) = (series.bytes(), counts.bytes);
-            found.push(format!("{all} bytes were {what}, and {sum} in its intervals"));
-        }
-    }
-    found
+    ends.into_iter().filter_map(|(what, series, Counts { bytes: all, .. })| {
+        let sum = series.as_ref()?.bytes();
+        (sum != all).then(|| format!("{all} bytes were {what}, and {sum} in its intervals"))
+    })
 }
 
 /// Little's law in a closed loop, and no more than what was offered in an open one.
 fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     let (point, figures) = (&record.point, &record.figures);
     if let Some(pacing) = &flow.pacing {
-        let offered_per_s = pacing.intended_per_s()?;
-        let (achieved, offered) = match point.pattern {
+        let offered = pacing.intended_per_s()?;
+        let (achieved, counts) = match point.pattern {
             Pattern::Stream => {
                 let payload_bits = 8.0 * point.payload.0 as f64;
-                (figures.value(Figure::Goodput)? / payload_bits, offered_per_s)
+                (figures.value(Figure::Goodput)? / payload_bits, &flow.received)
             }
-            _ => (figures.value(Figure::TransactionRate)?, offered_per_s),
+            _ => (figures.value(Figure::TransactionRate)?, &flow.sent),
         };
         let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
-        let edge_per_s = match point.pattern {
-            Pattern::Stream => edge_per_s(point, &flow.received, offered),
-            _ => edge_per_s(point, &flow.sent, offered),
-        };
+        let edge_per_s = edge_per_s(point, counts, offered);
         return (achieved > offered * (1.0 + copies + BUCKETS) + edge_per_s).then(|| {
             format!("{achieved:.3} payloads a second arrived, and {offered:.3} were offered")
         });
@@ -476,10 +451,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     if point.pattern == Pattern::Stream {
         return None;
     }
-    let outstanding = match point.pattern {
-        Pattern::Rr => point.outstanding.unwrap_or(1),
-        _ => 1,
-    };
+    let outstanding = point.outstanding.filter(|_| point.pattern == Pattern::Rr).unwrap_or(1);
     let slots = f64::from(outstanding) * f64::from(point.flows);
     let (rate_per_s, mean_ns) =
         (figures.value(Figure::TransactionRate)?, figures.time_mean().map(|mean| mean.value)?);

@@ -5,8 +5,8 @@ use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Link;
 
 use crate::choice::Offload;
-use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::{Factor, Point, Where};
+use crate::problem::{Contradiction, refuse};
 use crate::window::Window;
 
 /// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.
@@ -78,16 +78,16 @@ impl Point {
 
 /// Refuses a level of offload that the link does not have.
 pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contradiction> {
-    let refuse =
-        |message: &str, help| Err(contradiction(Factor::Offload, message.to_owned(), help));
     let Some(asked) = levels.get(&Factor::Offload) else { return Ok(()) };
     match point.words() {
         None if point.link == Link::Loopback => Ok(()),
         None => {
-            refuse("offload is a matter of emulated links", "add rtt = \"0ms\", or leave it out")
+            let message = "offload is a matter of emulated links";
+            refuse(Factor::Offload, message, "add rtt = \"0ms\", or leave it out")
         }
         Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
-            refuse("the words of emulate meet single packets", "leave out offload, or say off")
+            let message = "the words of emulate meet single packets";
+            refuse(Factor::Offload, message, "leave out offload, or say off")
         }
         Some(_) => Ok(()),
     }
@@ -101,7 +101,6 @@ fn of_the_wire(words: &str) -> Option<&str> {
 
 /// Refuses what cannot be emulated, or cannot be meant.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
-    let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
     if let Some(window @ Window::Bdp(_)) = point.window
         && point.bdp().is_none()
     {
@@ -115,15 +114,15 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         let message = format!("emulate says `{word}`, and the link {} says its own", point.link);
         let help =
             format!("leave `{word}` out of emulate, or use link = \"veth\", which has no wire");
-        return refuse(Factor::Emulate, message, &help);
+        return refuse(Factor::Emulate, message, help);
     }
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
-        return refuse(factor, "loopback is not emulated".to_owned(), "use link = \"veth\"");
+        return refuse(factor, "loopback is not emulated", "use link = \"veth\"");
     }
     if let Err(error) = words.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
-        return Err(contradiction(factor, error.to_string(), "see docs/lab.md for the words"));
+        return refuse(factor, error.to_string(), "see docs/lab.md for the words");
     }
     Ok(())
 }

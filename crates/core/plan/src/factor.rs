@@ -14,14 +14,18 @@ use serde::{Deserialize, Serialize};
 use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
-use crate::level::{self, Field, Kind, Level, LevelError, NONE};
+use crate::level::{self, Field, Kind, Level, NONE};
 use crate::pace::Pace;
+use crate::problem::Invalid;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 
-/// What is declared of a factor beside its name and its sentence.
+/// What is declared of a factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
+    key: &'static str,
+    earlier_key: Option<&'static str>,
+    about: &'static str,
     /// The table of `docs/plan-file.md` that it stands in.
     pub section: Section,
     /// What its levels look like.
@@ -72,6 +76,9 @@ impl Section {
 
     const fn of(self, kind: Kind) -> Spec {
         Spec {
+            key: "",
+            earlier_key: None,
+            about: "",
             section: self,
             kind,
             is_required: matches!(self, Self::Required),
@@ -155,36 +162,10 @@ macro_rules! factors {
             /// Every factor, in the order in which a point's name lists them.
             pub const ALL: [Self; [$($about),*].len()] = [$(Self::$variant),*];
 
-            /// The name that plan files use.
-            pub const fn key(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($key),)*
-                }
-            }
-
-            /// What it is, in a line.
-            pub const fn about(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $about.trim_ascii(),)*
-                }
-            }
-
-            /// What is declared of it.
-            pub const fn spec(self) -> &'static Spec {
-                match self {
-                    $(Self::$variant => {
-                        const SPEC: Spec = $spec;
-                        &SPEC
-                    })*
-                }
-            }
-
-            /// The key of earlier versions, which is still read.
-            pub const fn earlier_key(self) -> Option<&'static str> {
-                match self {
-                    $(Self::$variant => crate::choice::earlier!($($was)?),)*
-                }
-            }
+            /// What is declared of each, in the order of [`Self::ALL`].
+            const SPECS: &[Spec] = &[$(
+                Spec { key: stringify!($key), earlier_key: crate::choice::earlier!($($was)?), about: $about, ..$spec },
+            )*];
         }
 
         impl Point {
@@ -196,14 +177,18 @@ macro_rules! factors {
             /// Sets a factor from canonical text.
             pub(crate) fn put(&mut self, factor: Factor, level: &str) {
                 match factor {
-                    $(Factor::$variant => Field::put(&mut self.$key, level),)*
+                    $(Factor::$variant => {
+                        if let Some(value) = Field::read(level) {
+                            self.$key = value;
+                        }
+                    })*
                 }
             }
 
             /// The level of one factor as text; empty where the factor does not apply to this point.
             pub fn level(&self, factor: Factor) -> Level {
                 match factor {
-                    $(Factor::$variant => Field::level(&self.$key),)*
+                    $(Factor::$variant => Field::write(&self.$key),)*
                 }
             }
         }
@@ -461,6 +446,26 @@ pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
 impl Factor {
+    /// What is declared of it.
+    pub const fn spec(self) -> &'static Spec {
+        &Self::SPECS[self as usize]
+    }
+
+    /// The name that plan files use.
+    pub const fn key(self) -> &'static str {
+        self.spec().key
+    }
+
+    /// The key of earlier versions, which is still read.
+    pub const fn earlier_key(self) -> Option<&'static str> {
+        self.spec().earlier_key
+    }
+
+    /// What it is, in a line.
+    pub const fn about(self) -> &'static str {
+        self.spec().about.trim_ascii()
+    }
+
     /// The factor of that name.
     pub fn named(name: &str) -> Option<Self> {
         let is_it = |factor: &Self| factor.key() == name || factor.earlier_key() == Some(name);
@@ -486,7 +491,7 @@ impl Factor {
     }
 
     /// Brings a level into its canonical form, or says what a level of this factor looks like.
-    pub fn level(self, text: &str) -> Result<Level, LevelError> {
+    pub fn level(self, text: &str) -> Result<Level, Invalid> {
         if text == NONE && self.has_none() {
             return Ok(text.to_owned());
         }

@@ -8,9 +8,13 @@ use crate::choice::Pattern::{self, Burst, Crr, PingPing, PingPong, Rr, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
 
-/// What is declared of a figure beside its name and its sentence.
+/// What is declared of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct FigureSpec {
+    name: &'static str,
+    /// Its name in earlier versions, which is still read.
+    earlier_name: Option<&'static str>,
+    about: &'static str,
     /// Its key in JSON and CSV, with its unit.
     pub key: &'static str,
     /// Its key in records of earlier versions.
@@ -89,6 +93,9 @@ const fn rate(
     patterns: &'static [Pattern],
 ) -> FigureSpec {
     FigureSpec {
+        name: "",
+        earlier_name: None,
+        about: "",
         key,
         earlier_key: None,
         label,
@@ -150,35 +157,24 @@ macro_rules! figures {
             /// Every figure.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The name that plans use.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
+            /// What is declared of each, in the order of [`Self::ALL`].
+            const SPECS: &[FigureSpec] = &[$(
+                FigureSpec { name: $name, earlier_name: crate::choice::earlier!($($was)?), about: $about, ..$spec },
+            )*];
+
+            /// What is declared of it.
+            pub const fn spec(self) -> &'static FigureSpec {
+                &Self::SPECS[self as usize]
             }
 
-            /// The name of earlier versions, which is still read.
-            pub const fn earlier_name(self) -> Option<&'static str> {
-                match self {
-                    $(Self::$variant => crate::choice::earlier!($($was)?),)*
-                }
+            /// The name that plans use.
+            pub const fn name(self) -> &'static str {
+                self.spec().name
             }
 
             /// What it is, in a line.
             pub const fn about(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $about.trim_ascii(),)*
-                }
-            }
-
-            /// What is declared of it.
-            pub const fn spec(self) -> &'static FigureSpec {
-                match self {
-                    $(Self::$variant => {
-                        const SPEC: FigureSpec = $spec;
-                        &SPEC
-                    })*
-                }
+                self.spec().about.trim_ascii()
             }
         }
     };
@@ -271,7 +267,8 @@ figures! {
 impl Figure {
     /// The figure of that name.
     pub fn named(name: &str) -> Option<Self> {
-        let is_it = |figure: &Self| figure.name() == name || figure.earlier_name() == Some(name);
+        let is_it =
+            |figure: &Self| figure.name() == name || figure.spec().earlier_name == Some(name);
         Self::ALL.into_iter().find(is_it)
     }
 

@@ -11,6 +11,7 @@ use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
 use crate::pace::Pace;
+use crate::problem::Invalid;
 use crate::transport::Transport;
 use crate::window::Window;
 
@@ -19,11 +20,6 @@ pub type Level = String;
 
 /// The level of a factor that has no effect: as if nobody named it.
 pub(crate) const NONE: &str = "none";
-
-/// Why a text is no level of a factor; says what would be one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LevelError(pub String);
 
 /// What the levels of a factor look like.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +53,7 @@ impl Kind {
     }
 
     /// Brings a level into its canonical form, or says what a level looks like.
-    pub(crate) fn canonical(self, text: &str) -> Result<Level, LevelError> {
+    pub(crate) fn canonical(self, text: &str) -> Result<Level, Invalid> {
         match self {
             Self::Choice(known) => choice(text, known),
             Self::Truth if matches!(text, "true" | "false") => Ok(text.to_owned()),
@@ -79,7 +75,7 @@ impl Kind {
                 .map_err(|_| format!("`{text}` is not an address such as 10.0.0.1 or fd00::1")),
             Self::Grammar(canonical) => canonical(text),
         }
-        .map_err(LevelError)
+        .map_err(Invalid)
     }
 }
 
@@ -156,21 +152,26 @@ pub(crate) fn bus(text: &str) -> Result<Level, String> {
     text.parse().map(|bus: HostBus| bus.to_string())
 }
 
-/// A value that a level stands for.
-pub(crate) trait Value: Sized {
+/// A field of a point: a value, or one that is absent where its factor does not apply.
+pub(crate) trait Field: Sized {
     /// What stands in a point that is not complete yet.
     fn blank() -> Self;
 
-    /// From canonical text.
+    /// From canonical text; empty text stands for absence.
     fn read(level: &str) -> Option<Self>;
 
-    /// As canonical text.
+    /// As canonical text; empty where it is absent.
     fn write(&self) -> Level;
+
+    /// Whether it is absent.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! values {
     ($($type:ty = $blank:expr, $read:expr, $write:expr;)*) => {
-        $(impl Value for $type {
+        $(impl Field for $type {
             fn blank() -> Self {
                 $blank
             }
@@ -220,49 +221,16 @@ values! {
     Cm = Cm::Tcp, Self::named, Self::to_string;
 }
 
-/// A field of a point: a value, or one that is absent where its factor does not apply.
-pub(crate) trait Field: Sized {
-    /// What stands in a point that is not complete yet.
-    fn blank() -> Self;
-
-    /// From canonical text; empty text makes it absent.
-    fn put(&mut self, level: &str);
-
-    /// As canonical text; empty where it is absent.
-    fn level(&self) -> Level;
-
-    /// Whether it is absent.
-    fn is_absent(&self) -> bool {
-        false
-    }
-}
-
-impl<T: Value> Field for T {
-    fn blank() -> Self {
-        <T as Value>::blank()
-    }
-
-    fn put(&mut self, level: &str) {
-        if let Some(value) = T::read(level) {
-            *self = value;
-        }
-    }
-
-    fn level(&self) -> Level {
-        self.write()
-    }
-}
-
-impl<T: Value> Field for Option<T> {
+impl<T: Field> Field for Option<T> {
     fn blank() -> Self {
         None
     }
 
-    fn put(&mut self, level: &str) {
-        *self = if level.is_empty() { None } else { T::read(level) };
+    fn read(level: &str) -> Option<Self> {
+        Some(if level.is_empty() { None } else { T::read(level) })
     }
 
-    fn level(&self) -> Level {
+    fn write(&self) -> Level {
         self.as_ref().map(T::write).unwrap_or_default()
     }
 

@@ -6,9 +6,7 @@
 //!
 //! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
 
-mod burst;
 mod choice;
-mod contradiction;
 mod digest;
 mod emulation;
 mod factor;
@@ -27,7 +25,6 @@ mod presentation;
 mod problem;
 mod reading;
 mod resolve;
-mod role;
 mod settings;
 mod shown;
 mod transport;
@@ -37,23 +34,21 @@ mod window;
 pub use choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
-pub use contradiction::Contradiction;
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
-pub use level::{Kind, Level, LevelError};
+pub use level::{Kind, Level};
 pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
-pub use pace::{Pace, ParsePaceError, Rate, Schedule, ScheduleError, Trace, TraceError};
-pub use part::Purpose;
+pub use pace::{Pace, Rate, Schedule, Trace};
+pub use part::{Purpose, Role};
 pub use plan::{
-    Amount, Compare, Group, HostError, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
+    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
 };
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };
-pub use problem::{Problem, Problems};
+pub use problem::{Contradiction, Invalid, Problem, Problems};
 pub use resolve::{check_order, resolve};
-pub use role::Role;
-pub use settings::{SettingError, overlay, settings};
+pub use settings::{overlay, settings};
 pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};
-pub use window::{Window, WindowError};
+pub use window::Window;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Filter, Levels, Point, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
 use crate::plan::Compare;
+use crate::problem::Contradiction;
 use crate::reading::Reader;
 use crate::resolve::resolve;
 
@@ -69,8 +69,7 @@ impl Reader<'_, '_> {
         let count = count.saturating_mul(each);
         if count > POINTS_MAX {
             let message = format!("the plan has {count} points");
-            self.source.problem(0..0, message, format!("use at most {POINTS_MAX}"));
-            return None;
+            return self.refuse(0..0, message, format!("use at most {POINTS_MAX}"));
         }
         let all = crosses.iter().flat_map(|cross| &cross.levels);
         let mut varied: Vec<Factor> = Vec::new();
@@ -133,8 +132,7 @@ impl Reader<'_, '_> {
         combinations.retain(|levels| !excludes.iter().any(|rule| matches(levels, rule)));
         if combinations.is_empty() {
             let help = "drop or narrow an [[exclude]]";
-            self.source.problem(span.clone(), "every point is excluded", help);
-            return None;
+            return self.refuse(span.clone(), "every point is excluded", help);
         }
         let mut seen = BTreeSet::new();
         let mut points = Vec::new();
@@ -152,8 +150,7 @@ impl Reader<'_, '_> {
             if !seen.insert(at_once.iter().map(Point::key).collect::<Vec<_>>()) {
                 let message = format!("two combinations give the same point: {}", at_once[0].key());
                 let help = "a factor has no effect there: [[exclude]] all but one of its levels";
-                self.source.problem(span.clone(), message, help);
-                return None;
+                return self.refuse(span.clone(), message, help);
             }
             points.extend(at_once);
         }
@@ -170,8 +167,7 @@ impl Reader<'_, '_> {
                 let place = named
                     .find(|(level, _)| Some(level) == wanted)
                     .map_or(0..0, |(_, span)| span.clone());
-                self.source.problem(place, message, help);
-                None
+                self.refuse(place, message, help)
             }
         }
     }

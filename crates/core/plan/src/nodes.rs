@@ -9,9 +9,9 @@ use toml::de::DeTable;
 
 use crate::factor::{Factor, Levels, Point, Section as Table, Where};
 use crate::level::{Level, NONE};
+use crate::part::Role;
 use crate::plan::{Group, Topology, Wire};
 use crate::reading::{Reader, Section, Value, suggestion};
-use crate::role::Role;
 
 /// Most groups of flows: each has workers of its own at two nodes.
 const GROUPS_MAX: usize = 16;
@@ -108,8 +108,7 @@ impl<'i> Reader<'_, '_> {
         let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let message = format!("there is no node `{name}`");
         let help = format!("{} or add [nodes.{name}]", suggestion(&name, &known));
-        self.source.problem(value.span(), message, help);
-        None
+        self.refuse(value.span(), message, help)
     }
 
     /// A `[[wire]]`.
@@ -137,8 +136,7 @@ impl<'i> Reader<'_, '_> {
         }
         let Some((link, span)) = link else {
             let help = "write link = \"ethernet:10G\", or \"veth\" for one without a rate";
-            self.source.problem(place, "a [[wire]] without its link", help);
-            return None;
+            return self.refuse(place, "a [[wire]] without its link", help);
         };
         let link: Link = link?.parse().ok()?;
         if link == Link::Loopback {

@@ -4,8 +4,8 @@ use fabricmark_link::Order;
 use fabricmark_units::{Bytes, Nanos};
 
 use crate::choice::Pattern;
-use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::{Factor, Point};
+use crate::problem::{Contradiction, refuse};
 use crate::transport::Transport;
 
 /// Length from which a datagram carries a sequence number of 32 bits (`DatagramHeader` in the crate `proto`). A shorter
@@ -47,7 +47,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let help = format!(
         "use a payload and a response of at least {NUMBERED} bytes, or outstanding = {most} at most"
     );
-    Err(contradiction(factor, message, help))
+    refuse(factor, message, help)
 }
 
 /// Whether packets overtake each other on the emulated link.

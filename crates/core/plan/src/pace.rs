@@ -4,20 +4,20 @@
 //! end decide: the next payload goes when the last one is done. Every other pace is an open loop,
 //! whose departures are fixed before the run begins; a [`Schedule`] lists them.
 
-mod rate;
 mod schedule;
 mod trace;
 
 use std::fmt;
 use std::str::FromStr;
 
-use fabricmark_units::{Bytes, Nanos};
+use fabricmark_units::{BitRate, Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use rate::Rate;
-pub use schedule::{Schedule, ScheduleError};
-pub use trace::{Trace, TraceError};
+pub use schedule::Schedule;
+pub use trace::Trace;
+
+use crate::problem::Invalid;
 
 /// When the payloads of a flow depart. As text: `closed`, `fixed:1G`, `poisson:1000/s`,
 /// `burst:64KiB/10ms`, `trace:FILE`.
@@ -51,30 +51,15 @@ pub enum Pace {
     Trace(String),
 }
 
-/// Why a text is not a pace; says what would be one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParsePaceError {
-    /// No such kind of pace.
-    #[error(
-        "`{0}` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD or trace:FILE"
-    )]
-    UnknownKind(String),
-    /// Not a rate, or a rate of 0.
-    #[error("`{0}` is not a rate above 0 such as 100M, 1G or 1000/s")]
-    Rate(String),
-    /// Not a burst, or one of 0 bytes, or a period of 0.
-    #[error("`{0}` is not a burst such as 64KiB/10ms, with bytes and period above 0")]
-    Burst(String),
-    /// Not a name that stands in one line among others.
-    #[error("`{0}` is not a file name without blanks")]
-    File(String),
-}
-
 impl FromStr for Pace {
-    type Err = ParsePaceError;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, ParsePaceError> {
-        let unknown = || ParsePaceError::UnknownKind(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let unknown = || {
+            Invalid(format!(
+                "`{text}` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD or trace:FILE"
+            ))
+        };
         if text == "closed" {
             return Ok(Self::Closed);
         }
@@ -82,10 +67,14 @@ impl FromStr for Pace {
         match kind {
             "fixed" => rest.parse().map(Self::Fixed),
             "poisson" => rest.parse().map(Self::Poisson),
-            "burst" => parse_burst(rest).ok_or_else(|| ParsePaceError::Burst(rest.to_owned())),
+            "burst" => parse_burst(rest).ok_or_else(|| {
+                Invalid(format!(
+                    "`{rest}` is not a burst such as 64KiB/10ms, with bytes and period above 0"
+                ))
+            }),
             // The key of a point lists its levels with blanks between them.
             "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
-                Err(ParsePaceError::File(rest.to_owned()))
+                Err(Invalid(format!("`{rest}` is not a file name without blanks")))
             }
             "trace" => Ok(Self::Trace(rest.to_owned())),
             _ => Err(unknown()),
@@ -113,9 +102,9 @@ impl fmt::Display for Pace {
 }
 
 impl TryFrom<String> for Pace {
-    type Error = ParsePaceError;
+    type Error = Invalid;
 
-    fn try_from(text: String) -> Result<Self, ParsePaceError> {
+    fn try_from(text: String) -> Result<Self, Invalid> {
         text.parse()
     }
 }
@@ -126,9 +115,42 @@ impl From<Pace> for String {
     }
 }
 
+/// How fast payloads depart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rate {
+    /// Application bits per second.
+    Bits(BitRate),
+    /// Payloads per second.
+    PerSecond(u64),
+}
+
+impl FromStr for Rate {
+    type Err = Invalid;
+
+    /// Reads `1G`, `10Mbit/s` (bits) and `1000/s` (payloads).
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let bits = || text.parse().ok().map(Self::Bits);
+        let per_second = || text.strip_suffix("/s")?.parse().ok().map(Self::PerSecond);
+        bits()
+            .or_else(per_second)
+            .filter(|rate| !matches!(rate, Self::Bits(BitRate(0)) | Self::PerSecond(0)))
+            .ok_or_else(|| {
+                Invalid(format!("`{text}` is not a rate above 0 such as 100M, 1G or 1000/s"))
+            })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bits(rate) => write!(f, "{rate}"),
+            Self::PerSecond(count) => write!(f, "{count}/s"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use fabricmark_units::BitRate;
     use proptest::prelude::*;
 
     use super::*;

@@ -1,4 +1,4 @@
-//! What a run consists of: the load in each of its directions, and what probes it.
+//! What a run consists of: its two ends, the load in each of its directions, and what probes it.
 
 use fabricmark_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,35 @@ use crate::transport::Transport;
 
 /// Bytes of a probe: as many as ping(8) of iputils sends with its ICMP header.
 const PROBE_BYTES: Bytes = Bytes(64);
+
+/// An end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Opens the flows: sends requests, and a stream unless it flows in reverse.
+    Client,
+    /// Listens for the flows: responds, and receives a stream unless it flows in reverse.
+    Server,
+}
+
+impl Role {
+    /// The name of its node.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// The other end.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
 
 /// What a part of a run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

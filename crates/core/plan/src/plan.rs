@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Offload, Pattern};
-use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Point};
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
+use crate::part::Role;
 use crate::presentation::Presentation;
+use crate::problem::{Contradiction, Invalid};
 use crate::resolve::check_link;
-use crate::role::Role;
-use crate::transport::{Network, Transport};
+use crate::transport::Network;
 use crate::window::Window;
 
 /// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
@@ -171,42 +171,6 @@ pub struct Group {
     pub to: String,
 }
 
-/// Why a plan cannot be run to another host.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
-    /// It has several links.
-    #[error(
-        "the plan has the links {0}, and the network to a host is one of them at most: say with --link \
-         which it is"
-    )]
-    Links(String),
-    /// Its link is the machine to itself.
-    #[error("the plan is about loopback: say with --link what network leads to the host")]
-    Loopback,
-    /// Its packets do not cross the link.
-    #[error("{message}: {help}")]
-    Link {
-        /// Why they do not.
-        message: String,
-        /// What to write.
-        help: String,
-    },
-    /// It asks for a link that only a lab emulates.
-    #[error(
-        "the plan has {0}, and a network between hosts is what it is: leave it out, or run the plan in the \
-         lab of this machine"
-    )]
-    Emulated(String),
-    /// Its wires say already what the network is.
-    #[error(
-        "the plan has a [[wire]]: leave out --link, and name hosts with --to instead of --ends or a guest"
-    )]
-    Wires,
-    /// A transport that does not leave the machine.
-    #[error("the transport {0} does not leave the machine: leave it out")]
-    StaysHere(Transport),
-}
-
 /// Two levels of one factor to be compared, all other factors being equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compare {
@@ -230,6 +194,14 @@ fn emulated(point: &Point) -> Option<String> {
     ];
     let (factor, _) = asked.into_iter().find(|(_, is_asked)| *is_asked)?;
     Some(format!("{factor} = {}", point.level(factor)))
+}
+
+/// A network between hosts is what it is.
+fn not_between_hosts(what: &str) -> Invalid {
+    Invalid(format!(
+        "the plan has {what}, and a network between hosts is what it is: leave it out, or run the plan in the \
+         lab of this machine"
+    ))
 }
 
 impl Plan {
@@ -280,20 +252,22 @@ impl Plan {
     /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
     /// says what it is, and points that differed by their link alone become one. What asks nothing of an
     /// emulator (`rtt = "0ms"`, `offload`) is dropped with it.
-    pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, HostError> {
+    pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
         self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
         if let Some(Topology { file, .. }) =
             self.topology.as_ref().filter(|_| self.wires.is_empty())
         {
-            return Err(HostError::Emulated(format!("testbed = lab:{file}")));
+            return Err(not_between_hosts(&format!("testbed = lab:{file}")));
         }
         if !self.wires.is_empty() && (link.is_some() || self.own_ends().is_some()) {
-            return Err(HostError::Wires);
+            let message = "the plan has a [[wire]]: leave out --link, and name hosts with --to instead of \
+                           --ends or a guest";
+            return Err(Invalid(message.to_owned()));
         }
         if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
             let [one, other] = &wire.between;
-            return Err(HostError::Emulated(format!("{} between {one} and {other}", wire.words)));
+            return Err(not_between_hosts(&format!("{} between {one} and {other}", wire.words)));
         }
         let mut links: Vec<Link> = Vec::new();
         for point in &self.points {
@@ -301,25 +275,38 @@ impl Plan {
                 links.push(point.link);
             }
             if matches!(point.transport.traits().network, Network::Machine | Network::Nothing) {
-                return Err(HostError::StaysHere(point.transport));
+                let message = format!(
+                    "the transport {} does not leave the machine: leave it out",
+                    point.transport
+                );
+                return Err(Invalid(message));
             }
         }
         let link = match (link, links.as_slice()) {
             (Some(link), _) => link,
-            (None, [Link::Loopback]) => return Err(HostError::Loopback),
+            (None, [Link::Loopback]) => {
+                let message =
+                    "the plan is about loopback: say with --link what network leads to the host";
+                return Err(Invalid(message.to_owned()));
+            }
             (None, [link]) => *link,
             (None, _) => {
                 let words: Vec<String> = links.iter().map(Link::to_string).collect();
-                return Err(HostError::Links(words.join(", ")));
+                return Err(Invalid(format!(
+                    "the plan has the links {}, and the network to a host is one of them at most: say with --link \
+                     which it is",
+                    words.join(", ")
+                )));
             }
         };
         let mut points: Vec<Point> = Vec::new();
         let mut places = Vec::new();
         for point in self.points {
-            check_link(link, point.transport, point.family)
-                .map_err(|Contradiction { message, help, .. }| HostError::Link { message, help })?;
+            check_link(link, point.transport, point.family).map_err(
+                |Contradiction { message, help, .. }| Invalid(format!("{message}: {help}")),
+            )?;
             if let Some(level) = emulated(&point) {
-                return Err(HostError::Emulated(level));
+                return Err(not_between_hosts(&level));
             }
             let point = Point { link, rtt: None, offload: None, ..point };
             let place = points.iter().position(|known| *known == point);

@@ -2,6 +2,40 @@
 
 use std::fmt;
 
+use crate::factor::Factor;
+
+/// Why levels do not make a point together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {help}")]
+pub struct Contradiction {
+    /// The factor whose level does not fit.
+    pub factor: Factor,
+    /// What does not fit.
+    pub message: String,
+    /// What would.
+    pub help: String,
+}
+
+/// A contradiction of the level of `factor` with others.
+pub(crate) fn refuse<T>(
+    factor: Factor,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> Result<T, Contradiction> {
+    Err(Contradiction { factor, message: message.into(), help: help.into() })
+}
+
+/// Why what a user wrote is not valid, and what would be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(pub String);
+
+impl From<Contradiction> for Invalid {
+    fn from(contradiction: Contradiction) -> Self {
+        Self(contradiction.to_string())
+    }
+}
+
 /// One fault in a plan file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

@@ -61,6 +61,17 @@ pub(crate) struct Reader<'s, 't> {
 }
 
 impl Reader<'_, '_> {
+    /// Notes a fault; there is no value then.
+    pub(crate) fn refuse<T>(
+        &mut self,
+        place: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.source.problem(place, message, help);
+        None
+    }
+
     pub(crate) fn wrong(&mut self, value: &Value<'_>, expected: &str) {
         let message =
             format!("expected {expected}, found {}", value.get_ref().type_str().replace('_', " "));
@@ -122,14 +133,12 @@ impl Reader<'_, '_> {
             self.wrong(value, expected);
             return None;
         };
-        match text.parse() {
-            Ok(quantity) => Some(quantity),
-            Err(error) => {
-                let error: T::Err = error;
-                self.source.problem(value.span(), error.to_string(), format!("write {expected}"));
-                None
-            }
-        }
+        text.parse().map_or_else(
+            |error: T::Err| {
+                self.refuse(value.span(), error.to_string(), format!("write {expected}"))
+            },
+            Some,
+        )
     }
 
     pub(crate) fn one_of<T: Copy>(
@@ -140,12 +149,10 @@ impl Reader<'_, '_> {
     ) -> Option<T> {
         let text = self.text(value)?;
         let found = choice.iter().find(|(word, _)| *word == text).map(|&(_, found)| found);
-        if found.is_none() {
+        found.or_else(|| {
             let words: Vec<&str> = choice.iter().map(|&(word, _)| word).collect();
-            let message = format!("unknown {what} `{text}`");
-            self.source.problem(value.span(), message, suggestion(&text, &words));
-        }
-        found
+            self.refuse(value.span(), format!("unknown {what} `{text}`"), suggestion(&text, &words))
+        })
     }
 
     pub(crate) fn section<'a, 'i>(
@@ -195,8 +202,7 @@ impl Reader<'_, '_> {
         let is_long = duration.0 > 0 || key == "warm_up";
         if !is_long || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");
-            self.source.problem(value.span(), message, "use more than 0 and at most an hour");
-            return None;
+            return self.refuse(value.span(), message, "use more than 0 and at most an hour");
         }
         Some(duration)
     }
@@ -208,8 +214,7 @@ impl Reader<'_, '_> {
         if interval < shortest || interval > duration {
             let message = format!("an interval of {interval} does not part a run of {duration}");
             let help = format!("use {shortest} to {duration}");
-            self.source.problem(value.span(), message, help);
-            return None;
+            return self.refuse(value.span(), message, help);
         }
         Some(interval)
     }

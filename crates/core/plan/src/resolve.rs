@@ -1,16 +1,17 @@
 //! From one level of each factor to a point: defaults filled in, contradictions refused.
 
+use std::iter;
+
 use fabricmark_units::Bytes;
 use fabricmark_wire::{Family, Link, MTU_MIN, frame};
 
-use crate::burst;
 use crate::choice::{Direction, Path, Pattern, Wait};
-use crate::contradiction::{Contradiction, contradiction};
 use crate::emulation;
 use crate::factor::{Factor, Point, Where};
 use crate::level::NONE;
-use crate::numbering;
+use crate::numbering::{self, NUMBERED};
 use crate::pace::Pace;
+use crate::problem::{Contradiction, refuse};
 use crate::transport::{Congestion, Delivery, Headers, Network, Traits, Transport};
 use crate::verbs;
 
@@ -27,7 +28,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             point.put(factor, &level);
         } else if factor.spec().is_required {
             let help = format!("add {factor}");
-            return Err(contradiction(factor, format!("no {factor} is given"), help));
+            return refuse(factor, format!("no {factor} is given"), help);
         }
     }
     emulation::check_offload(levels, &point)?;
@@ -41,16 +42,16 @@ pub(crate) fn check_link(
     transport: Transport,
     family: Family,
 ) -> Result<(), Contradiction> {
-    let refuse = |message, help: &str| Err(contradiction(Factor::Link, message, help));
     let network = transport.traits().network;
     if network == Network::Machine && link != Link::Loopback {
         let message = format!("{transport} does not leave the machine, and {link} does");
-        return refuse(message, "use link = \"loopback\", or another transport");
+        return refuse(Factor::Link, message, "use link = \"loopback\", or another transport");
     }
     let is_rdma = matches!(link, Link::Ib(_) | Link::RoceV1 { .. } | Link::RoceV2 { .. });
     if is_rdma && !transport.is_verbs() {
         let message = format!("{link} carries verbs, and {transport} is none of them");
         return refuse(
+            Factor::Link,
             message,
             "use ipoib:WIDTH-SPEED or ethernet:RATE, or transport rc, uc or ud",
         );
@@ -58,7 +59,7 @@ pub(crate) fn check_link(
     let has_ip = !matches!(link, Link::Ib(_) | Link::RoceV1 { .. });
     if has_ip && family == Family::V6 && link.mtu() < MTU_MIN {
         let message = format!("IPv6 needs an MTU of {MTU_MIN}, and {link} has {}", link.mtu());
-        return refuse(message, "use ib-mtu=2048, mode=connected or family 4");
+        return refuse(Factor::Link, message, "use ib-mtu=2048, mode=connected or family 4");
     }
     Ok(())
 }
@@ -69,7 +70,7 @@ pub fn check_order(point: &Point) -> Result<(), Contradiction> {
         let level = point.level(factor);
         if let (false, Err(error)) = (level.is_empty(), factor.level(&level)) {
             let message = format!("not a level of {factor}: {error}");
-            return Err(contradiction(factor, message, "send a level of the documentation"));
+            return refuse(factor, message, "send a level of the documentation");
         }
     }
     check_payload(point)?;
@@ -83,7 +84,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_payload(point)?;
     check_link(point.link, point.transport, point.family)?;
     check_flows(point)?;
-    burst::check(point)?;
+    check_burst(point)?;
     numbering::check(point)?;
     check_ping_ping(point)?;
     verbs::check(point)?;
@@ -110,7 +111,6 @@ fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
 fn check_transport(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, transport, path, wait, .. } = *point;
     let traits = transport.traits();
-    let refuse = |factor, message, help: String| Err(contradiction(factor, message, help));
     if !traits.patterns.contains(&pattern) {
         let known = transports(|traits| traits.patterns.contains(&pattern));
         let message = format!("{pattern} is not supported with {transport}");
@@ -129,23 +129,23 @@ fn check_transport(point: &Point) -> Result<(), Contradiction> {
     }
     if point.probe.is_some() && !transport.has_ip() {
         let message = format!("{transport} shares no network with a probe");
-        let help = "leave out probe, or use another transport".to_owned();
+        let help = "leave out probe, or use another transport";
         return refuse(Factor::Probe, message, help);
     }
     if point.direction == Some(Direction::Both) && traits.network == Network::Nothing {
         let message = format!("nothing flows both ways over {transport}");
-        return refuse(Factor::Direction, message, "use direction forward".to_owned());
+        return refuse(Factor::Direction, message, "use direction forward");
     }
     if point.dscp.is_some() && !traits.has_dscp {
         let message = format!("{transport} sets no DSCP");
-        let help = "leave it out, or use another transport".to_owned();
+        let help = "leave it out, or use another transport";
         return refuse(Factor::Dscp, message, help);
     }
     match (traits.congestion, point.congestion.as_deref()) {
         (Congestion::Kernel, None) => {
             let message = format!("{transport} without a congestion control");
             let help = "add congestion = \"cubic\" to [settings]: kernels differ in their default";
-            refuse(Factor::Transport, message, help.to_owned())
+            refuse(Factor::Transport, message, help)
         }
         (Congestion::Own(known), Some(name)) if !known.contains(&name) => {
             let message = format!("{transport} has no congestion control {name}");
@@ -163,7 +163,13 @@ fn check_flows_max(point: &Point) -> Result<(), Contradiction> {
     }
     let message = format!("{transport} by path {path} has at most {most} flows, not {flows}");
     let help = format!("use at most {most}, or another transport or path");
-    Err(contradiction(Factor::Flows, message, help))
+    refuse(Factor::Flows, message, help)
+}
+
+/// The lengths of what travels, each with the factor that says it.
+fn lengths(point: &Point) -> impl Iterator<Item = (Factor, Bytes)> {
+    let response = point.response.map(|response| (Factor::Response, response));
+    iter::once((Factor::Payload, point.payload)).chain(response)
 }
 
 /// Refuses payloads and responses that do not fit.
@@ -174,35 +180,61 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         Headers::Udp => traits.payload_max.min(Bytes(family.udp_payload_max())),
         _ => traits.payload_max,
     };
-    for (factor, bytes) in
-        [(Factor::Payload, Some(point.payload)), (Factor::Response, point.response)]
-    {
-        if let Some(bytes) = bytes.filter(|&bytes| bytes > most) {
-            let unit = match traits.delivery {
-                Delivery::Datagrams => "datagram",
-                Delivery::Messages => "message",
-                Delivery::Bytes => "call",
-            };
-            let message =
-                format!("{} bytes do not fit a {unit} of {transport} over {family}", bytes.0);
-            let help =
-                format!("use at most {}, or [[exclude]] transport = \"{transport}\" there", most.0);
-            return Err(contradiction(factor, message, help));
-        }
-    }
-    Ok(())
+    let Some((factor, bytes)) = lengths(point).find(|&(_, bytes)| bytes > most) else {
+        return Ok(());
+    };
+    let unit = match traits.delivery {
+        Delivery::Datagrams => "datagram",
+        Delivery::Messages => "message",
+        Delivery::Bytes => "call",
+    };
+    let message = format!("{} bytes do not fit a {unit} of {transport} over {family}", bytes.0);
+    let help = format!("use at most {}, or [[exclude]] transport = \"{transport}\" there", most.0);
+    refuse(factor, message, help)
 }
 
 /// Refuses more flows than a thread can wait for, and those that a pattern does not have.
 fn check_flows(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, wait, flows, .. } = *point;
     if pattern == Pattern::Crr && (flows > 1 || wait != Wait::Block) {
-        let message = "crr has one flow, which blocks".to_owned();
-        return Err(contradiction(Factor::Pattern, message, "leave out flows and wait"));
+        let message = "crr has one flow, which blocks";
+        return refuse(Factor::Pattern, message, "leave out flows and wait");
     }
     if flows > 1 && wait != Wait::Epoll {
         let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
-        return Err(contradiction(Factor::Wait, message, "use wait = \"epoll\", or one flow"));
+        return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
+    }
+    Ok(())
+}
+
+/// Refuses what no burst could be. Its defaults and its limit are those of osu_bw (OSU Micro-Benchmarks,
+/// `c/util/osu_util.h` and `c/mpi/pt2pt/osu_bw.c`): 64 messages of up to 4 MiB, then 4 bytes back.
+fn check_burst(point: &Point) -> Result<(), Contradiction> {
+    /// Most bytes of a burst: osu_bw's largest, 64 messages of 4 MiB. A run does not end within a burst.
+    const BYTES_MAX: Bytes = Bytes(256 << 20);
+    if point.pattern != Pattern::Burst {
+        return Ok(());
+    }
+    if point.pace != Pace::Closed {
+        let message =
+            format!("a burst departs when the last one is answered, not by {}", point.pace);
+        let help = "use pace closed, or pattern stream with a pace burst:BYTES/PERIOD";
+        return refuse(Factor::Pace, message, help);
+    }
+    let payloads = point.payloads_per_request();
+    let Bytes(payload) = point.payload;
+    let bytes = u64::from(payloads).saturating_mul(payload);
+    if Bytes(bytes) > BYTES_MAX {
+        let message =
+            format!("a burst of {payloads} payloads of {payload} bytes has {bytes} bytes");
+        let help = format!("use less outstanding or payload, at most {BYTES_MAX} together");
+        return refuse(Factor::Outstanding, message, help);
+    }
+    let mut short = lengths(point).filter(|&(_, bytes)| bytes < NUMBERED);
+    if let Some((factor, bytes)) = short.next().filter(|_| point.transport == Transport::Udp) {
+        let message = format!("a datagram of {bytes} bytes has no room for 32 bits of its number");
+        let help = format!("use a {factor} of at least {NUMBERED} bytes, or another transport");
+        return refuse(factor, message, help);
     }
     Ok(())
 }
@@ -216,9 +248,6 @@ fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
     if pattern != Pattern::PingPing {
         return Ok(());
     }
-    let refuse = |factor, message: &str, help: &str| {
-        Err(contradiction(factor, message.to_owned(), help.to_owned()))
-    };
     if point.pace != Pace::Closed {
         return refuse(
             Factor::Pace,
@@ -245,7 +274,6 @@ fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
 
 /// Socket options that do not fit the point.
 fn check_options(point: &Point) -> Result<(), Contradiction> {
-    let refuse = |factor, message, help: &str| Err(contradiction(factor, message, help));
     if let Some(source) = point.source
         && source.is_ipv4() != (point.family == Family::V4)
     {
@@ -256,7 +284,7 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         || point.pattern == Pattern::Crr
         || point.direction == Some(Direction::Both);
     if point.source_port.is_some() && has_many {
-        let message = "one port opens one flow".to_owned();
+        let message = "one port opens one flow";
         return refuse(
             Factor::SourcePort,
             message,
@@ -264,7 +292,7 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         );
     }
     if point.quickack.is_some() && (point.path != Path::Copy || point.pattern == Pattern::Crr) {
-        let message = "quickack is set again after each receive of path copy".to_owned();
+        let message = "quickack is set again after each receive of path copy";
         let help = "use path copy and another pattern than crr";
         return refuse(Factor::QuickAck, message, help);
     }
@@ -277,16 +305,17 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
     if point.timestamps.is_none() {
         return Ok(());
     }
-    let refuse = |message: &str, help: &str| {
-        Err(contradiction(Factor::Timestamps, message.to_owned(), help))
-    };
     if point.outstanding.is_some_and(|requests| requests > 1) {
         let message = "timestamps part round trips of one request under way";
-        return refuse(message, "use outstanding = 1, or leave out timestamps");
+        return refuse(Factor::Timestamps, message, "use outstanding = 1, or leave out timestamps");
     }
     if point.pattern == Pattern::Crr || point.path != Path::Copy || point.quickack.is_some() {
         let message = "timestamps are those of exchange and ping-pong over plain calls";
-        return refuse(message, "use one of these patterns, path copy and no quickack");
+        return refuse(
+            Factor::Timestamps,
+            message,
+            "use one of these patterns, path copy and no quickack",
+        );
     }
     Ok(())
 }
@@ -297,7 +326,6 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
     if path == Path::Copy {
         return Ok(());
     }
-    let refuse = |message, help: String| Err(contradiction(Factor::Path, message, help));
     // The kernel refuses a segment of UDP_SEGMENT that would be fragmented (udp_send_skb, net/ipv4/udp.c). The MTU of
     // a link is that of its devices; what leads to a host that nobody describes stands as loopback.
     let headers = point.family.header_bytes() + frame::UDP_HEADER;
@@ -309,12 +337,12 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
             point.payload.0, point.family, point.link
         );
         let help = format!("use a payload of at most {room} bytes, or path copy or mmsg");
-        return Err(contradiction(Factor::Payload, message, help));
+        return refuse(Factor::Payload, message, help);
     }
     let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
     if is_many && point.pace != Pace::Closed {
         let message = format!("the path {path} moves many payloads a call, not one a departure");
-        return refuse(message, "use path copy, or pace closed".to_owned());
+        return refuse(Factor::Path, message, "use path copy, or pace closed");
     }
     let (is_carried, carried) = match path {
         Path::Uring => (pattern != Pattern::Crr, "streams, exchanges and bursts"),
@@ -322,18 +350,18 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
     };
     if !is_carried {
         let message = format!("the path {path} carries {carried}, not {pattern}");
-        return refuse(message, "use path copy".to_owned());
+        return refuse(Factor::Path, message, "use path copy");
     }
     if path.is_uring() {
         if wait == Wait::BusyPoll {
             let message = format!("the path {path} waits for its ring, not by `{wait}`");
-            return refuse(message, "use wait block, spin or epoll".to_owned());
+            return refuse(Factor::Path, message, "use wait block, spin or epoll");
         }
         return Ok(());
     }
     if flows > 1 || wait == Wait::Epoll {
         let message = format!("the path {path} is carried by one flow without epoll");
-        return refuse(message, "use flows 1 and wait block, spin or busy-poll".to_owned());
+        return refuse(Factor::Path, message, "use flows 1 and wait block, spin or busy-poll");
     }
     Ok(())
 }

@@ -3,42 +3,11 @@
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
-use crate::contradiction::Contradiction;
 use crate::factor::{Factor, Section, Where};
-use crate::level::LevelError;
 use crate::plan::{Plan, Testbed};
 use crate::presentation::Presentation;
+use crate::problem::Invalid;
 use crate::resolve::resolve;
-
-/// Why settings do not make a plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingError {
-    /// A word of the form `factor=level` was expected.
-    #[error("`{0}` is not of the form factor=level[,factor=level]")]
-    Form(String),
-    /// There is no such factor.
-    #[error("`{name}` is no factor; there are {}", known())]
-    Factor {
-        /// What was written.
-        name: String,
-    },
-    /// A level that the factor does not have.
-    #[error("{factor}: {error}")]
-    Level {
-        /// The factor.
-        factor: Factor,
-        /// What would be one.
-        error: LevelError,
-    },
-    /// Levels that do not go together.
-    #[error(transparent)]
-    Contradiction(#[from] Contradiction),
-    /// Nothing differs.
-    #[error(
-        "two settings are the same point ({0}); add label=a and label=b to compare it with itself"
-    )]
-    Same(String),
-}
 
 fn known() -> String {
     let named = Factor::ALL.iter().filter(|factor| factor.spec().section != Section::Group);
@@ -47,7 +16,7 @@ fn known() -> String {
 
 /// Reads `factor=level[,factor=level]` into levels that are laid over others. A dash in a factor's name
 /// is as good as an underscore.
-pub fn overlay(text: &str) -> Result<Where, SettingError> {
+pub fn overlay(text: &str) -> Result<Where, Invalid> {
     let mut levels = Where::new();
     // Some levels have commas of their own: what has no `=` continues the level before, and that of a link, too, what
     // names no factor.
@@ -64,13 +33,14 @@ pub fn overlay(text: &str) -> Result<Where, SettingError> {
         }
     }
     for part in parts {
-        let (name, level) =
-            part.split_once('=').ok_or_else(|| SettingError::Form(text.to_owned()))?;
+        let (name, level) = part.split_once('=').ok_or_else(|| {
+            Invalid(format!("`{text}` is not of the form factor=level[,factor=level]"))
+        })?;
         let name = name.replace('-', "_");
         let factor = Factor::named(&name)
             .filter(|factor| factor.spec().section != Section::Group)
-            .ok_or_else(|| SettingError::Factor { name: name.clone() })?;
-        let level = factor.level(level).map_err(|error| SettingError::Level { factor, error })?;
+            .ok_or_else(|| Invalid(format!("`{name}` is no factor; there are {}", known())))?;
+        let level = factor.level(level).map_err(|error| Invalid(format!("{factor}: {error}")))?;
         levels.insert(factor, level);
     }
     Ok(levels)
@@ -84,7 +54,7 @@ pub fn settings(
     duration_ns: Nanos,
     warm_up_ns: Nanos,
     stop: StopRule,
-) -> Result<Plan, SettingError> {
+) -> Result<Plan, Invalid> {
     let nothing = [Where::new()];
     let variants = if variants.is_empty() { &nothing } else { variants };
     let mut points = Vec::new();
@@ -93,7 +63,10 @@ pub fn settings(
         levels.extend(variant.clone());
         let point = resolve(&levels)?;
         if points.contains(&point) {
-            return Err(SettingError::Same(point.key()));
+            return Err(Invalid(format!(
+                "two settings are the same point ({}); add label=a and label=b to compare it with itself",
+                point.key()
+            )));
         }
         points.push(point);
     }
@@ -129,7 +102,7 @@ mod tests {
         overlay("pattern=stream,transport=udp,family=4,payload=1KiB,link=loopback").unwrap()
     }
 
-    fn of(variants: &[&str]) -> Result<Plan, SettingError> {
+    fn of(variants: &[&str]) -> Result<Plan, Invalid> {
         let variants: Vec<Where> = variants.iter().map(|text| overlay(text).unwrap()).collect();
         let stop = StopRule { confidence: 0.95, half_width: None, runs_min: 2, runs_max: 2 };
         settings(&base(), &variants, Nanos(1), Nanos(0), stop)

@@ -1,8 +1,6 @@
 //! Reads what is compared and what is shown: `[[compare]]`, `[[table]]`, `[[chart]]`, and the levels that
 //! select points.
 
-use std::ops::Range;
-
 use crate::factor::{Factor, Filter, Levels};
 use crate::figure::Figure;
 use crate::plan::Compare;
@@ -20,8 +18,7 @@ impl Reader<'_, '_> {
                 let place = chosen.first().map_or(0..0, |(_, span)| span.clone());
                 let message = format!("{name} names {}, which the plan does not", factor.key());
                 let help = "name a factor of [factors], or of an [[add]]";
-                self.source.problem(place, message, help);
-                return None;
+                return self.refuse(place, message, help);
             }
             filter.insert(factor, chosen.into_iter().map(|(level, _)| level).collect());
         }
@@ -30,13 +27,11 @@ impl Reader<'_, '_> {
 
     fn factor_name(&mut self, value: &Value<'_>, levels: &Levels) -> Option<Factor> {
         let text = self.text(value)?;
-        let known: Vec<&str> = levels.keys().map(|factor| factor.key()).collect();
-        let factor = Factor::named(&text).filter(|factor| levels.contains_key(factor));
-        if factor.is_none() {
+        Factor::named(&text).filter(|factor| levels.contains_key(factor)).or_else(|| {
+            let known: Vec<&str> = levels.keys().map(|factor| factor.key()).collect();
             let message = format!("the plan has no factor `{text}`");
-            self.source.problem(value.span(), message, suggestion(&text, &known));
-        }
-        factor
+            self.refuse(value.span(), message, suggestion(&text, &known))
+        })
     }
 
     pub(crate) fn compare(
@@ -63,46 +58,37 @@ impl Reader<'_, '_> {
             if !levels[&factor].iter().any(|(known, _)| *known == level) {
                 let message = format!("the plan has no {} {level}", factor.key());
                 let known: Vec<&str> = levels[&factor].iter().map(|(l, _)| l.as_str()).collect();
-                self.source.problem(
+                return self.refuse(
                     value.span(),
                     message,
                     format!("use one of {}", known.join(", ")),
                 );
-                return None;
             }
             Some(level)
         };
         let (baseline, candidate) = (level(baseline?)?, level(candidate?)?);
         if baseline == candidate {
+            let named = levels[&factor].iter().find(|(known, _)| *known == candidate);
+            let place = named.map_or(0..0, |(_, span)| span.clone());
             let message = format!("{baseline} is compared with itself");
             let help = "for an A/A run make label = [\"a\", \"b\"] a factor and compare that";
-            self.source.problem(section_span(&candidate, levels, factor), message, help);
-            return None;
+            return self.refuse(place, message, help);
         }
         Some(Compare { factor, baseline, candidate })
     }
 
-    fn figure_named(&mut self, value: &Value<'_>) -> Option<Figure> {
+    fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
+        let Some(value) = section.take("figure") else {
+            let message = format!("{} has no figure", section.name);
+            let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
+            return self.refuse(section.span.clone(), message, help);
+        };
         let text = self.text(value)?;
-        let figure = Figure::named(&text);
-        if figure.is_none() {
+        Figure::named(&text).or_else(|| {
             let names = Figure::ALL.map(Figure::name);
             let message = format!("unknown figure `{text}`");
-            self.source.problem(value.span(), message, suggestion(&text, &names));
-        }
-        figure
-    }
-
-    fn figure(&mut self, section: &mut Section<'_, '_>) -> Option<Figure> {
-        match section.take("figure") {
-            Some(value) => self.figure_named(value),
-            None => {
-                let message = format!("{} has no figure", section.name);
-                let help = "write figure = \"goodput\" or figure = \"half-rtt\"";
-                self.source.problem(section.span.clone(), message, help);
-                None
-            }
-        }
+            self.refuse(value.span(), message, suggestion(&text, &names))
+        })
     }
 
     /// The keys that tables and charts share: title, figure and where.
@@ -125,8 +111,7 @@ impl Reader<'_, '_> {
             let message = format!("this figure belongs to the pattern {}", words.join(" or "));
             let help =
                 format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
-            self.source.problem(place, message, help);
-            return None;
+            return self.refuse(place, message, help);
         }
         Some((title.unwrap_or_default(), figure, filter))
     }
@@ -173,20 +158,17 @@ impl Reader<'_, '_> {
         let kinds =
             [("lines", Some(ChartKind::Lines)), ("bars", Some(ChartKind::Bars)), ("series", None)];
         let place = section.span.clone();
-        let kind = match section.take("kind") {
-            Some(value) => self.one_of(value, &kinds, "kind of chart"),
-            None => Some(Some(ChartKind::Lines)),
-        };
-        match kind {
-            Some(Some(kind)) => self.chart(section, levels, kind).map(Drawing::Levels),
-            Some(None) if has_intervals => self.course(section, levels).map(Drawing::Course),
-            Some(None) => {
+        let kind = section.take("kind").map_or(Some(Some(ChartKind::Lines)), |value| {
+            self.one_of(value, &kinds, "kind of chart")
+        });
+        match kind? {
+            Some(kind) => self.chart(section, levels, kind).map(Drawing::Levels),
+            None if has_intervals => self.course(section, levels).map(Drawing::Course),
+            None => {
                 let message = "a chart of kind series in a plan without intervals";
                 let help = "add interval = \"500ms\" to [run]: its lines are made of them";
-                self.source.problem(place, message, help);
-                None
+                self.refuse(place, message, help)
             }
-            None => None,
         }
     }
 
@@ -209,25 +191,17 @@ impl Reader<'_, '_> {
     /// A chart through time.
     fn course(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<CourseChart> {
         let title = section.take("title").and_then(|value| self.text(value)).unwrap_or_default();
-        let course = match section.take("figure") {
-            Some(value) => self.one_of(value, &Course::ALL, "figure through time"),
-            None => Some(Course::Goodput),
-        };
-        let of = match section.take("runs") {
-            Some(value) => {
-                let choice = [("first", CourseOf::First), ("mean", CourseOf::Mean)];
-                self.one_of(value, &choice, "choice of runs")
-            }
-            None => Some(CourseOf::First),
-        };
+        let course = section.take("figure").map_or(Some(Course::Goodput), |value| {
+            self.one_of(value, &Course::ALL, "figure through time")
+        });
+        let runs = [("first", CourseOf::First), ("mean", CourseOf::Mean)];
+        let of = section
+            .take("runs")
+            .map_or(Some(CourseOf::First), |value| self.one_of(value, &runs, "choice of runs"));
         let filter = self.section(&mut section, "where", "where");
         let filter = self.filter(filter, levels);
         let series = self.factor_list(&mut section, "series", levels);
         section.finish(self.source);
         Some(CourseChart { title, course: course?, filter: filter?, series, of: of? })
     }
-}
-
-fn section_span(level: &str, levels: &Levels, factor: Factor) -> Range<usize> {
-    levels[&factor].iter().find(|(known, _)| known == level).map_or(0..0, |(_, span)| span.clone())
 }

@@ -209,12 +209,8 @@ macro_rules! transports {
         impl Transport {
             /// What it is and what it supports.
             pub const fn traits(self) -> &'static Traits {
-                match self {
-                    $(Self::$variant => {
-                        const TRAITS: Traits = $traits;
-                        &TRAITS
-                    })*
-                }
+                const TRAITS: &[Traits] = &[$($traits),*];
+                &TRAITS[self as usize]
             }
         }
     };

@@ -3,8 +3,8 @@
 use fabricmark_units::Bytes;
 
 use crate::choice::{Cm, Operation, Pattern, Wait};
-use crate::contradiction::{Contradiction, contradiction};
 use crate::factor::{Factor, Point};
+use crate::problem::{Contradiction, refuse};
 use crate::transport::Transport;
 
 /// Requests under way in each direction where nobody says: perftest's queues have 128.
@@ -80,12 +80,11 @@ impl Point {
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let Some(operation) = point.operation else { return Ok(()) };
     let Point { pattern, transport, wait, payload, .. } = *point;
-    let refuse = |factor, message: String, help: &str| Err(contradiction(factor, message, help));
     let carried = transport.traits().operations;
     if !carried.contains(&operation) {
         let words: Vec<&str> = carried.iter().map(|operation| operation.word()).collect();
         let message = format!("{operation} is no operation of {transport}");
-        return refuse(Factor::Operation, message, &format!("use {}", words.join(" or ")));
+        return refuse(Factor::Operation, message, format!("use {}", words.join(" or ")));
     }
     if operation.is_fetch() {
         if pattern != Pattern::Rr {
@@ -107,12 +106,11 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     }
     if operation == Operation::Write {
         if pattern == Pattern::Burst {
-            let message = "nobody is told of a write, and a burst is answered".to_owned();
+            let message = "nobody is told of a write, and a burst is answered";
             return refuse(Factor::Operation, message, "use operation send or write-imm");
         }
         if pattern != Pattern::Stream && wait != Wait::Spin {
-            let message =
-                "nobody is told of a write: who waits for one looks at his memory".to_owned();
+            let message = "nobody is told of a write: who waits for one looks at his memory";
             return refuse(Factor::Wait, message, "use wait = \"spin\", or operation write-imm");
         }
     }
@@ -129,7 +127,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if bytes > REGISTERED_MAX || depth > Point::TX_DEPTH_MAX {
         let message = format!("{depth} requests in each flow register {bytes} of memory");
         let help = format!("use less depth, payload or flows, at most {REGISTERED_MAX} together");
-        return refuse(Factor::TxDepth, message, &help);
+        return refuse(Factor::TxDepth, message, help);
     }
     Ok(())
 }

@@ -7,6 +7,8 @@ use fabricmark_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Invalid;
+
 /// What TCP may have under way and unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
@@ -17,11 +19,6 @@ pub enum Window {
     /// So many bytes.
     Bytes(Bytes),
 }
-
-/// Why a text is no window.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a window such as 2bdp (1 to 100 bandwidth-delay products) or 64MiB")]
-pub struct WindowError(String);
 
 impl Window {
     /// Least window that is asked for by products: 4 MiB, so that a short path is not bound by it
@@ -38,10 +35,14 @@ impl Window {
 }
 
 impl FromStr for Window {
-    type Err = WindowError;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, WindowError> {
-        let error = || WindowError(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let error = || {
+            Invalid(format!(
+                "`{text}` is not a window such as 2bdp (1 to 100 bandwidth-delay products) or 64MiB"
+            ))
+        };
         if let Some(count) = text.strip_suffix("bdp") {
             let count = count.trim().parse().map_err(|_| error())?;
             return (1..=100).contains(&count).then_some(Self::Bdp(count)).ok_or_else(error);
@@ -61,9 +62,9 @@ impl fmt::Display for Window {
 }
 
 impl TryFrom<String> for Window {
-    type Error = WindowError;
+    type Error = Invalid;
 
-    fn try_from(text: String) -> Result<Self, WindowError> {
+    fn try_from(text: String) -> Result<Self, Invalid> {
         text.parse()
     }
 }

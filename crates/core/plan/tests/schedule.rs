@@ -3,7 +3,7 @@
 
 use std::iter::from_fn;
 
-use fabricmark_plan::{Pace, Rate, Schedule, ScheduleError, Trace};
+use fabricmark_plan::{Pace, Rate, Schedule, Trace};
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 use proptest::prelude::*;
 
@@ -121,19 +121,22 @@ fn a_closed_loop_intends_no_departures() {
 
 #[test]
 fn what_has_no_departures_is_refused() {
-    let refused =
-        |pace: Pace, payload| pace.schedule(Bytes(payload), Stream::new(1, "pace"), None).err();
+    let refused = |pace: Pace, payload| {
+        let schedule = pace.schedule(Bytes(payload), Stream::new(1, "pace"), None);
+        schedule.err().map(|error| error.to_string())
+    };
+    let zero = Some("a rate, a burst, a period and a payload must be above 0".to_owned());
     let trace = Pace::Trace("file".to_owned());
-    assert_eq!(refused(trace, 64), Some(ScheduleError::NoTrace));
+    assert_eq!(refused(trace, 64), Some("the departures of the trace are missing".to_owned()));
     let fixed = Pace::Fixed(Rate::PerSecond(1));
-    assert_eq!(refused(fixed, 0), Some(ScheduleError::Zero));
+    assert_eq!(refused(fixed, 0), zero);
     for pace in [
         Pace::Fixed(Rate::Bits(BitRate(0))),
         Pace::Poisson(Rate::PerSecond(0)),
         Pace::Burst { bytes: Bytes(0), period: Nanos(1) },
         Pace::Burst { bytes: Bytes(1), period: Nanos(0) },
     ] {
-        assert_eq!(refused(pace, 64), Some(ScheduleError::Zero));
+        assert_eq!(refused(pace, 64), zero);
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fabricmark_plan::Figure;
-use fabricmark_wire::{Ceiling, Floor};
+use fabricmark_wire::{Ceiling, Floor, Kind};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -43,6 +43,14 @@ pub struct Limits {
     /// Lower bound of the round trip; absent where a token bucket stands for the wire, since it
     /// passes a message that fits into it at once.
     pub rtt_floor: Option<Floor>,
+}
+
+impl Limits {
+    /// The hard ceiling of the goodput in bit/s.
+    pub fn bound_bps(&self) -> Option<f64> {
+        let bound = self.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)?;
+        Some(bound.goodput_bps.as_f64())
+    }
 }
 
 impl Figures {

@@ -4,9 +4,9 @@ use fabricmark_stats::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_times::KernelTimes;
 use crate::pacing::Pacing;
 use crate::series::Series;
+use crate::warning::Warning;
 
 /// One flow of a run: what its two ends counted, kept apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -183,24 +183,19 @@ impl QuicCounters {
     /// Those of several connections: sums of what is counted, the mean of their round trips and the
     /// shortest of their payloads. `None` of none.
     pub fn of(connections: impl Iterator<Item = Self>) -> Option<Self> {
-        let (mut all, mut count) = (None::<Self>, 0);
-        for each in connections {
-            count += 1;
-            all = Some(match all {
-                None => each,
-                Some(all) => Self {
-                    sent_packets: all.sent_packets + each.sent_packets,
-                    lost_packets: all.lost_packets + each.lost_packets,
-                    lost_bytes: all.lost_bytes + each.lost_bytes,
-                    congestion_events: all.congestion_events + each.congestion_events,
-                    cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
-                    srtt_ns: all.srtt_ns + each.srtt_ns,
-                    mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
-                    black_holes: all.black_holes + each.black_holes,
-                },
-            });
-        }
-        all.map(|all| Self { srtt_ns: all.srtt_ns / count, ..all })
+        let mut count = 0;
+        let sum = |all: Self, each: Self| Self {
+            sent_packets: all.sent_packets + each.sent_packets,
+            lost_packets: all.lost_packets + each.lost_packets,
+            lost_bytes: all.lost_bytes + each.lost_bytes,
+            congestion_events: all.congestion_events + each.congestion_events,
+            cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
+            srtt_ns: all.srtt_ns + each.srtt_ns,
+            mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
+            black_holes: all.black_holes + each.black_holes,
+        };
+        let all = connections.inspect(|_| count += 1).reduce(sum)?;
+        Some(Self { srtt_ns: all.srtt_ns / count, ..all })
     }
 }
 
@@ -258,6 +253,43 @@ impl Counts {
     /// Calls that belong to [`Self::counted_bytes`].
     pub fn counted_calls(&self) -> u64 {
         self.calls.saturating_sub(self.ramp_calls).saturating_sub(self.tail_calls)
+    }
+}
+
+/// Round trips at the client, parted into what lies beyond the stamps and what lies before them.
+///
+/// The stamps are those of SO_TIMESTAMPING (Documentation/networking/timestamping.rst of the kernel): a
+/// request's when it is handed to the network device, a response's when the device hands it over. Of
+/// a datagram in several packets it is the first that is stamped, of a response over TCP the last
+/// bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelTimes {
+    /// From the stamp of the request to that of its response, in nanoseconds: the wire both ways, and
+    /// everything at the server, its kernel and its program among it.
+    pub rtt_ns: Histogram,
+    /// What is left of the time from before the call that sends to after the call that receives, in
+    /// nanoseconds: system calls, the kernel's protocols and the wake-up of the client. The
+    /// reading of the stamps is not in it.
+    pub application_ns: Histogram,
+    /// Round trips that lack a stamp, or whose stamps contradict the clock, as when somebody sets
+    /// the machine's time: they are in neither histogram.
+    pub unstamped: u64,
+}
+
+impl KernelTimes {
+    /// Those of two flows together.
+    #[must_use]
+    pub fn merged(mut self, other: &Self) -> Self {
+        self.rtt_ns.merge(&other.rtt_ns);
+        self.application_ns.merge(&other.application_ns);
+        self.unstamped += other.unstamped;
+        self
+    }
+
+    /// A warning where more than a hundredth lacks a stamp: the 99th percentile may be among them.
+    pub fn warning(&self) -> Option<Warning> {
+        let (count, of) = (self.unstamped, self.unstamped + self.rtt_ns.len());
+        (count * 100 > of).then_some(Warning::Unstamped { count, of })
     }
 }
 
@@ -321,5 +353,20 @@ mod tests {
     fn a_single_arrival_has_no_rate() {
         let counts = Counts { calls: 1, bytes: 125, ramp_bytes: 125, ..Counts::default() };
         assert_eq!(counts.received_bps(), None);
+    }
+
+    fn times(stamped: u64, unstamped: u64) -> KernelTimes {
+        let mut times = KernelTimes { unstamped, ..KernelTimes::default() };
+        (0..stamped).for_each(|_| times.rtt_ns.record(1_000));
+        times
+    }
+
+    #[test]
+    fn round_trips_without_a_stamp_are_told_where_they_may_hide_the_99th_percentile() {
+        assert_eq!(times(99, 1).warning(), None);
+        assert_eq!(times(98, 2).warning(), Some(Warning::Unstamped { count: 2, of: 100 }));
+        assert_eq!(times(0, 0).warning(), None);
+        let both = times(49, 1).merged(&times(49, 1));
+        assert_eq!(both, times(98, 2));
     }
 }

@@ -8,38 +8,29 @@
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
 mod calibration;
-mod clock;
-mod emulation;
-mod events;
 mod figure;
 mod flow;
 mod kernel;
-mod kernel_times;
 mod node;
 mod pacing;
 mod record;
 mod series;
-mod tcp_sample;
 mod usage;
 mod warning;
 
 pub use calibration::{
-    BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, Quantity, RATE_GOAL, Unit,
+    BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, EmulatedWay, Emulation,
+    Quantity, RATE_GOAL, THE_EMULATOR, Unit,
 };
-pub use clock::ClockFacts;
-pub use emulation::{EmulatedWay, Emulation, THE_EMULATOR};
-pub use events::{EventCount, Events};
 pub use figure::{Figures, Limits, Provenance, Sourced};
-pub use flow::{Counts, Drops, Fairness, Flow, QuicCounters, TcpCounters};
+pub use flow::{Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters};
 pub use kernel::{KernelCounters, UdpCounters};
-pub use kernel_times::KernelTimes;
-pub use node::{Carrier, ClockOffset, HostFacts, Node, Side};
+pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
-pub use series::{Interval, Series};
-pub use tcp_sample::TcpSample;
+pub use series::{Interval, Series, TcpSample};
 pub use usage::{
-    CpuShares, CpuUsage, MachineUsage, ProcessUsage, Usage, service_demand_us_per_kib,
-    service_demand_us_per_transaction,
+    CpuShares, CpuUsage, EventCount, Events, MachineUsage, ProcessUsage, Usage,
+    service_demand_us_per_kib, service_demand_us_per_transaction,
 };
 pub use warning::Warning;

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::ClockFacts;
 use crate::kernel::KernelCounters;
 use crate::usage::Usage;
 
@@ -106,4 +105,16 @@ pub struct ClockOffset {
     pub drift_ppb: Option<i64>,
     /// How far the drift may be from that.
     pub drift_uncertainty_ppb: Option<u64>,
+}
+
+/// What is known of a clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockFacts {
+    /// `CLOCK_MONOTONIC` (clock_gettime(2)) or `TSC`, the processor's time-stamp counter.
+    pub name: String,
+    /// What one reading costs: the median of batches of readings.
+    pub read_cost_ns: f64,
+    /// How far the clock's rate may be from that of CLOCK_MONOTONIC, in parts per million; absent
+    /// where it is that clock.
+    pub uncertainty_ppm: Option<f64>,
 }

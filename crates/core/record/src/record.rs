@@ -5,7 +5,7 @@ use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::emulation::Emulation;
+use crate::calibration::Emulation;
 use crate::figure::{Figures, Limits};
 use crate::flow::Flow;
 use crate::node::Node;

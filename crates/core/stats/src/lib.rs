@@ -11,7 +11,6 @@ mod compare;
 mod correlation;
 mod estimate;
 mod histogram;
-mod proportion;
 mod rank;
 mod stop;
 mod student;
@@ -20,8 +19,7 @@ pub use compare::{
     Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, Verdict, holm, holm_adjust, paired, unpaired,
 };
 pub use correlation::{LAG1_WARNING, lag1};
-pub use estimate::{Estimate, Interval, geometric_mean, mean, median, quantile};
+pub use estimate::{Estimate, Interval, geometric_mean, mean, median, proportion, quantile};
 pub use histogram::{DecodeError, Histogram};
-pub use proportion::proportion;
 pub use rank::{mann_whitney, wilcoxon_signed_rank};
 pub use stop::{PEEKING_SURCHARGE, StopRule};

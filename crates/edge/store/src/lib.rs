@@ -6,8 +6,7 @@
 //! Deliberately not here: what records mean. A record is kept as the JSON text that it travels as.
 
 mod error;
-mod schema;
 mod store;
 
 pub use error::StoreError;
-pub use store::{Experiment, NewExperiment, Store};
+pub use store::{Experiment, Facts, Store};

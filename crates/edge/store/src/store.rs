@@ -3,15 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use rusqlite_migration::MigrationDefinitionError;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use crate::error::StoreError;
-use crate::schema::MIGRATIONS;
 
 /// A file of records.
 #[derive(Debug)]
@@ -22,35 +22,7 @@ pub struct Store {
 
 /// What is known of an experiment before its first run.
 #[derive(Clone, Debug)]
-pub struct NewExperiment<'a> {
-    /// What its name begins with; a number is added.
-    pub stem: &'a str,
-    /// Digest of the resolved plan.
-    pub digest: &'a str,
-    /// The plan's file as the user named it.
-    pub plan_file: &'a str,
-    /// The plan's text.
-    pub plan_text: &'a str,
-    /// Whether its `[quick]` table is laid over it.
-    pub is_quick: bool,
-    /// The command that gives it again.
-    pub reproduce: &'a str,
-    /// When it began, in RFC 3339.
-    pub started: &'a str,
-    /// What the instrument itself costs.
-    pub instrument: Instrument,
-    /// The other host, as it was named, where the plan is run to one.
-    pub host: Option<&'a str>,
-    /// What was said of the network that leads there.
-    pub link: Option<String>,
-}
-
-/// One execution of a plan.
-#[derive(Clone, Debug)]
-pub struct Experiment {
-    id: i64,
-    /// Its name, unique in the store.
-    pub name: String,
+pub struct Facts {
     /// Digest of the resolved plan.
     pub digest: String,
     /// The plan's file as the user named it.
@@ -65,13 +37,55 @@ pub struct Experiment {
     pub started: String,
     /// What the instrument itself costs.
     pub instrument: Option<Instrument>,
-    /// Whether every run of the plan is done.
-    pub is_complete: bool,
     /// The other host, as it was named, where the plan is run to one.
     pub host: Option<String>,
     /// What was said of the network that leads there.
     pub link: Option<String>,
 }
+
+/// One execution of a plan.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    id: i64,
+    /// Its name, unique in the store.
+    pub name: String,
+    /// What was known of it when it began.
+    pub facts: Facts,
+    /// Whether every run of the plan is done.
+    pub is_complete: bool,
+}
+
+/// The tables, and how older files become newer ones. A migration is never changed, only followed.
+static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
+    Migrations::new(vec![
+        M::up(
+            "CREATE TABLE experiment (
+            id         INTEGER PRIMARY KEY,
+            name       TEXT NOT NULL UNIQUE,
+            digest     TEXT NOT NULL,     -- of the resolved plan
+            plan_file  TEXT NOT NULL,     -- as the user named it
+            plan_text  TEXT NOT NULL,
+            is_quick   INTEGER NOT NULL,
+            reproduce  TEXT NOT NULL,     -- the command that gives it again
+            started    TEXT NOT NULL,     -- RFC 3339
+            instrument TEXT NOT NULL,     -- JSON
+            is_complete INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+        CREATE INDEX experiment_by_digest ON experiment (digest);
+        CREATE TABLE record (
+            experiment INTEGER NOT NULL REFERENCES experiment (id),
+            block      INTEGER NOT NULL,
+            place      INTEGER NOT NULL,
+            json       TEXT NOT NULL,
+            PRIMARY KEY (experiment, block, place)
+        ) STRICT, WITHOUT ROWID;",
+        ),
+        M::up(
+            "ALTER TABLE experiment ADD COLUMN host TEXT;  -- the other host, where there was one
+        ALTER TABLE experiment ADD COLUMN link TEXT;   -- what was said of the network to it",
+        ),
+    ])
+});
 
 const COLUMNS: &str = "id, name, digest, plan_file, plan_text, is_quick, reproduce, started, \
                        instrument, is_complete, host, link";
@@ -98,33 +112,27 @@ impl Store {
         StoreError::from_sqlite(&self.path)
     }
 
-    /// Keeps a new experiment; gives it a name that is free.
-    pub fn begin(&self, new: &NewExperiment<'_>) -> Result<Experiment, StoreError> {
-        let instrument = serde_json::to_string(&new.instrument).expect("figures are plain data");
+    fn execute(&self, sql: &str, values: impl Params) -> Result<(), StoreError> {
+        self.connection.execute(sql, values).map(drop).map_err(self.error())
+    }
+
+    /// Keeps a new experiment; gives it a name that is free, `stem` and a number.
+    pub fn begin(&self, stem: &str, facts: &Facts) -> Result<Experiment, StoreError> {
+        let instrument = serde_json::to_string(&facts.instrument).expect("figures are plain data");
         let taken: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
         let name = (1..)
-            .map(|number| format!("{}-{number}", new.stem))
+            .map(|number| format!("{stem}-{number}"))
             .find(|name| !taken.contains(name))
             .expect("there are more numbers than experiments");
-        self.connection
-            .execute(
-                "INSERT INTO experiment (name, digest, plan_file, plan_text, is_quick, reproduce,
-                                         started, instrument, host, link)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                params![
-                    name,
-                    new.digest,
-                    new.plan_file,
-                    new.plan_text,
-                    new.is_quick,
-                    new.reproduce,
-                    new.started,
-                    instrument,
-                    new.host,
-                    new.link
-                ],
-            )
-            .map_err(self.error())?;
+        self.execute(
+            "INSERT INTO experiment (name, digest, plan_file, plan_text, is_quick, reproduce, started, instrument, \
+                                     host, link) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                name, facts.digest, facts.plan_file, facts.plan_text, facts.is_quick, facts.reproduce, facts.started,
+                instrument, facts.host, facts.link
+            ],
+        )?;
         self.find(&name)
     }
 
@@ -199,21 +207,13 @@ impl Store {
 
     /// Gives an experiment the digest that this version computes of its plan.
     pub fn set_digest(&self, experiment: &Experiment, digest: &str) -> Result<(), StoreError> {
-        self.connection
-            .execute(
-                "UPDATE experiment SET digest = ?2 WHERE id = ?1",
-                params![experiment.id, digest],
-            )
-            .map_err(self.error())?;
-        Ok(())
+        let sql = "UPDATE experiment SET digest = ?2 WHERE id = ?1";
+        self.execute(sql, params![experiment.id, digest])
     }
 
     /// Marks an experiment as done.
     pub fn complete(&self, experiment: &Experiment) -> Result<(), StoreError> {
-        self.connection
-            .execute("UPDATE experiment SET is_complete = 1 WHERE id = ?1", [experiment.id])
-            .map_err(self.error())?;
-        Ok(())
+        self.execute("UPDATE experiment SET is_complete = 1 WHERE id = ?1", [experiment.id])
     }
 }
 
@@ -260,15 +260,17 @@ fn experiment(row: &Row<'_>) -> rusqlite::Result<Experiment> {
     Ok(Experiment {
         id: row.get(0)?,
         name: row.get(1)?,
-        digest: row.get(2)?,
-        plan_file: row.get(3)?,
-        plan_text: row.get(4)?,
-        is_quick: row.get(5)?,
-        reproduce: row.get(6)?,
-        started: row.get(7)?,
-        instrument: serde_json::from_str(&instrument).ok(),
+        facts: Facts {
+            digest: row.get(2)?,
+            plan_file: row.get(3)?,
+            plan_text: row.get(4)?,
+            is_quick: row.get(5)?,
+            reproduce: row.get(6)?,
+            started: row.get(7)?,
+            instrument: serde_json::from_str(&instrument).ok(),
+            host: row.get(10)?,
+            link: row.get(11)?,
+        },
         is_complete: row.get(9)?,
-        host: row.get(10)?,
-        link: row.get(11)?,
     })
 }

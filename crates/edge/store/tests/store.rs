@@ -5,20 +5,19 @@ use std::thread;
 
 use fabricmark_plan::{Figure, Testbed};
 use fabricmark_record::{Instrument, Limits, Outcome, Place, Record, SCHEMA_VERSION};
-use fabricmark_store::{NewExperiment, Store, StoreError};
+use fabricmark_store::{Facts, Store, StoreError};
 use fabricmark_units::Nanos;
 use tempfile::TempDir;
 
-fn new(stem: &str) -> NewExperiment<'_> {
-    NewExperiment {
-        stem,
-        digest: "d",
-        plan_file: "plan.toml",
-        plan_text: "title = \"t\"",
+fn facts() -> Facts {
+    Facts {
+        digest: "d".to_owned(),
+        plan_file: "plan.toml".to_owned(),
+        plan_text: "title = \"t\"".to_owned(),
         is_quick: false,
-        reproduce: "fabricmark run plan.toml",
-        started: "2026-01-01T00:00:00Z",
-        instrument: Instrument { stream_call_ns: 0.1, ping_pong_ns: 51.3 },
+        reproduce: "fabricmark run plan.toml".to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        instrument: Some(Instrument { stream_call_ns: 0.1, ping_pong_ns: 51.3 }),
         host: None,
         link: None,
     }
@@ -58,7 +57,7 @@ fn record(block: u32, place: u32) -> Record {
 fn records_come_back_equal_and_in_the_order_of_their_runs() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
-    let experiment = store.begin(&new("plan")).unwrap();
+    let experiment = store.begin("plan", &facts()).unwrap();
     for (block, place) in [(1, 0), (0, 1), (0, 0)] {
         store.append(&experiment, &[record(block, place)]).unwrap();
     }
@@ -70,7 +69,7 @@ fn records_come_back_equal_and_in_the_order_of_their_runs() {
 fn a_run_is_kept_once() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
-    let experiment = store.begin(&new("plan")).unwrap();
+    let experiment = store.begin("plan", &facts()).unwrap();
     store.append(&experiment, &[record(0, 0)]).unwrap();
     assert!(store.append(&experiment, &[record(0, 0)]).is_err());
 }
@@ -80,8 +79,8 @@ fn experiments_are_found_by_name_by_digest_and_as_the_latest() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
     assert!(store.latest_of("d").unwrap().is_none());
-    let first = store.begin(&new("plan")).unwrap();
-    let second = store.begin(&new("plan")).unwrap();
+    let first = store.begin("plan", &facts()).unwrap();
+    let second = store.begin("plan", &facts()).unwrap();
     assert_eq!((first.name.as_str(), second.name.as_str()), ("plan-1", "plan-2"));
     assert_eq!(store.find("plan-1").unwrap().name, "plan-1");
     assert_eq!(store.find("latest").unwrap().name, "plan-2");

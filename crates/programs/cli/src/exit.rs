@@ -11,7 +11,7 @@ use fabricmark_lab::LabError;
 use fabricmark_lab::held::HeldError;
 use fabricmark_packet::build::NotBuilt;
 use fabricmark_packet::capture::CaptureError;
-use fabricmark_plan::{HostError, SettingError};
+use fabricmark_plan::Invalid;
 use fabricmark_report::NoSuchPaper;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
@@ -124,11 +124,10 @@ trait WrongInput: Display {}
 
 impl WrongInput for CaptureError {}
 impl WrongInput for FileError {}
-impl WrongInput for HostError {}
 impl WrongInput for Impossible {}
 impl WrongInput for NoSuchPaper {}
 impl WrongInput for NotBuilt {}
-impl WrongInput for SettingError {}
+impl WrongInput for Invalid {}
 
 impl<E: WrongInput> From<E> for Failure {
     fn from(error: E) -> Self {

@@ -24,13 +24,15 @@ pub fn parse(file: &str, text: &str, size: Size) -> Result<Plan, Problems> {
 
 /// The plan of an experiment, without its traces.
 pub fn plan(experiment: &Experiment) -> Result<Plan, Failure> {
-    let size = if experiment.is_quick { Size::Quick } else { Size::Full };
-    let plan = parse(&experiment.plan_file, &experiment.plan_text, size).map_err(|problems| {
-        let name = &experiment.name;
-        Failure::input(format!("the plan kept with {name} is wrong\n{problems}"))
-    })?;
-    let link = experiment.link.as_ref().and_then(|link| link.parse().ok());
-    match &experiment.host {
+    let size = if experiment.facts.is_quick { Size::Quick } else { Size::Full };
+    let plan = parse(&experiment.facts.plan_file, &experiment.facts.plan_text, size).map_err(
+        |problems| {
+            let name = &experiment.name;
+            Failure::input(format!("the plan kept with {name} is wrong\n{problems}"))
+        },
+    )?;
+    let link = experiment.facts.link.as_ref().and_then(|link| link.parse().ok());
+    match &experiment.facts.host {
         Some(host) => Ok(plan.to_host(host, link)?),
         None => Ok(plan),
     }
@@ -77,11 +79,11 @@ impl Loaded {
             name: &experiment.name,
             plan,
             records,
-            instrument: experiment.instrument,
-            started: &experiment.started,
-            reproduce: &experiment.reproduce,
+            instrument: experiment.facts.instrument,
+            started: &experiment.facts.started,
+            reproduce: &experiment.facts.reproduce,
             planned_complete: experiment.is_complete,
-            quick: experiment.is_quick,
+            quick: experiment.facts.is_quick,
         }
     }
 }

@@ -3,6 +3,7 @@
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 
 use super::{Pace, Rate, Trace};
+use crate::problem::Invalid;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -35,17 +36,6 @@ struct Split {
     fraction_ns: f64,
 }
 
-/// Why a pace has no schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScheduleError {
-    /// The pace is a trace, and its departures are missing.
-    #[error("the departures of the trace are missing")]
-    NoTrace,
-    /// A rate, a burst, a period or a payload of 0, which no grammar lets through.
-    #[error("a rate, a burst, a period and a payload must be above 0")]
-    Zero,
-}
-
 impl Pace {
     /// The intended departures of payloads of one size, or nothing for a closed loop, which intends
     /// none.
@@ -57,9 +47,9 @@ impl Pace {
         payload: Bytes,
         stream: Stream,
         trace: Option<Trace>,
-    ) -> Result<Option<Schedule>, ScheduleError> {
+    ) -> Result<Option<Schedule>, Invalid> {
         if payload.0 == 0 {
-            return Err(ScheduleError::Zero);
+            return Err(zero());
         }
         let rule = match *self {
             Self::Closed => return Ok(None),
@@ -73,23 +63,31 @@ impl Pace {
                 Rule::Poisson { mean_ns, stream, at: Split::default() }
             }
             Self::Burst { bytes: Bytes(0), .. } | Self::Burst { period: Nanos(0), .. } => {
-                return Err(ScheduleError::Zero);
+                return Err(zero());
             }
             Self::Burst { bytes, period } => Rule::Burst {
                 payload: payload.0.into(),
                 burst: bytes.0.into(),
                 period_ns: period.0.into(),
             },
-            Self::Trace(_) => Rule::Trace(trace.ok_or(ScheduleError::NoTrace)?),
+            Self::Trace(_) => Rule::Trace(
+                trace
+                    .ok_or_else(|| Invalid("the departures of the trace are missing".to_owned()))?,
+            ),
         };
         Ok(Some(Schedule { rule, next: 0 }))
     }
 }
 
+/// A value that no grammar lets through.
+fn zero() -> Invalid {
+    Invalid("a rate, a burst, a period and a payload must be above 0".to_owned())
+}
+
 /// Nanoseconds between two departures, as numerator and denominator.
-fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), ScheduleError> {
+fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), Invalid> {
     match rate {
-        Rate::Bits(BitRate(0)) | Rate::PerSecond(0) => Err(ScheduleError::Zero),
+        Rate::Bits(BitRate(0)) | Rate::PerSecond(0) => Err(zero()),
         Rate::Bits(BitRate(bps)) => Ok((8 * NS_PER_S * u128::from(payload.0), bps.into())),
         Rate::PerSecond(count) => Ok((NS_PER_S, count.into())),
     }

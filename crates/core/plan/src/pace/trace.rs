@@ -3,6 +3,8 @@
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Invalid;
+
 /// Departures as a text lists them: one a line, counted from the start of the run, in nanoseconds or
 /// with a unit (`1500`, `1.5us`, `20ms`), each no earlier than the one before.
 ///
@@ -11,49 +13,13 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "Vec<u64>")]
 pub struct Trace(Vec<u64>);
 
-/// Why a text is no trace.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
-    /// A line holds something else than a time.
-    #[error(
-        "line {line} of the trace: `{text}` is not a time since the start such as 1500 (ns) or 1.5us"
-    )]
-    NotATime {
-        /// Line, from 1.
-        line: usize,
-        /// What it says, cut to 40 characters.
-        text: String,
-    },
-    /// A departure before the one above it.
-    #[error("line {line} of the trace: a departure at {at} after one at {before}")]
-    Backwards {
-        /// Line, from 1.
-        line: usize,
-        /// The departure.
-        at: Nanos,
-        /// The one above it.
-        before: Nanos,
-    },
-    /// More departures than are kept.
-    #[error("line {line} of the trace: a trace has at most {max} departures")]
-    TooLong {
-        /// Line of the first departure that is too many, from 1.
-        line: usize,
-        /// How many may be.
-        max: usize,
-    },
-    /// No departure at all.
-    #[error("the trace lists no departure")]
-    Empty,
-}
-
 impl Trace {
     /// Most departures of a trace: 10,000 a second for 10 s. As JSON it takes at most 2.1 MB, which a
     /// control message still holds.
     pub const DEPARTURES_MAX: usize = 100_000;
 
     /// Reads the text of a trace.
-    pub fn parse(text: &str) -> Result<Self, TraceError> {
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
         parse(text, Self::DEPARTURES_MAX)
     }
 
@@ -64,42 +30,49 @@ impl Trace {
 }
 
 impl TryFrom<Vec<u64>> for Trace {
-    type Error = TraceError;
+    type Error = Invalid;
 
     /// Takes the departures themselves, one a line.
-    fn try_from(departures: Vec<u64>) -> Result<Self, TraceError> {
-        let max = Self::DEPARTURES_MAX;
-        if departures.len() > max {
-            return Err(TraceError::TooLong { line: max + 1, max });
-        }
-        if let Some(place) = departures.windows(2).position(|pair| pair[1] < pair[0]) {
-            let (before, at) = (Nanos(departures[place]), Nanos(departures[place + 1]));
-            return Err(TraceError::Backwards { line: place + 2, at, before });
-        }
-        if departures.is_empty() { Err(TraceError::Empty) } else { Ok(Self(departures)) }
+    fn try_from(departures: Vec<u64>) -> Result<Self, Invalid> {
+        checked((1..).zip(departures.into_iter().map(|ns| Ok(Nanos(ns)))), Self::DEPARTURES_MAX)
     }
 }
 
-fn parse(text: &str, max: usize) -> Result<Trace, TraceError> {
+fn parse(text: &str, max: usize) -> Result<Trace, Invalid> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let said = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
+    let departure = |text: &str| {
+        let at = text.parse().map(Nanos).ok().or_else(|| text.parse().ok());
+        at.ok_or_else(|| {
+            let text: String = text.chars().take(40).collect();
+            format!("`{text}` is not a time since the start such as 1500 (ns) or 1.5us")
+        })
+    };
+    checked(said.map(|(line, text)| (line, departure(text))), max)
+}
+
+/// A trace of at most `max` departures, each given with its line or with why it is none.
+fn checked(
+    listed: impl Iterator<Item = (usize, Result<Nanos, String>)>,
+    max: usize,
+) -> Result<Trace, Invalid> {
     let mut departures = Vec::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let Some(at) = text.parse().map(Nanos).ok().or_else(|| text.parse().ok()) else {
-            return Err(TraceError::NotATime { line, text: text.chars().take(40).collect() });
-        };
+    for (line, at) in listed {
+        let wrong = |what: String| Invalid(format!("line {line} of the trace: {what}"));
+        let at = at.map_err(wrong)?;
         if departures.len() == max {
-            return Err(TraceError::TooLong { line, max });
+            return Err(wrong(format!("a trace has at most {max} departures")));
         }
         let before = Nanos(departures.last().copied().unwrap_or(0));
         if at < before {
-            return Err(TraceError::Backwards { line, at, before });
+            return Err(wrong(format!("a departure at {at} after one at {before}")));
         }
         departures.push(at.0);
     }
-    if departures.is_empty() { Err(TraceError::Empty) } else { Ok(Trace(departures)) }
+    if departures.is_empty() {
+        return Err(Invalid("the trace lists no departure".to_owned()));
+    }
+    Ok(Trace(departures))
 }
 
 #[cfg(test)]
@@ -130,13 +103,15 @@ mod tests {
             assert_eq!(Trace::parse(text).unwrap_err().to_string(), message);
         }
         let long = Trace::parse(&"x".repeat(1_000)).unwrap_err();
-        assert_eq!(long, TraceError::NotATime { line: 1, text: "x".repeat(40) });
+        let shown = format!("line 1 of the trace: `{}` is not a time", "x".repeat(40));
+        assert!(long.to_string().starts_with(&shown), "{long}");
     }
 
     #[test]
     fn a_trace_that_is_too_long_is_refused_at_the_first_line_too_many() {
         assert!(parse("1\n2\n", 2).is_ok());
-        assert_eq!(parse("1\n2\n#\n3\n4\n", 2), Err(TraceError::TooLong { line: 4, max: 2 }));
+        let refused = parse("1\n2\n#\n3\n4\n", 2).unwrap_err().to_string();
+        assert_eq!(refused, "line 4 of the trace: a trace has at most 2 departures");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
 use fabricmark_plan::{Plan, Role, Size};
 use fabricmark_record::{Calibration, Record};
-use fabricmark_store::{Experiment, NewExperiment, Store};
+use fabricmark_store::{Experiment, Facts, Store};
 use fabricmark_units::Nanos;
 
 use crate::calibration;
@@ -206,25 +206,23 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let quick = if how.quick { "-quick" } else { "" };
-    let plan_file = file.display().to_string();
     let other = how.other_end();
     let to = other.as_ref().map_or_else(String::new, |(_, options)| format!(" {options}"));
     let to = to.trim_end();
     let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
     let quickly = if how.quick { " --quick" } else { "" };
-    let reproduce = format!("{command}{quickly}{to}{link} --fresh");
-    let experiment = store.begin(&NewExperiment {
-        stem: &format!("{stem}{quick}"),
-        digest: &digest,
-        plan_file: &plan_file,
-        plan_text: text,
+    let facts = Facts {
+        digest,
+        plan_file: file.display().to_string(),
+        plan_text: (*text).to_owned(),
         is_quick: how.quick,
-        reproduce: &reproduce,
-        started: &jiff::Timestamp::now().to_string(),
-        instrument: fabricmark_load::instrument(),
-        host: other.as_ref().map(|(name, _)| name.as_str()),
+        reproduce: format!("{command}{quickly}{to}{link} --fresh"),
+        started: jiff::Timestamp::now().to_string(),
+        instrument: Some(fabricmark_load::instrument()),
+        host: other.map(|(name, _)| name),
         link: how.link.map(|link| link.to_string()),
-    })?;
+    };
+    let experiment = store.begin(&format!("{stem}{quick}"), &facts)?;
     eprintln!("{}: {}", experiment.name, summary(file, plan));
     Ok(experiment)
 }
@@ -236,7 +234,7 @@ fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
         return Ok(Some(experiment));
     }
     for experiment in store.experiments()?.into_iter().rev() {
-        let is_earlier = !experiment.digest.contains('-');
+        let is_earlier = !experiment.facts.digest.contains('-');
         if is_earlier && digest_of(&experiment).as_deref() == Some(digest) {
             store.set_digest(&experiment, digest)?;
             return Ok(Some(experiment));
@@ -248,7 +246,7 @@ fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
 /// The digest of an experiment's plan, where it and its traces can still be read.
 fn digest_of(experiment: &Experiment) -> Option<String> {
     let mut plan = output::plan(experiment).ok()?;
-    let folder = Path::new(&experiment.plan_file).parent().unwrap_or(Path::new(""));
+    let folder = Path::new(&experiment.facts.plan_file).parent().unwrap_or(Path::new(""));
     read_files(&mut plan, folder).ok()?;
     Some(plan.digest())
 }

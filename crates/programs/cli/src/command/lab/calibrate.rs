@@ -10,7 +10,7 @@ use fabricmark_control::Peer;
 use fabricmark_host::UsageMeter;
 use fabricmark_plan::Size;
 use fabricmark_record::Calibration;
-use fabricmark_store::{Experiment, NewExperiment, Store};
+use fabricmark_store::{Experiment, Facts, Store};
 use serde_json::json;
 
 use crate::calibration::{file, folder, keep, kept};
@@ -69,7 +69,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         let digest = plan.digest();
         let unfinished = store
             .latest_of(&digest)?
-            .filter(|found| !options.fresh && found.started.as_str() > since.as_str())
+            .filter(|found| !options.fresh && found.facts.started.as_str() > since.as_str())
             .filter(|found| began_here(&store, found));
         let experiment = match unfinished {
             Some(found) => found,
@@ -108,18 +108,18 @@ fn begin(
     (stem, plan_file, plan_text): (&str, &str, &str),
 ) -> Result<Experiment, Failure> {
     let quickly = if options.quick { " --quick" } else { "" };
-    Ok(store.begin(&NewExperiment {
-        stem,
-        digest,
-        plan_file,
-        plan_text,
+    let facts = Facts {
+        digest: digest.to_owned(),
+        plan_file: plan_file.to_owned(),
+        plan_text: plan_text.to_owned(),
         is_quick: options.quick,
-        reproduce: &format!("fabricmark lab calibrate{quickly} --fresh"),
-        started: &jiff::Timestamp::now().to_string(),
-        instrument: fabricmark_load::instrument(),
+        reproduce: format!("fabricmark lab calibrate{quickly} --fresh"),
+        started: jiff::Timestamp::now().to_string(),
+        instrument: Some(fabricmark_load::instrument()),
         host: None,
         link: None,
-    })?)
+    };
+    Ok(store.begin(stem, &facts)?)
 }
 
 /// Whether the runs so far were made on this machine as it is.

@@ -127,7 +127,12 @@ fn needs(answer: &Answer) -> String {
     }
     let heading = format!("to keep up {}", mbps(answer.wanted_bps.as_f64()));
     grid(
-        &[(heading.as_str(), Side::Left), ("", Side::Left), ("kind", Side::Left), ("source", Side::Left)],
+        &[
+            (heading.as_str(), Side::Left),
+            ("", Side::Left),
+            ("kind", Side::Left),
+            ("source", Side::Left),
+        ],
         &rows,
     )
 }
