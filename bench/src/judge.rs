@@ -70,8 +70,13 @@ fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
     let pair = |round| Some((sample(round, other, figure)?, sample(round, OURS, figure)?));
     let (theirs, ours): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(pair).unzip();
     let rounds = ours.len();
-    let rule =
-        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: rounds, runs_max: rounds };
+    let rule = StopRule {
+        confidence: CONFIDENCE,
+        half_width: None,
+        runs_min: rounds,
+        runs_max: rounds,
+        decides: false,
+    };
     let better = if figure.is_rate() { Better::Higher } else { Better::Lower };
     let mut ratio = paired(&theirs, &ours, &rule, better, THROUGHPUT_TIE)?.change;
     ratio.value += 1.0;

@@ -94,7 +94,13 @@ fn gather(program: &Path, out: &str, cells: &mut Cells) -> Result<(), Box<dyn Er
 }
 
 fn judge(in_lab: &Cells, between_hosts: &Cells, pairs: usize) {
-    let rule = StopRule { confidence: 0.95, half_width: None, runs_min: pairs, runs_max: pairs };
+    let rule = StopRule {
+        confidence: 0.95,
+        half_width: None,
+        runs_min: pairs,
+        runs_max: pairs,
+        decides: false,
+    };
     let mut names = Vec::new();
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); pairs];

@@ -50,8 +50,13 @@ fn timed(operations: u32, mut work: impl FnMut()) -> f64 {
 /// The ratio of `theirs` to `ours`, two series of paired times: above 1 where ours is faster.
 fn speed(ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
     let runs = ours.len();
-    let rule =
-        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
+    let rule = StopRule {
+        confidence: CONFIDENCE,
+        half_width: None,
+        runs_min: runs,
+        runs_max: runs,
+        decides: false,
+    };
     let mut ratio = paired(ours, theirs, &rule, Better::Higher, THROUGHPUT_TIE)?.change;
     ratio.value += 1.0;
     if let Some(interval) = &mut ratio.interval {

@@ -40,6 +40,12 @@ impl Plan {
         if self.omit_ns.0 > 0 {
             lines.push(format!("omit {}", self.omit_ns.0));
         }
+        if self.slices {
+            lines.push("slices".to_owned());
+        }
+        if stop.decides {
+            lines.push("decides".to_owned());
+        }
         lines.extend(self.amount.map(|amount| format!("amount {amount:?}")));
         lines.extend(self.interval_ns.map(|interval| format!("interval {}", interval.0)));
         if self.port > 0 {

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
+use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
 use crate::pace::Pace;
-use crate::problem::Invalid;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 

@@ -1,6 +1,7 @@
 //! Figures of a run: each is declared once, and names in plans and thresholds, keys of JSON and CSV, tables, charts and
 //! verdicts follow from that. `judge` computes them.
 
+use fabricmark_stats::{Better, LATENCY_TIE, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -276,6 +277,14 @@ impl Figure {
     pub fn keyed(key: &str) -> Option<Self> {
         let is_it = |spec: &FigureSpec| spec.key == key || spec.earlier_key == Some(key);
         Self::ALL.into_iter().find(|figure| is_it(figure.spec()))
+    }
+
+    /// Which direction is better, and the change, as a fraction, up to which two values count as the same.
+    pub fn judged_by(self) -> (Better, f64) {
+        match self.spec().is_higher_better {
+            true => (Better::Higher, THROUGHPUT_TIE),
+            false => (Better::Lower, LATENCY_TIE),
+        }
     }
 
     /// The figure that a point is judged by where nobody names one. The rate of an open loop is given,

@@ -90,10 +90,12 @@ impl Reader<'_, '_> {
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
         let interval = run.take("interval");
+        let slices = run.take("slices").is_some_and(|value| self.truth(value));
         // Without effect since no calibration keeps a point from being run; plans of before have it.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
         run.finish(self.source);
         let mut rule = self.stop_rule(&mut stop);
+        let mut budget = self.duration(&mut stop, "budget");
         stop.finish(self.source);
 
         let has_file = topology.as_ref().is_some_and(Option::is_some);
@@ -122,6 +124,7 @@ impl Reader<'_, '_> {
         let mut named = union(&levels, &adds);
         let quick_duration = self.duration(&mut quick, "duration");
         let quick_warm_up = self.duration(&mut quick, "warm_up");
+        let quick_budget = self.duration(&mut quick, "budget");
         let quick_runs = quick.take("runs").and_then(|value| self.runs(value));
         let has_adds = quick.take("add").is_none_or(|value| self.truth(value));
         let quick_levels = self.levels(quick, "[quick]");
@@ -133,6 +136,7 @@ impl Reader<'_, '_> {
             crosses.iter_mut().for_each(|cross| cross.keep(&quick_levels));
             duration = quick_duration.unwrap_or(duration);
             warm_up = quick_warm_up.unwrap_or(warm_up);
+            budget = quick_budget.or(budget);
             if let (Some(rule), Some((min, max))) = (&mut rule, quick_runs) {
                 (rule.runs_min, rule.runs_max) = (min, max);
                 if min == max {
@@ -179,7 +183,9 @@ impl Reader<'_, '_> {
             amount: None,
             warm_up_ns: warm_up,
             interval_ns: interval?,
+            slices,
             stop: rule?,
+            budget_ns: budget,
             port: u16::try_from(port?).ok()?,
             cpus: None,
             points,
@@ -227,8 +233,9 @@ impl Reader<'_, '_> {
             Some(value) => self.runs(value)?,
             None => (10, 30),
         };
+        let decides = section.take("decide").is_some_and(|value| self.truth(value));
         let half_width = (runs_min < runs_max).then_some(half_width);
-        Some(StopRule { confidence, half_width, runs_min, runs_max })
+        Some(StopRule { confidence, half_width, runs_min, runs_max, decides })
     }
 
     /// `runs = 5` or `runs = { min = 10, max = 30 }`.

@@ -10,8 +10,8 @@ use fabricmark_wire::{Family, Link};
 use crate::choice::{
     Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
 };
+use crate::invalid::Invalid;
 use crate::pace::Pace;
-use crate::problem::Invalid;
 use crate::transport::Transport;
 use crate::window::Window;
 

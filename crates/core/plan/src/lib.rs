@@ -12,12 +12,14 @@ mod emulation;
 mod factor;
 mod figure;
 mod file;
+mod invalid;
 mod level;
 mod matrix;
 mod nodes;
 mod numbering;
 mod order;
 mod pace;
+mod pair;
 mod part;
 mod plan;
 mod point;
@@ -27,6 +29,7 @@ mod reading;
 mod resolve;
 mod settings;
 mod shown;
+mod slice;
 mod transport;
 mod verbs;
 mod window;
@@ -37,9 +40,11 @@ pub use choice::{
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
+pub use invalid::Invalid;
 pub use level::{Kind, Level};
-pub use order::{Outcome, Outcomes, Step, block, group_is_finished};
+pub use order::{Outcome, Outcomes, Step, block, unfinished_groups};
 pub use pace::{Pace, Rate, Schedule, Trace};
+pub use pair::Pair;
 pub use part::{Purpose, Role};
 pub use plan::{
     Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
@@ -47,7 +52,7 @@ pub use plan::{
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };
-pub use problem::{Contradiction, Invalid, Problem, Problems};
+pub use problem::{Contradiction, Problem, Problems};
 pub use resolve::{check_order, resolve};
 pub use settings::{overlay, settings};
 pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};

@@ -12,13 +12,16 @@
 //!    left with the runs that it has, so no group runs in more than `runs_max + runs_min` blocks. Where one
 //!    run is asked for, it is not repeated: a peer that does not answer is waited for once.
 //! 4. A point that was skipped once is not tried again, and nobody waits for it.
-//! 5. Points that run at once (a point for each group of flows) are one step.
+//! 5. Points that run at once (a point for each group of flows) are one step, and so are those of a comparison group that
+//!    is compared in slices.
 //! 6. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
 use std::collections::BTreeMap;
 
+use crate::figure::Figure;
+use crate::pair::Pair;
 use crate::plan::Plan;
-use fabricmark_units::Stream;
+use fabricmark_units::{Nanos, Stream};
 
 /// Most invalid runs of a point that are repeated.
 fn invalid_max(plan: &Plan) -> usize {
@@ -26,14 +29,16 @@ fn invalid_max(plan: &Plan) -> usize {
 }
 
 /// One run to be carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Number of the block, from 0.
     pub block: u32,
-    /// Place in the block, from 0; of points that run at once that of the first.
+    /// Place in the block, from 0, of the first point; the others follow.
     pub place: u32,
-    /// Index of the point in the plan; of points that run at once the first.
-    pub point: usize,
+    /// Indexes of the points in the plan: one, or those that run at once, or those that take turns in slices.
+    pub points: Vec<usize>,
+    /// Length of a slice, where the points take turns.
+    pub slice: Option<Nanos>,
     /// Whether the run only warms up and does not count.
     pub warm_up: bool,
 }
@@ -91,6 +96,19 @@ impl Outcomes {
     }
 }
 
+impl Outcomes {
+    /// The values of both members of a pair, from blocks before `before` in which both have one.
+    fn paired(&self, pair: &Pair, before: u32) -> (Vec<f64>, Vec<f64>) {
+        let runs =
+            |point| self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
+        let candidates: BTreeMap<u32, f64> =
+            runs(pair.candidate).filter_map(|(&block, &value)| Some((block, value?))).collect();
+        runs(pair.baseline)
+            .filter_map(|(block, &value)| Some((value?, *candidates.get(block)?)))
+            .unzip()
+    }
+}
+
 impl FromIterator<Outcome> for Outcomes {
     fn from_iter<T: IntoIterator<Item = Outcome>>(runs: T) -> Self {
         let mut outcomes = Self::default();
@@ -99,12 +117,36 @@ impl FromIterator<Outcome> for Outcomes {
     }
 }
 
+/// The comparison groups that need runs in block `block`.
+pub fn unfinished_groups(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<usize> {
+    let families = if plan.stop.decides { plan.families() } else { BTreeMap::new() };
+    let is_finished = |group: &usize| group_is_finished(plan, *group, block, outcomes, &families);
+    (0..plan.comparison_groups.len()).filter(|group| !is_finished(group)).collect()
+}
+
 /// Whether a group needs no run in block `block`.
-pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outcomes) -> bool {
+fn group_is_finished(
+    plan: &Plan,
+    group: usize,
+    block: u32,
+    outcomes: &Outcomes,
+    families: &BTreeMap<(usize, Figure), usize>,
+) -> bool {
     // A group that has left stays out: its samples no longer change with the block.
-    let members = plan.comparison_groups[group].iter();
-    let tried = members.filter(|&&point| !outcomes.is_left_out(plan, point, block));
-    let members: Vec<Vec<f64>> = tried.map(|&point| outcomes.samples(point, block)).collect();
+    let members = plan.comparison_groups[group].iter().copied();
+    let tried: Vec<usize> =
+        members.filter(|&point| !outcomes.is_left_out(plan, point, block)).collect();
+    let pairs = if plan.stop.decides { plan.pairs(&tried) } else { Vec::new() };
+    if !pairs.is_empty() {
+        return pairs.iter().all(|pair| {
+            let (a, b) = outcomes.paired(pair, block);
+            let rows = families.get(&pair.family(plan)).copied().unwrap_or(1);
+            a.len() >= plan.stop.runs_max
+                || plan.stop.is_look(a.len()) && pair.is_decided(plan, &a, &b, rows)
+        });
+    }
+    let members: Vec<Vec<f64>> =
+        tried.iter().map(|&point| outcomes.samples(point, block)).collect();
     let members: Vec<&[f64]> = members.iter().map(Vec::as_slice).collect();
     members.is_empty() || plan.stop.is_finished(&members)
 }
@@ -112,9 +154,7 @@ pub fn group_is_finished(plan: &Plan, group: usize, block: u32, outcomes: &Outco
 /// The runs of block `block`, in order; none when the plan is finished.
 pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
-    let mut groups: Vec<usize> = (0..plan.comparison_groups.len())
-        .filter(|&group| !group_is_finished(plan, group, block, outcomes))
-        .collect();
+    let mut groups = unfinished_groups(plan, block, outcomes);
     stream.shuffle(&mut groups);
     let mut steps = Vec::new();
     let mut place = 0;
@@ -124,12 +164,20 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
         members.retain(|&point| plan.at_once(point).start == point);
         members.retain(|&point| !outcomes.is_left_out(plan, point, block));
         stream.shuffle(&mut members);
+        if let Some(slice) = plan.slice(&members) {
+            let count = members.len() as u32;
+            steps.push(Step { block, place, points: members, slice: Some(slice), warm_up: false });
+            place += count;
+            continue;
+        }
         for point in members {
             let warms_up = block == 0 && plan.warm_up_ns.0 > 0;
             let warm_ups: &[bool] = if warms_up { &[true, false] } else { &[false] };
             for &warm_up in warm_ups {
-                steps.push(Step { block, place, point, warm_up });
-                place += plan.at_once(point).len() as u32;
+                let points: Vec<usize> = plan.at_once(point).collect();
+                let count = points.len() as u32;
+                steps.push(Step { block, place, points, slice: None, warm_up });
+                place += count;
             }
         }
     }
@@ -174,8 +222,8 @@ mod tests {
         let mut outcomes = nothing();
         for number in 0..blocks {
             for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
-                let value = value(number, step.point);
-                outcomes.add(Outcome { block: number, point: step.point, value });
+                let value = value(number, step.points[0]);
+                outcomes.add(Outcome { block: number, point: step.points[0], value });
             }
         }
         outcomes
@@ -187,7 +235,7 @@ mod tests {
         let steps = block(&plan, 0, &nothing());
         assert_eq!(steps.len(), 12);
         for pair in steps.chunks(2) {
-            assert!(pair[0].warm_up && !pair[1].warm_up && pair[0].point == pair[1].point);
+            assert!(pair[0].warm_up && !pair[1].warm_up && pair[0].points == pair[1].points);
         }
         assert!(block(&plan, 1, &nothing()).iter().all(|step| !step.warm_up));
     }
@@ -241,7 +289,7 @@ mod tests {
         (plan.stop.runs_min, plan.stop.runs_max) = (1, 1);
         let mut outcomes = Outcomes::default();
         for step in block(&plan, 0, &outcomes).iter().filter(|step| !step.warm_up) {
-            outcomes.add(Outcome { block: 0, point: step.point, value: None });
+            outcomes.add(Outcome { block: 0, point: step.points[0], value: None });
         }
         assert_eq!(block(&plan, 1, &outcomes), []);
     }
@@ -262,12 +310,54 @@ mod tests {
         assert_eq!((runs(0), runs(1)), (vec![3, 4], vec![3, 3]));
     }
 
+    #[test]
+    fn compared_points_that_take_turns_are_one_step_in_random_order() {
+        let plan = Plan { slices: true, ..plan(1) };
+        let steps = block(&plan, 0, &nothing());
+        assert_eq!(steps.len(), 3);
+        let mut places: Vec<u32> = steps.iter().map(|step| step.place).collect();
+        places.sort_unstable();
+        assert_eq!(places, [0, 2, 4]);
+        for step in &steps {
+            assert!(!step.warm_up && step.slice == Some(Nanos::from_millis(4)));
+            let mut points = step.points.clone();
+            points.sort_unstable();
+            assert!(plan.comparison_groups.contains(&points));
+        }
+        // One of two is left out: nobody is left to take turns with.
+        let mut outcomes = nothing();
+        outcomes.skip(0, plan.comparison_groups[0][0]);
+        let steps = block(&plan, 1, &outcomes);
+        assert_eq!(steps.iter().filter(|step| step.slice.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn a_comparison_ends_at_the_look_that_decides_it() {
+        let mut plan = plan(1);
+        (plan.stop.decides, plan.stop.runs_min, plan.stop.runs_max) = (true, 3, 12);
+        let [differs, same, noisy] = [0, 1, 2].map(|group| plan.comparison_groups[group].clone());
+        let all = outcomes(&plan, 12, |number, point| {
+            let drift = 1.0 + f64::from(number);
+            let noise = 1.0 + 0.3 * f64::from(number % 2);
+            Some(match point {
+                // A tenth more, whatever the machine does meanwhile.
+                point if point == differs[1] => 110.0 * drift,
+                // Within the tie band.
+                point if point == same[1] => 100.5 * drift,
+                point if point == noisy[1] => 100.0 * drift * noise,
+                _ => 100.0 * drift,
+            })
+        });
+        let runs = |members: &[usize]| all.samples(members[0], 12).len();
+        assert_eq!((runs(&differs), runs(&same), runs(&noisy)), (3, 3, 12));
+    }
+
     proptest! {
         #[test]
         fn the_members_of_a_group_follow_each_other(seed in 0..i64::MAX as u64, number in 0u32..3) {
             let plan = plan(seed);
             let points: Vec<usize> =
-                block(&plan, number, &nothing()).iter().filter(|s| !s.warm_up).map(|s| s.point).collect();
+                block(&plan, number, &nothing()).iter().filter(|s| !s.warm_up).map(|s| s.points[0]).collect();
             for pair in points.chunks(2) {
                 prop_assert!(plan.comparison_groups.iter().any(|g| g.contains(&pair[0]) && g.contains(&pair[1])));
             }
@@ -292,7 +382,7 @@ mod tests {
         outcomes.skip(0, 2);
         let points = |number, outcomes: &Outcomes| {
             let steps = block(&plan, number, outcomes).into_iter();
-            steps.map(|step| step.point).collect::<std::collections::BTreeSet<_>>()
+            steps.map(|step| step.points[0]).collect::<std::collections::BTreeSet<_>>()
         };
         assert!(points(0, &outcomes).contains(&2));
         assert!(!points(1, &outcomes).contains(&2));
@@ -302,7 +392,7 @@ mod tests {
             outcomes.skip(0, point);
         }
         let index = plan.comparison_groups.iter().position(|known| *known == group).unwrap();
-        assert!(!group_is_finished(&plan, index, 0, &outcomes));
-        assert!(group_is_finished(&plan, index, 1, &outcomes));
+        assert!(unfinished_groups(&plan, 0, &outcomes).contains(&index));
+        assert!(!unfinished_groups(&plan, 1, &outcomes).contains(&index));
     }
 }

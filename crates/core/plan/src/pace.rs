@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use schedule::Schedule;
 pub use trace::Trace;
 
-use crate::problem::Invalid;
+use crate::invalid::Invalid;
 
 /// When the payloads of a flow depart. As text: `closed`, `fixed:1G`, `poisson:1000/s`,
 /// `burst:64KiB/10ms`, `trace:FILE`.

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Offload, Pattern};
 use crate::factor::{Factor, Point};
+use crate::invalid::Invalid;
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
 use crate::part::Role;
 use crate::presentation::Presentation;
-use crate::problem::{Contradiction, Invalid};
+use crate::problem::Contradiction;
 use crate::resolve::check_link;
 use crate::transport::Network;
 use crate::window::Window;
@@ -62,8 +63,15 @@ pub struct Plan {
     /// Length of the intervals that a run is recorded in; none are without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<Nanos>,
+    /// Whether what is compared takes turns in slices, where its levels allow it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slices: bool,
     /// When a comparison group has been run often enough.
     pub stop: StopRule,
+    /// The time after which nothing more is begun; a later run of the plan goes on from there, so that it is no part of the
+    /// digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ns: Option<Nanos>,
     /// Port that the receiving end binds; 0 lets the kernel choose.
     pub port: u16,
     /// CPUs of the client and the server; absent, the first two that there are.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::factor::Factor;
+use crate::invalid::Invalid;
 
 /// Why levels do not make a point together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,11 +25,6 @@ pub(crate) fn refuse<T>(
 ) -> Result<T, Contradiction> {
     Err(Contradiction { factor, message: message.into(), help: help.into() })
 }
-
-/// Why what a user wrote is not valid, and what would be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Invalid(pub String);
 
 impl From<Contradiction> for Invalid {
     fn from(contradiction: Contradiction) -> Self {

@@ -310,7 +310,7 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Timestamps, message, "use outstanding = 1, or leave out timestamps");
     }
     if point.pattern == Pattern::Crr || point.path != Path::Copy || point.quickack.is_some() {
-        let message = "timestamps are those of exchange and ping-pong over plain calls";
+        let message = "timestamps are those of rr and ping-pong over plain calls";
         return refuse(
             Factor::Timestamps,
             message,
@@ -345,7 +345,7 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Path, message, "use path copy, or pace closed");
     }
     let (is_carried, carried) = match path {
-        Path::Uring => (pattern != Pattern::Crr, "streams, exchanges and bursts"),
+        Path::Uring => (pattern != Pattern::Crr, "stream, rr and burst"),
         _ => (pattern == Pattern::Stream, "streams"),
     };
     if !is_carried {

@@ -4,9 +4,9 @@ use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
 use crate::factor::{Factor, Section, Where};
+use crate::invalid::Invalid;
 use crate::plan::{Plan, Testbed};
 use crate::presentation::Presentation;
-use crate::problem::Invalid;
 use crate::resolve::resolve;
 
 fn known() -> String {
@@ -83,7 +83,9 @@ pub fn settings(
         amount: None,
         warm_up_ns,
         interval_ns: None,
+        slices: false,
         stop,
+        budget_ns: None,
         port: 0,
         cpus: None,
         comparison_groups: vec![(0..points.len()).collect()],
@@ -104,7 +106,13 @@ mod tests {
 
     fn of(variants: &[&str]) -> Result<Plan, Invalid> {
         let variants: Vec<Where> = variants.iter().map(|text| overlay(text).unwrap()).collect();
-        let stop = StopRule { confidence: 0.95, half_width: None, runs_min: 2, runs_max: 2 };
+        let stop = StopRule {
+            confidence: 0.95,
+            half_width: None,
+            runs_min: 2,
+            runs_max: 2,
+            decides: false,
+        };
         settings(&base(), &variants, Nanos(1), Nanos(0), stop)
     }
 

@@ -116,17 +116,18 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     }
     if point.cm == Some(Cm::Rdma) && transport != Transport::Rc {
         let message = format!("RDMA's communication manager connects no {transport}");
-        return refuse(Factor::Cm, message, "leave out meet, or use transport = \"rc\"");
+        return refuse(Factor::Cm, message, "leave out cm, or use transport = \"rc\"");
     }
     let (_, depth) = point.verbs_slots();
     if point.cq_mod.is_some_and(|every| every > depth) {
         let message = format!("none of {depth} requests would tell that it has been done");
-        return refuse(Factor::CqMod, message, "use a smaller signal_every, or more depth");
+        return refuse(Factor::CqMod, message, "use a smaller cq_mod, or a larger tx_depth");
     }
     let bytes = point.registered_bytes();
     if bytes > REGISTERED_MAX || depth > Point::TX_DEPTH_MAX {
         let message = format!("{depth} requests in each flow register {bytes} of memory");
-        let help = format!("use less depth, payload or flows, at most {REGISTERED_MAX} together");
+        let help =
+            format!("use less tx_depth, payload or flows, at most {REGISTERED_MAX} together");
         return refuse(Factor::TxDepth, message, help);
     }
     Ok(())

@@ -7,7 +7,7 @@ use fabricmark_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::problem::Invalid;
+use crate::invalid::Invalid;
 
 /// What TCP may have under way and unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -73,8 +73,10 @@ fn the_wires_of_a_plan_are_a_topology() {
 fn one_run_has_a_place_for_each_group_and_what_one_group_cannot_is_not_run_for_the_others() {
     let plan = read(PLAN);
     let steps = |outcomes: &Outcomes, number| -> Vec<(u32, usize)> {
-        let mut steps: Vec<_> =
-            block(&plan, number, outcomes).iter().map(|step| (step.place, step.point)).collect();
+        let mut steps: Vec<_> = block(&plan, number, outcomes)
+            .iter()
+            .map(|step| (step.place, step.points[0]))
+            .collect();
         steps.sort_unstable();
         steps
     };

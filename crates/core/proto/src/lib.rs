@@ -48,4 +48,4 @@ pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 
 /// Version of the control conversation and of the data-flow opening; both ends must agree.
-pub const PROTOCOL_VERSION: u16 = 8;
+pub const PROTOCOL_VERSION: u16 = 9;

@@ -172,7 +172,14 @@ impl World {
                 self.at(now + DURATION, Event::Finish(Role::Client));
             }
             Some(Action::Drain { idle, .. }) => self.at(now + idle, Event::Finish(Role::Server)),
-            Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
+            Some(
+                Action::Hold
+                | Action::Stop
+                | Action::Abort
+                | Action::Slice { .. }
+                | Action::EndSlice { .. },
+            )
+            | None => {}
         }
     }
 

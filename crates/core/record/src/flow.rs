@@ -1,5 +1,7 @@
 //! What a flow counted at its two ends.
 
+use std::ops::AddAssign;
+
 use fabricmark_stats::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,6 +93,32 @@ pub struct Counts {
     /// the same: above 0 only where the receiver never caught up with the sender.
     #[serde(default)]
     pub waiting_bytes: u64,
+}
+
+impl AddAssign for Counts {
+    /// What was counted in several times that follow one another.
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            calls,
+            bytes,
+            elapsed_ns,
+            ramp_bytes,
+            ramp_calls,
+            tail_bytes,
+            tail_calls,
+            uncertain_bytes,
+            waiting_bytes,
+        } = other;
+        self.calls += calls;
+        self.bytes += bytes;
+        self.elapsed_ns += elapsed_ns;
+        self.ramp_bytes += ramp_bytes;
+        self.ramp_calls += ramp_calls;
+        self.tail_bytes += tail_bytes;
+        self.tail_calls += tail_calls;
+        self.uncertain_bytes += uncertain_bytes;
+        self.waiting_bytes += waiting_bytes;
+    }
 }
 
 /// How evenly flows shared.

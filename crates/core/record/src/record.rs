@@ -36,6 +36,9 @@ pub struct Record {
     /// least TCP's slow start over an emulated round trip. If 0, a stream leaves out a twentieth of its duration.
     #[serde(default)]
     pub omit_ns: Nanos,
+    /// Length of a slice, where the run consists of slices between which the levels that it is compared with had the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ns: Option<Nanos>,
     /// When it began, in RFC 3339.
     pub started: String,
     /// The nodes.

@@ -52,7 +52,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         all.truncate(SENTENCES_MAX);
         all.push(Answer::remark("And", text));
     }
-    if e.quick {
+    if e.quick && !e.plan.stop.decides {
         let duration = e.plan.duration_ns.as_secs_f64();
         let runs = e.plan.stop.runs_max;
         let text = format!(
@@ -61,7 +61,10 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         );
         all.push(Answer::remark("Quick look", text));
     }
-    if !e.planned_complete {
+    if !e.planned_complete && e.plan.stop.decides && e.plan.budget_ns.is_some() {
+        let text = "The same command again, for example with --budget 10min, goes on with what is inconclusive.";
+        all.push(Answer::remark("Time is up", text.to_owned()));
+    } else if !e.planned_complete {
         let text = "Not every planned run is here; figures may still move.".to_owned();
         all.push(Answer::remark("Incomplete", text));
     }

@@ -45,6 +45,14 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     let stop = &e.plan.stop;
     let confidence = Percent(stop.confidence);
     let runs = match stop.half_width {
+        _ if stop.decides => format!(
+            "What is compared is run {} to {} times, until a look decides each comparison or the time is up. A comparison \
+             is looked at after {0} runs, after twice as many and so on, {} times at most; its probability is multiplied by \
+             that number, and its interval is as much wider.",
+            stop.runs_min,
+            stop.runs_max,
+            stop.looks()
+        ),
         None => format!("Each point is run {} times.", stop.runs_max),
         Some(width) => format!(
             "Each point is run {} to {} times, until the {confidence} interval of the mean is \
@@ -91,8 +99,9 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             "Order",
             format!(
                 "Randomised blocks from seed {}. What is compared runs side by side within a \
-                 block, in random order, so that drift of the machine falls on both alike.",
-                e.plan.seed
+                 block, in random order, so that drift of the machine falls on both alike.{}",
+                e.plan.seed,
+                slices(e)
             ),
         ),
         ("Runs", runs),
@@ -129,6 +138,24 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ),
         ("Provenance", provenance(e)),
     ]
+}
+
+/// Which runs took turns in slices.
+fn slices(e: &Experiment<'_>) -> String {
+    let of_slices: Vec<Nanos> = e.records.iter().filter_map(|record| record.slice_ns).collect();
+    let (Some(least), Some(most)) = (of_slices.iter().min(), of_slices.iter().max()) else {
+        return String::new();
+    };
+    let lengths = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let runs = e.records.iter().filter(|record| !record.place.warm_up).count();
+    let which = match of_slices.len() == runs {
+        true => "All runs".to_owned(),
+        false => format!("{} of {}", of_slices.len(), count(runs, "run")),
+    };
+    format!(
+        " {which} consist of slices of {lengths}: the connections of all compared levels are open at once, and the \
+         levels take turns in random order. A block has new connections, and intervals are over blocks."
+    )
 }
 
 /// Every factor with its resolved levels, constant ones included.

@@ -1,9 +1,7 @@
 //! Tables as values, before anything is printed.
 
 use fabricmark_plan::{Compare, Factor, Figure, Level, Table};
-use fabricmark_stats::{
-    Better, Comparison, LATENCY_TIE, StopRule, THROUGHPUT_TIE, paired, unpaired,
-};
+use fabricmark_stats::{Comparison, StopRule, paired, unpaired};
 
 use crate::cell::Cell;
 use crate::label;
@@ -55,13 +53,13 @@ pub struct Change {
 impl Change {
     /// Run against run of each block.
     pub(crate) fn paired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, rule: &StopRule) -> Self {
-        let ((of_a, of_b), (better, tie)) = (a.paired(b, figure), judged_by(figure));
+        let ((of_a, of_b), (better, tie)) = (a.paired(b, figure), figure.judged_by());
         Self::unless_withheld(a, b, paired(&of_a, &of_b, rule, better, tie))
     }
 
     /// The deciding figures of all runs of one against those of the other.
     pub(crate) fn unpaired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, confidence: f64) -> Self {
-        let (better, tie) = judged_by(figure);
+        let (better, tie) = figure.judged_by();
         Self::unless_withheld(a, b, unpaired(&a.deciding(), &b.deciding(), confidence, better, tie))
     }
 
@@ -76,14 +74,6 @@ impl Change {
             Some(found) => [number::change(&found.change).to_string(), label::judged(found)],
             None => [String::new(), self.withheld.clone().unwrap_or_default()],
         }
-    }
-}
-
-/// Which direction is better and what counts as the same.
-fn judged_by(figure: Figure) -> (Better, f64) {
-    match figure.spec().is_higher_better {
-        true => (Better::Higher, THROUGHPUT_TIE),
-        false => (Better::Lower, LATENCY_TIE),
     }
 }
 

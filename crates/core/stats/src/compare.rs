@@ -84,7 +84,7 @@ pub struct Comparison {
 /// Compares runs in pairs: `a[i]` and `b[i]` ran next to each other, under the same conditions.
 ///
 /// Paired t test on `ln(b/a)`, with the critical value of `rule` (so both the interval and `p_t`
-/// pay for peeking), and Wilcoxon's signed-rank test beside it. `None` when the lengths differ,
+/// pay for peeking and for the number of looks), and Wilcoxon's signed-rank test beside it. `None` when the lengths differ,
 /// with fewer than two pairs, when a sample is not positive and finite, and unless the confidence
 /// is between 0 and 1.
 pub fn paired(
@@ -105,7 +105,8 @@ pub fn paired(
         squared_error: moments.squared_error(),
         df: moments.n as f64 - 1.0,
         confidence: rule.confidence,
-        surcharge: rule.surcharge(moments.n),
+        surcharge: if rule.decides { 1.0 } else { rule.surcharge(moments.n) },
+        looks: rule.looks() as f64,
     };
     effect.judge(wilcoxon_signed_rank(&ratios), better, tie_band)
 }
@@ -137,6 +138,7 @@ pub fn unpaired(
         df: 1.0 / (share(error_a, log_a.n) + share(error_b, log_b.n)),
         confidence,
         surcharge: 1.0,
+        looks: 1.0,
     };
     effect.judge(mann_whitney(a, b), better, tie_band)
 }
@@ -187,6 +189,8 @@ struct Effect {
     df: f64,
     confidence: f64,
     surcharge: f64,
+    /// Looks that the probability pays for.
+    looks: f64,
 }
 
 impl Effect {
@@ -196,10 +200,11 @@ impl Effect {
         }
         let error = self.squared_error.sqrt();
         let (half_width, visible, p_t) = if error > 0.0 {
-            let critical = self.surcharge * t_critical(self.confidence, self.df);
+            let confidence = 1.0 - (1.0 - self.confidence) / self.looks;
+            let critical = self.surcharge * t_critical(confidence, self.df);
             let visible = (critical + t_quantile(POWER, self.df)) * error;
             let t = self.log_ratio / error / self.surcharge;
-            (critical * error, visible, two_sided_p(t, self.df))
+            (critical * error, visible, (self.looks * two_sided_p(t, self.df)).min(1.0))
         } else {
             // Without spread any difference is certain, and its t is no number.
             (0.0, 0.0, if self.log_ratio == 0.0 { 1.0 } else { 0.0 })

@@ -25,6 +25,10 @@ pub struct StopRule {
     pub runs_min: usize,
     /// The number of runs at the last look, which ends the wait whatever the interval.
     pub runs_max: usize,
+    /// Whether comparisons end when they are decided, instead of when each mean is known: after `runs_min` runs, twice as
+    /// many, four times ..., and `runs_max`. An interval pays for the number of looks ([`Self::looks`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
 }
 
 impl StopRule {
@@ -67,6 +71,23 @@ impl StopRule {
         self.surcharge(n) * t_critical(self.confidence, n as f64 - 1.0)
     }
 
+    /// Whether comparisons of so many runs are looked at.
+    pub fn is_look(&self, runs: usize) -> bool {
+        let is_doubled = || {
+            let doublings = runs / self.runs_min.max(1);
+            runs == self.runs_min * doublings && doublings.is_power_of_two()
+        };
+        runs >= self.runs_max || is_doubled()
+    }
+
+    /// How often a comparison is looked at, at most. Its probability is multiplied by that number (Bonferroni), and its
+    /// interval is as much more confident, so that whoever stops at the first look that decides is wrong no more often than
+    /// who looks once. 1 where comparisons do not end by themselves.
+    pub fn looks(&self) -> usize {
+        let doubled = std::iter::successors(Some(self.runs_min.max(1)), |runs| Some(2 * runs));
+        if self.decides { 1 + doubled.take_while(|&runs| runs < self.runs_max).count() } else { 1 }
+    }
+
     /// The factor by which an interval over `n` runs is widened.
     pub(crate) fn surcharge(&self, n: usize) -> f64 {
         let peeking = self.half_width.is_some() && self.runs_min < n && n < self.runs_max;
@@ -78,8 +99,13 @@ impl StopRule {
 mod tests {
     use super::*;
 
-    const RULE: StopRule =
-        StopRule { confidence: 0.95, half_width: Some(0.05), runs_min: 10, runs_max: 30 };
+    const RULE: StopRule = StopRule {
+        confidence: 0.95,
+        half_width: Some(0.05),
+        runs_min: 10,
+        runs_max: 30,
+        decides: false,
+    };
 
     /// Runs of mean 100 and known spread: half of them 1 - `spread`, half 1 + `spread`.
     fn runs(n: usize, spread: f64) -> Vec<f64> {
@@ -135,6 +161,15 @@ mod tests {
         let rule = StopRule { half_width: None, ..RULE };
         assert!(!rule.is_finished(&[&runs(28, 0.0)]));
         assert!(rule.is_finished(&[&runs(30, 50.0)]) && rule.is_met(&runs(30, 50.0)));
+    }
+
+    #[test]
+    fn a_rule_that_decides_looks_after_each_doubling_and_at_the_end() {
+        let rule = StopRule { half_width: None, decides: true, runs_min: 5, runs_max: 40, ..RULE };
+        let looks: Vec<usize> = (1..=41).filter(|&runs| rule.is_look(runs)).collect();
+        assert_eq!((looks, rule.looks()), (vec![5, 10, 20, 40, 41], 4));
+        assert_eq!(StopRule { runs_max: 5, ..rule }.looks(), 1);
+        assert_eq!((StopRule { runs_max: 41, ..rule }.looks(), RULE.looks()), (5, 1));
     }
 
     #[test]

@@ -8,8 +8,13 @@ use fabricmark_units::Stream;
 const REPETITIONS: usize = 10_000;
 
 /// The rule under test: a look after each of 10 to 30 runs, until 5 % at 95 %.
-const RULE: StopRule =
-    StopRule { confidence: 0.95, half_width: Some(0.05), runs_min: 10, runs_max: 30 };
+const RULE: StopRule = StopRule {
+    confidence: 0.95,
+    half_width: Some(0.05),
+    runs_min: 10,
+    runs_max: 30,
+    decides: false,
+};
 
 /// Nominal coverage, and how far simulated coverage may lie from it.
 const NOMINAL: f64 = 0.95;

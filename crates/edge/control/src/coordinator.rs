@@ -140,7 +140,7 @@ impl Coordinator {
         plan: &Plan,
         point: &Point,
         (place, is_alone): (usize, bool),
-        duration: Nanos,
+        (duration, slice): (Nanos, Option<Nanos>),
         seed: u64,
     ) -> Result<(Prepare, Prepare), PlanError> {
         self.runs += 1;
@@ -152,10 +152,12 @@ impl Coordinator {
             _ => None,
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
-        let omit = plan.omitted(point);
+        // What slices leave out are their first ones.
+        let omit = if slice.is_some() { Nanos(0) } else { plan.omitted(point) };
         let patience = self.patience(&(false, point.group.clone(), place));
         // What runs beside it ends by its own time, and amounts are counted from their first byte to the last.
         let can_hold = is_alone
+            && slice.is_none()
             && point.pattern == Pattern::Stream
             && point.pace == Pace::Closed
             && point.transport.has_tcp()
@@ -168,6 +170,7 @@ impl Coordinator {
             point: point.clone(),
             duration_ns: omit + duration,
             omit_ns: omit,
+            slice_ns: slice,
             amount: plan.amount.map(|amount| amount.of(point.payload)),
             token,
             address: attachment.address,
@@ -185,8 +188,11 @@ impl Coordinator {
             trace: trace.cloned(),
         };
         let cpus = plan.cpus.map(|(client, server)| [Some(client), Some(server)]);
-        let [client_cpu, server_cpu] =
-            cpus.unwrap_or_else(|| self.testbed.cpus(point, &self.cpus, place));
+        let [client_cpu, server_cpu] = cpus.unwrap_or_else(|| {
+            // Those that take turns take them on the same CPUs.
+            let place = if slice.is_some() { 0 } else { place };
+            self.testbed.cpus(point, &self.cpus, place)
+        });
         let server = self.testbed.attach(Role::Server, point)?;
         Ok((
             side(Role::Client, client, client_cpu, Vec::new()),

@@ -1,6 +1,7 @@
 //! Runs a plan from its first block, or from where an earlier process stopped, to its end.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use fabricmark_judge::{Part, Route, correlated, judge, missed, outcome};
 use fabricmark_lab::Traffic;
@@ -9,7 +10,7 @@ use fabricmark_record::{
     Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
 };
 use fabricmark_store::StoreError;
-use fabricmark_units::Stream;
+use fabricmark_units::{Nanos, Stream};
 
 use crate::coordinator::Coordinator;
 use crate::emulated::emulation;
@@ -26,7 +27,7 @@ use crate::skip;
 /// Runs what is left of a plan.
 ///
 /// `kept` are the records of an earlier process, and `keep` takes those of each run, one for each group of flows, before the
-/// next run begins.
+/// next run begins. Whether nothing is left: a budget may be spent before all is decided.
 pub fn run_plan(
     plan: &Plan,
     kept: &[Record],
@@ -34,7 +35,10 @@ pub fn run_plan(
     workers: &Workers<'_>,
     progress: &mut dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<(), PlanError> {
+) -> Result<bool, PlanError> {
+    // A server of iperf3 opens its flows anew for each run.
+    let is_own = !matches!(workers.peer, Peer::Iperf3(_));
+    let plan = &Plan { slices: plan.slices && is_own, ..plan.clone() };
     let mut history = History::of(kept);
     if let Some(memory) = fabricmark_host::Memory::now() {
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
@@ -44,10 +48,16 @@ pub fn run_plan(
     let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));
     let (digest, host) = (plan.digest(), fabricmark_host::facts());
     let context = Context { plan, digest, host, calibration, interrupted };
+    let began = Instant::now();
+    let is_spent = || plan.budget_ns.is_some_and(|budget| Nanos::from(began.elapsed()) >= budget);
     for number in 0.. {
         let steps = block(plan, number, &history.outcomes);
+        // What was begun is finished: each block is one for all.
         if steps.is_empty() {
             break;
+        }
+        if number >= plan.stop.runs_min as u32 && is_spent() {
+            return history.finish().map(|()| false);
         }
         for (index, step) in steps.iter().enumerate() {
             if history.done.contains(&(step.block, step.place)) {
@@ -56,20 +66,27 @@ pub fn run_plan(
             if interrupted.load(Relaxed) {
                 return Err(PlanError::Interrupted);
             }
-            let at_once = plan.at_once(step.point);
-            let mut points = at_once.clone().map(|point| (point, &plan.points[point]));
-            let skipped = points
-                .find_map(|(place, point)| skip::reason(point).or_else(|| history.refusal(place)));
+            let why_not = |&point: &usize| {
+                skip::reason(&plan.points[point]).or_else(|| history.refusal(point))
+            };
+            let refusals: Vec<Option<String>> = step.points.iter().map(why_not).collect();
+            let skipped = refusals.iter().flatten().next();
             if skipped.is_some() && step.warm_up {
                 continue;
             }
-            let point = &plan.points[step.point];
+            let point = &plan.points[step.points[0]];
             progress.begins(history.position(plan, number, &steps[index..]), point, step);
             let records = match skipped {
-                Some(reason) => {
-                    let outcome = Outcome::Skipped(reason);
-                    at_once.map(|point| context.record(step, point, outcome.clone())).collect()
-                }
+                // The others of a slice can be compared without those that cannot be run, in the blocks that follow.
+                Some(reason) => refusals
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, refusal)| refusal.is_some() || step.slice.is_none())
+                    .map(|(place, refusal)| {
+                        let reason = refusal.as_ref().unwrap_or(reason).clone();
+                        context.record(step, place, Outcome::Skipped(reason))
+                    })
+                    .collect(),
                 None => context.run(step, &mut coordinator, &mut history, progress)?,
             };
             keep(&records)?;
@@ -79,7 +96,7 @@ pub fn run_plan(
             }
         }
     }
-    history.finish()
+    history.finish().map(|()| true)
 }
 
 /// What is the same for every run of a plan.
@@ -93,9 +110,10 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// A record of a point of a step, in which nothing was found yet.
-    pub(crate) fn record(&self, step: &Step, point: usize, outcome: Outcome) -> Record {
+    /// A record of a step's point at this place, in which nothing was found yet.
+    pub(crate) fn record(&self, step: &Step, place: usize, outcome: Outcome) -> Record {
         let Self { plan, digest, .. } = self;
+        let point = step.points[place];
         Record {
             schema: SCHEMA_VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,7 +121,7 @@ impl Context<'_> {
                 plan_digest: digest.clone(),
                 seed: plan.seed,
                 block: step.block,
-                place: step.place + (point - step.point) as u32,
+                place: step.place + place as u32,
                 point: point as u32,
                 warm_up: step.warm_up,
             },
@@ -111,6 +129,7 @@ impl Context<'_> {
             testbed: plan.testbed,
             duration_ns: plan.duration_ns,
             omit_ns: plan.omitted(&plan.points[point]),
+            slice_ns: step.slice,
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
@@ -131,8 +150,9 @@ impl Context<'_> {
         progress: &mut dyn Progress,
     ) -> Result<Vec<Record>, PlanError> {
         let Self { plan, interrupted, .. } = self;
-        let at_once = plan.at_once(step.point);
-        let points = &plan.points[at_once.clone()];
+        let points: Vec<Point> =
+            step.points.iter().map(|&point| plan.points[point].clone()).collect();
+        let points = points.as_slice();
         let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
         for point in points {
@@ -142,7 +162,7 @@ impl Context<'_> {
             points.iter().map(|point| Before::of(coordinator, point)).collect::<Result<_, _>>()?;
         // What is compared within a block sees the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
-        let run = Run { plan, points, duration, seed, interrupted };
+        let run = Run { plan, points, duration, slice: step.slice, seed, interrupted };
         let carried_out = match coordinator.testbed().iperf3().cloned() {
             Some(access) => iperf3::carry_out(&run, coordinator, &access, progress),
             None => run.carry_out(coordinator, progress),
@@ -156,7 +176,7 @@ impl Context<'_> {
             result => result?,
         };
         let mut records = Vec::new();
-        for (place, before) in at_once.zip(&before) {
+        for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
             let link_drops = Before::drops(coordinator, &record.point)?;
             let dropped = link_drops.saturating_sub(before.link_drops);
@@ -174,7 +194,14 @@ impl Context<'_> {
                     record.outcome = Outcome::Skipped(error.to_string());
                 }
                 RunResult::Finished(parts) => {
-                    self.find(&mut record, parts, dropped, coordinator)?;
+                    let is_own = |part: &&Part| match step.slice {
+                        Some(_) => part.point == record.point,
+                        None => {
+                            part.point.group == record.point.group || record.point.group.is_none()
+                        }
+                    };
+                    let parts: Vec<Part> = parts.iter().filter(is_own).cloned().collect();
+                    self.find(&mut record, &parts, dropped, coordinator)?;
                 }
             }
             records.push(record);
@@ -201,17 +228,15 @@ impl Context<'_> {
         coordinator: &Coordinator,
     ) -> Result<(), PlanError> {
         let (plan, point) = (self.plan, record.point.clone());
-        let is_own = |part: &&Part| part.point.group == point.group || point.group.is_none();
-        let parts: Vec<Part> = parts.iter().filter(is_own).cloned().collect();
         let path = coordinator.testbed().path(&point);
         let route = Route {
             testbed: record.testbed,
             path: path.as_ref(),
             nodes: plan.nodes(&point),
-            has_others: plan.groups.len() > 1,
+            has_others: plan.groups.len() > 1 || record.slice_ns.is_some(),
         };
-        let found = judge(&point, &parts, route, coordinator.provenance(&point), dropped);
-        record.nodes = nodes(coordinator, &self.host, route.nodes, &point, &parts)?;
+        let found = judge(&point, parts, route, coordinator.provenance(&point), dropped);
+        record.nodes = nodes(coordinator, &self.host, route.nodes, &point, parts)?;
         record.flows = found.flows;
         record.figures = found.figures;
         record.limits = found.limits;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Plan, Step, group_is_finished};
+use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Plan, Step, unfinished_groups};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
@@ -99,15 +99,21 @@ impl History {
     pub(crate) fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
         let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
         let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
-        let members: Vec<usize> = (0..plan.comparison_groups.len())
-            .filter(|&group| !group_is_finished(plan, group, number, &self.outcomes))
+        let members: Vec<usize> = unfinished_groups(plan, number, &self.outcomes)
+            .into_iter()
             .flat_map(|group| plan.comparison_groups[group].iter().copied())
             // Points that run at once take one run.
             .filter(|&point| plan.at_once(point).start == point)
             .collect();
         let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
         let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
-        let now: u64 = rest.iter().map(|step| takes(step.point, step.warm_up)).sum();
+        let now: u64 = rest
+            .iter()
+            .map(|step| match step.slice {
+                Some(_) => step.points.iter().map(|&point| takes(point, false)).sum(),
+                None => takes(step.points[0], step.warm_up),
+            })
+            .sum();
         let left = Nanos(now + later_blocks * later);
         let runs = rest.len() + later_blocks as usize * members.len();
         let done = self.done.len() / plan.groups.len().max(1);
@@ -175,15 +181,15 @@ mod tests {
                 if history.done.contains(&(step.block, step.place)) {
                     continue;
                 }
-                let refusal = history.refusal(step.point);
-                let end = end(step.block, step.point);
+                let refusal = history.refusal(step.points[0]);
+                let end = end(step.block, step.points[0]);
                 let outcome = match (refusal, end) {
                     (Some(reason), _) => Outcome::Skipped(reason),
                     (_, End::Completes) => Outcome::Completed,
                     (_, End::CannotBeRun) => Outcome::Skipped("no SCTP".to_owned()),
                     _ => Outcome::Invalid("it was late".to_owned()),
                 };
-                let mut record = context.record(&step, step.point, outcome);
+                let mut record = context.record(&step, 0, outcome);
                 record.started = String::new();
                 if matches!(end, End::Completes | End::MeasuresWhatDoesNotCount) {
                     let value = 1e9 + f64::from(step.block);

@@ -36,7 +36,8 @@ pub(crate) fn carry_out(
         let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
         return fail(Failure::Missing(why));
     };
-    let (start, _) = coordinator.prepare(run.plan, point, (0, false), run.duration, run.seed)?;
+    let (start, _) =
+        coordinator.prepare(run.plan, point, (0, false), (run.duration, None), run.seed)?;
     let omit = start.omit_ns;
     let (told, intervals) = mpsc::channel();
     let control = Control::telling(move |event| {

@@ -67,7 +67,7 @@ fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(
     let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
     Err(PlanError::Missing(format!(
         "RDMA would register {needed} of memory, and {available} are left ({point}): end other programs, or name \
-         less depth, payload or flows"
+         less tx_depth, payload or flows"
     )))
 }
 
@@ -171,7 +171,10 @@ mod tests {
         // 64 slots of 1 MiB, twice, at two ends.
         assert!(check(&plan, &memory(256 << 10, 1), 4096).is_ok());
         let refused = check(&plan, &memory((256 << 10) - 1, 1), 4096).unwrap_err().to_string();
-        assert!(refused.contains("register 269 MB") && refused.contains("less depth"), "{refused}");
+        assert!(
+            refused.contains("register 269 MB") && refused.contains("less tx_depth"),
+            "{refused}"
+        );
     }
 
     #[test]

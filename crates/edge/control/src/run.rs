@@ -6,12 +6,15 @@ use fabricmark_judge::Part;
 use fabricmark_plan::{Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
-use fabricmark_units::Nanos;
+use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::coordinator::{Coordinator, Seat};
 use crate::error::PlanError;
 use crate::progress::Progress;
+
+/// Rounds of slices that only warm flows up.
+const ROUNDS_OMITTED: u64 = 2;
 
 /// How often a waiting coordinator looks whether it was interrupted.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -32,6 +35,8 @@ pub(crate) struct Run<'a> {
     /// The points that are carried out at once, one for each group of flows.
     pub(crate) points: &'a [Point],
     pub(crate) duration: Nanos,
+    /// Length of a slice, where the points take turns instead.
+    pub(crate) slice: Option<Nanos>,
     /// Seed of what is random in the run.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
@@ -44,6 +49,9 @@ impl Run<'_> {
         coordinator: &mut Coordinator,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
+        if let Some(slice) = self.slice {
+            return self.in_slices(coordinator, slice, progress);
+        }
         let loads: Vec<Point> = self.points.iter().flat_map(Point::loads).collect();
         let Some(prober) = self.points.iter().find_map(Point::prober) else {
             return self.at_once(coordinator, &loads, None, progress);
@@ -78,6 +86,87 @@ impl Run<'_> {
             })
             .collect();
         self.converse(coordinator, talks?, prober, progress)
+    }
+
+    /// Opens the flows of all points side by side and lets the points take turns, each once a round in random order.
+    fn in_slices(
+        &self,
+        coordinator: &mut Coordinator,
+        slice: Nanos,
+        progress: &mut dyn Progress,
+    ) -> Result<RunResult, PlanError> {
+        let points = self.points.iter().enumerate();
+        let talks: Result<Vec<Talk>, PlanError> = points
+            .map(|(place, point)| {
+                Talk::begin(self, coordinator, Purpose::Load, point, (place, false))
+            })
+            .collect();
+        let mut talks = talks?;
+        if let Some(failed) =
+            self.until(coordinator, &mut talks, progress, |talk| talk.conversation.has_begun())?
+        {
+            return Ok(failed);
+        }
+        let rounds = self.duration.0.div_ceil(slice.0).max(1);
+        let mut order: Vec<usize> = (0..talks.len()).collect();
+        let mut stream = Stream::new(self.seed, "order of slices");
+        for round in 0..ROUNDS_OMITTED + rounds {
+            stream.shuffle(&mut order);
+            for &turn in &order {
+                let now = coordinator.now();
+                talks[turn].conversation.begin_slice(now, round >= ROUNDS_OMITTED);
+                let is_over = |talk: &mut Talk| talk.conversation.poll_slice().is_some();
+                let talk = std::slice::from_mut(&mut talks[turn]);
+                if let Some(failed) = self.until(coordinator, talk, progress, is_over)? {
+                    self.give_up(coordinator, &mut talks)?;
+                    return Ok(failed);
+                }
+            }
+        }
+        let now = coordinator.now();
+        talks.iter_mut().for_each(|talk| talk.conversation.end_slices(now));
+        self.converse(coordinator, talks, None, progress)
+    }
+
+    /// Drives conversations until something is true of each; what came of it instead where one fails.
+    fn until(
+        &self,
+        coordinator: &mut Coordinator,
+        talks: &mut [Talk],
+        progress: &mut dyn Progress,
+        is_true: impl Fn(&mut Talk) -> bool,
+    ) -> Result<Option<RunResult>, PlanError> {
+        let mut is_left = vec![true; talks.len()];
+        loop {
+            for talk in &mut *talks {
+                talk.send(coordinator)?;
+                if let Some(Err(error)) = talk.conversation.outcome() {
+                    self.give_up(coordinator, talks)?;
+                    return judge(error).map(Some);
+                }
+            }
+            for (talk, is_left) in talks.iter_mut().zip(&mut is_left) {
+                *is_left &= !is_true(talk);
+            }
+            if !is_left.contains(&true) {
+                return Ok(None);
+            }
+            if self.interrupted.load(Relaxed) {
+                return Err(PlanError::Interrupted);
+            }
+            wait(coordinator, talks)?;
+            for talk in &mut *talks {
+                talk.listen(coordinator, progress)?;
+            }
+        }
+    }
+
+    /// Ends conversations whose run does not count.
+    fn give_up(&self, coordinator: &mut Coordinator, talks: &mut [Talk]) -> Result<(), PlanError> {
+        talks.iter_mut().try_for_each(|talk| {
+            talk.conversation.abort();
+            talk.send(coordinator)
+        })
     }
 
     /// Drives conversations to their ends. The prober joins when all the others have begun.
@@ -160,8 +249,13 @@ impl Talk {
             Purpose::Load | Purpose::ProbeIdle => run.duration,
         };
         let seat = coordinator.seat(point, place)?;
-        let (mut start, mut answer) =
-            coordinator.prepare(run.plan, point, (place, is_alone), duration, run.seed)?;
+        let (mut start, mut answer) = coordinator.prepare(
+            run.plan,
+            point,
+            (place, is_alone),
+            (duration, run.slice),
+            run.seed,
+        )?;
         if purpose != Purpose::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
@@ -180,7 +274,9 @@ impl Talk {
 
     fn send(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
         while let Some((role, order)) = self.conversation.poll_output() {
-            if self.point.transport.is_lossy() && matches!(order, Order::Drain { .. }) {
+            if self.point.transport.is_lossy()
+                && matches!(order, Order::Drain { .. } | Order::EndSlice { .. })
+            {
                 coordinator.settle(role.other(), &self.point)?;
             }
             coordinator.pair(&self.seat).node(role).send(&order)?;

@@ -12,7 +12,7 @@ use fabricmark_plan::Role;
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
 };
-use fabricmark_record::Interval;
+use fabricmark_record::{Counts, Interval};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A run's end under way.
@@ -71,6 +71,8 @@ enum Word {
     Held,
     /// A count that was put off has begun.
     Counting,
+    /// A slice is over.
+    Slice(Counts),
     /// An interval has ended.
     Interval(Box<Interval>),
     /// The run's end is over.
@@ -102,6 +104,7 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
             Word::Begun => conversation.on_progress(|run| Report::Begun { run }),
             Word::Held => conversation.on_progress(|run| Report::Holds { run }),
             Word::Counting => conversation.on_progress(|run| Report::Counts { run }),
+            Word::Slice(counts) => conversation.on_progress(|run| Report::Slice { run, counts }),
             Word::Interval(interval) => {
                 conversation.on_progress(|run| Report::Interval { run, interval });
             }
@@ -139,6 +142,16 @@ impl Hand {
                     run.control.drain(bytes, idle.0);
                 }
             }
+            Action::Slice { counts } => {
+                if let Some(run) = &self.run {
+                    run.control.slice(counts);
+                }
+            }
+            Action::EndSlice { bytes, idle, counts } => {
+                if let Some(run) = &self.run {
+                    run.control.end_slice(bytes, idle.0, counts);
+                }
+            }
             Action::Hold => {
                 if let Some(run) = &self.run {
                     run.control.hold();
@@ -170,6 +183,7 @@ impl Hand {
                 Event::Begun => Word::Begun,
                 Event::Held => Word::Held,
                 Event::Counting => Word::Counting,
+                Event::Slice(counts) => Word::Slice(counts),
                 Event::Interval(interval) => Word::Interval(Box::new(interval.clone())),
             });
         });

@@ -21,6 +21,7 @@ use crate::pattern::arrivals::Window;
 use crate::pattern::rr::{self, Asked, Asking};
 use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
+use crate::slices::carry_slices;
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
 use crate::watch::{Gauged, watched};
@@ -72,6 +73,27 @@ fn carry_plain<F: Flow>(
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
+    let mut report = match prepare.own_slice() {
+        Some(slice) => carry_slices(prepare, slice, control, begin, |prepare, begin| {
+            carry_once(flows, prepare, control, begin)
+        })?,
+        None => carry_once(flows, prepare, control, begin)?,
+    };
+    report.kernel_times =
+        flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
+    if prepare.role == Role::Client || prepare.is_active() {
+        finish(flows).map_err(peer("cannot end the flow"))?;
+    }
+    Ok(report)
+}
+
+/// Carries the pattern out over flows that stay open.
+fn carry_once<F: Flow>(
+    flows: &mut [F],
+    prepare: &Prepare,
+    control: &Control,
+    begin: &dyn Fn(),
+) -> Result<EndReport, Failure> {
     let interrupting =
         blocks(&prepare.point).then(|| control.interrupter.block(look_every(prepare)));
     let interrupting = interrupting.transpose().map_err(system("handle SIGURG"))?;
@@ -89,14 +111,8 @@ fn carry_plain<F: Flow>(
         (_, true) => (ask(flows, prepare, paced, control), "the other end stopped answering"),
         (_, false) => (answer(flows, prepare, control), "cannot answer"),
     };
-    let mut report = carried.map_err(peer(failed))?;
     drop(interrupting);
-    report.kernel_times =
-        flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
-    if prepare.role == Role::Client || prepare.is_active() {
-        finish(flows).map_err(peer("cannot end the flow"))?;
-    }
-    Ok(report)
+    carried.map_err(peer(failed))
 }
 
 /// Ends the flows, and serves all of them until the other end has everything: one after the other would take
@@ -209,6 +225,9 @@ fn receive<F: Flow>(
     let mut buffer = vec![0; bytes];
     let window = match (prepare.amount, &point.pace) {
         (Some(_), _) => Window::of_an_amount(),
+        (None, Pace::Closed) if prepare.slice_ns.is_some() => {
+            Window::of_a_slice(prepare.duration_ns)
+        }
         (None, Pace::Closed) => Window::of(prepare.duration_ns, prepare.omit_ns, prepare.hold()),
         (None, _) => Window::of_a_schedule(prepare.omit_ns),
     };

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fabricmark_proto::Failure;
-use fabricmark_record::Interval;
+use fabricmark_record::{Counts, Interval};
 
 use crate::interrupt::{Interrupter, LOOK_EVERY};
 
@@ -18,6 +19,8 @@ pub enum Event<'a> {
     Held,
     /// It has begun to count after that.
     Counting,
+    /// A slice is over, in which this end counted so much; told on the load thread.
+    Slice(Counts),
     /// An interval has ended, where the run has intervals; told on a thread beside the load.
     Interval(&'a Interval),
 }
@@ -28,6 +31,50 @@ struct Listener(Box<dyn Fn(Event<'_>) + Send + Sync>);
 impl fmt::Debug for Listener {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Listener")
+    }
+}
+
+/// What the control conversation says of slices.
+#[derive(Debug, Default)]
+pub(crate) struct Slices {
+    state: Mutex<SliceOrders>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SliceOrders {
+    /// The slice to begin at the active end, or the one that has ended at the sender; and whether it counts.
+    order: Option<bool>,
+    is_over: bool,
+}
+
+impl Slices {
+    /// A slice begins, or has ended at the sender.
+    pub(crate) fn order(&self, counts: bool) {
+        self.lock().order = Some(counts);
+        self.news.notify_one();
+    }
+
+    /// There are no more slices.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.news.notify_one();
+    }
+
+    /// The order that has come; whether its slice counts.
+    pub(crate) fn take(&self) -> Option<bool> {
+        self.lock().order.take()
+    }
+
+    /// Waits for the next slice; whether it counts, or nothing after the last.
+    pub(crate) fn wait(&self) -> Option<bool> {
+        let waits = |state: &mut SliceOrders| state.order.is_none() && !state.is_over;
+        let state = self.news.wait_while(self.lock(), waits);
+        state.unwrap_or_else(PoisonError::into_inner).order.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SliceOrders> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -44,6 +91,10 @@ pub struct Control {
     idle_ns: AtomicU64,
     /// Makes a load thread that blocks look at all these.
     pub(crate) interrupter: Interrupter,
+    /// What is said of slices, in a run of slices.
+    pub(crate) slices: Slices,
+    /// Number of the next request: a server keeps its count of them from slice to slice.
+    pub(crate) next_request: AtomicU64,
     listener: Option<Listener>,
 }
 
@@ -55,6 +106,8 @@ impl Default for Control {
             expected_bytes: AtomicU64::new(u64::MAX),
             idle_ns: AtomicU64::new(0),
             interrupter: Interrupter::default(),
+            slices: Slices::default(),
+            next_request: AtomicU64::new(0),
             listener: None,
         }
     }
@@ -84,6 +137,24 @@ impl Control {
         self.interrupter.order();
     }
 
+    /// Lets the active end of a run in slices begin the next.
+    pub fn slice(&self, counts: bool) {
+        self.slices.order(counts);
+    }
+
+    /// Tells the receiver of slices how many bytes were sent in the one that has ended, and how much silence ends its wait.
+    pub fn end_slice(&self, bytes: u64, idle_ns: u64, counts: bool) {
+        self.slices.order(counts);
+        self.drain(bytes, idle_ns);
+    }
+
+    /// Forgets the orders of the slice before.
+    pub(crate) fn begin_slice(&self) {
+        self.interrupter.forget_orders();
+        self.stop.store(false, Relaxed);
+        self.expected_bytes.store(u64::MAX, Relaxed);
+    }
+
     /// Lets the time of the run go by: [`Self::end`] ends it.
     pub fn hold(&self) {
         self.interrupter.hold();
@@ -91,6 +162,7 @@ impl Control {
 
     /// Ends the sending or asking before the time of the run is over.
     pub fn end(&self) {
+        self.slices.end();
         self.stop.store(true, Relaxed);
         self.interrupter.order();
     }

@@ -122,7 +122,10 @@ fn carry_out(
         let _left = control.interrupter.leaving();
         let begin = || {
             control.tell(Event::Begun);
-            control.interrupter.begin(prepare.duration_ns.into());
+            // Slices have clocks of their own.
+            if prepare.slice_ns.is_none() {
+                control.interrupter.begin(prepare.duration_ns.into());
+            }
         };
         let run = Run { prepare, peer_at, control, begin: &begin, opening_rtt_ns: Cell::new(0) };
         let pinned = pin(prepare.cpu);

@@ -62,6 +62,11 @@ impl Interrupter {
         self.tell(|state| state.has_orders = true);
     }
 
+    /// Orders of before hold no longer.
+    pub(crate) fn forget_orders(&self) {
+        self.lock().has_orders = false;
+    }
+
     /// Says that calls of this thread may block for ever, until the result is dropped. A blocked call
     /// then ends with [`io::ErrorKind::Interrupted`] again and again once there are orders, and every
     /// so often without.

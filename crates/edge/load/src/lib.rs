@@ -42,6 +42,7 @@ pub mod pattern {
     pub mod stream;
 }
 mod interrupt;
+mod slices;
 pub mod smc;
 mod sockets;
 mod tcp;

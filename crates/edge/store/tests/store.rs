@@ -41,6 +41,7 @@ fn record(block: u32, place: u32) -> Record {
         testbed: Testbed::Lab,
         duration_ns: Nanos(1),
         omit_ns: Nanos(0),
+        slice_ns: None,
         started: "2026-01-01T00:00:00Z".to_owned(),
         emulation: None,
         nodes: Vec::new(),

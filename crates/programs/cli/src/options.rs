@@ -330,6 +330,9 @@ pub struct How {
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
+    /// Time to spend on what is not decided yet, instead of the plan's; a further run of the same plan goes on from there
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
     /// Run the server by the agent on this host instead of in a lab; NODE=HOST for another node of the plan, such as
     /// client=HOST. Nodes that are not named run on this host. Several addresses of one host are separated by commas
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
@@ -513,25 +516,6 @@ pub struct Measure {
     #[command(flatten)]
     pub levels: Levels,
 }
-
-impl Measure {
-    /// What ends a run before its length does.
-    pub fn amount(&self) -> Option<Amount> {
-        self.bytes.or(self.count)
-    }
-
-    /// Length of a run, at most.
-    pub fn duration(&self) -> Nanos {
-        let unless_told = if self.amount().is_some() { LONGEST } else { USUAL };
-        self.duration.unwrap_or(unless_told)
-    }
-}
-
-/// Length of a run where nobody says.
-const USUAL: Nanos = Nanos::from_secs(2);
-
-/// Longest run where its end is an amount: an hour, in case that nothing moves.
-const LONGEST: Nanos = Nanos::from_secs(3600);
 
 /// An amount in bytes.
 fn amount_of_bytes(text: &str) -> Result<Amount, String> {

@@ -248,6 +248,9 @@ impl Coordinator {
                 assert!(idle <= IDLE_MAX, "it would wait {idle} for nothing");
                 self.worker.on_finished(Ok(EndReport::default()));
             }
+            Some(Action::Slice { .. } | Action::EndSlice { .. }) => {
+                self.worker.on_progress(|run| Report::Slice { run, counts: Default::default() });
+            }
             Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
         }
         while let Some(report) = self.worker.poll_output() {

@@ -3,7 +3,7 @@
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 
 use super::{Pace, Rate, Trace};
-use crate::problem::Invalid;
+use crate::invalid::Invalid;
 
 const NS_PER_S: u128 = 1_000_000_000;
 

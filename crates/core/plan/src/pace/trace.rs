@@ -3,7 +3,7 @@
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::problem::Invalid;
+use crate::invalid::Invalid;
 
 /// Departures as a text lists them: one a line, counted from the start of the run, in nanoseconds or
 /// with a unit (`1500`, `1.5us`, `20ms`), each no earlier than the one before.

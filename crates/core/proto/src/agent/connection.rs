@@ -161,6 +161,8 @@ impl Connection {
                 | Order::Drain { .. }
                 | Order::Hold { .. }
                 | Order::Stop { .. }
+                | Order::Slice { .. }
+                | Order::EndSlice { .. }
                 | Order::Hello { .. },
                 _,
             ) => {}

@@ -20,13 +20,24 @@
 //!       |<- finished, counts ----|                      |
 //! ```
 //!
+//! A run in slices keeps its flows open between them. After `begun` nothing moves until the coordinator says so:
+//!
+//! ```text
+//!       |-- slice ------------------------------------->|
+//!       |                        |<====== payloads =====>|
+//!       |<- slice, counts ------------------------------|
+//!       |-- end slice, sent count|                      |  the receiver of a stream
+//!       |<- slice, counts -------|                      |
+//!       |-- stop, after the last slice ---------------->|
+//! ```
+//!
 //! Each step has a deadline. After a failure at one end the other is told to give up.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use fabricmark_plan::Role;
-use fabricmark_record::Interval;
+use fabricmark_plan::{Pattern, Role};
+use fabricmark_record::{Counts, Interval};
 use fabricmark_units::{Instant, Nanos};
 
 use super::message::{EndReport, Failure, Order, Prepare, Report};
@@ -49,6 +60,10 @@ const OPENING_WITHIN: Nanos = Nanos::from_millis(10);
 /// Silence after the last arrival that ends a datagram stream, beside two round trips. Queued
 /// datagrams behind a 1 Gbit/s link with a 4 MiB buffer need 34 ms, but each arrival restarts it.
 const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
+
+/// Time for the datagrams of a slice to arrive after the last was sent: their path takes at most a twentieth of a slice of
+/// 50 ms, and what waits in a receive buffer of 4 MiB is read in a millisecond.
+const SLICE_SETTLES: Nanos = Nanos::from_millis(1);
 
 /// What both ends of a finished run counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +125,30 @@ enum State {
     Over,
 }
 
+/// The slices of a run.
+#[derive(Clone, Copy, Debug)]
+struct Slices {
+    /// How long each lasts.
+    length: Nanos,
+    /// Whether the passive end counts, too, as the receiver of a stream does.
+    has_receiver: bool,
+    /// How long the last datagrams of a slice may be on their way before those that are missing count as lost.
+    settles: Nanos,
+}
+
+/// Where a slice is.
+#[derive(Clone, Copy, Debug)]
+enum Slice {
+    /// The active end carries the pattern out.
+    Active { counts: bool },
+    /// It has, and what it sent is on its way until then.
+    Settling { until: Instant, counts: bool, active: Counts },
+    /// The receiver waits for the rest.
+    Draining { active: Counts },
+    /// Both ends have told what they counted.
+    Over { active: Counts, passive: Counts },
+}
+
 /// One run's conversation with its two ends.
 #[derive(Debug)]
 pub struct Conversation {
@@ -124,6 +163,10 @@ pub struct Conversation {
     counted: Nanos,
     /// When a sender that goes on for its receiver's sake is to stop.
     stops: Option<Instant>,
+    /// The slice that is under way, in a run of slices.
+    slice: Option<Slice>,
+    /// What is true of each slice, in a run of slices.
+    slices: Option<Slices>,
     /// Where the server is reached, but for its port.
     answer_at: SocketAddr,
     /// The end that sends the stream or asks; it finishes first.
@@ -156,6 +199,12 @@ impl Conversation {
             hold: Some(start.hold()).filter(|&hold| hold > Nanos(0)),
             counted: Nanos(start.duration_ns.0.saturating_sub(start.omit_ns.0)),
             stops: None,
+            slice: None,
+            slices: start.slice_ns.map(|length| Slices {
+                length,
+                has_receiver: start.point.pattern == Pattern::Stream,
+                settles: if start.point.transport.is_lossy() { SLICE_SETTLES } else { Nanos(0) },
+            }),
             answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Client } else { Role::Server },
             place: None,
@@ -188,6 +237,7 @@ impl Conversation {
             Report::Counts { run } if run == self.run && from != self.active => {
                 self.stops = self.stops.map(|latest| latest.min(now + self.counted));
             }
+            Report::Slice { run, counts } if run == self.run => self.on_slice(now, from, counts),
             Report::Interval { run, interval } if run == self.run => {
                 self.on_interval(from, *interval);
             }
@@ -208,6 +258,11 @@ impl Conversation {
         {
             self.output.push_back((self.active, Order::Stop { run: self.run }));
         }
+        if let Some(Slice::Settling { until, counts, active }) = self.slice
+            && until <= now
+        {
+            self.end_slice(now, active, counts);
+        }
         let Some((deadline, within)) = self.deadline else {
             return;
         };
@@ -218,6 +273,7 @@ impl Conversation {
             State::Preparing { port: None, .. } => Role::Server,
             State::Preparing { .. } => Role::Client,
             State::Draining { .. } => self.active.other(),
+            _ if matches!(self.slice, Some(Slice::Draining { .. })) => self.active.other(),
             _ => self.active,
         };
         let is_ending = !matches!(self.state, State::Preparing { .. });
@@ -251,7 +307,63 @@ impl Conversation {
 
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline.map(|(deadline, _)| deadline).into_iter().chain(self.stops).min()
+        let settled = match self.slice {
+            Some(Slice::Settling { until, .. }) => Some(until),
+            _ => None,
+        };
+        let deadlines = [self.deadline.map(|(deadline, _)| deadline), self.stops, settled];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Begins a slice; for a run of slices that [`Self::has_begun`] and has none under way.
+    pub fn begin_slice(&mut self, now: Instant, counts: bool) {
+        let Some(Slices { length, .. }) = self.slices else { return };
+        self.slice = Some(Slice::Active { counts });
+        self.output.push_back((self.active, Order::Slice { run: self.run, counts }));
+        self.wait(now, length + FINISH_WITHIN);
+    }
+
+    /// What the active and the passive end counted in the slice that [`Self::begin_slice`] began, once it is over.
+    pub fn poll_slice(&mut self) -> Option<(Counts, Counts)> {
+        let Some(Slice::Over { active, passive }) = self.slice else { return None };
+        self.slice = None;
+        Some((active, passive))
+    }
+
+    /// Ends a run of slices after its last.
+    pub fn end_slices(&mut self, now: Instant) {
+        self.output.push_back((self.active, Order::Stop { run: self.run }));
+        self.wait(now, FINISH_WITHIN);
+    }
+
+    fn on_slice(&mut self, now: Instant, from: Role, counted: Counts) {
+        let (Some(Slices { has_receiver, settles, .. }), Some(slice)) = (self.slices, self.slice)
+        else {
+            return;
+        };
+        match slice {
+            Slice::Active { .. } if from == self.active && !has_receiver => {
+                self.slice = Some(Slice::Over { active: counted, passive: Counts::default() });
+            }
+            Slice::Active { counts } if from == self.active && settles > Nanos(0) => {
+                self.slice =
+                    Some(Slice::Settling { until: now + settles, counts, active: counted });
+            }
+            Slice::Active { counts } if from == self.active => self.end_slice(now, counted, counts),
+            Slice::Draining { active } if from != self.active => {
+                self.slice = Some(Slice::Over { active, passive: counted });
+            }
+            _ => {}
+        }
+    }
+
+    fn end_slice(&mut self, now: Instant, active: Counts, counts: bool) {
+        let is_lossy = self.slices.is_some_and(|slices| slices.settles > Nanos(0));
+        let idle_ns = if is_lossy { Nanos(0) } else { FINISH_WITHIN };
+        let order = Order::EndSlice { run: self.run, bytes: active.bytes, idle_ns, counts };
+        self.output.push_back((self.active.other(), order));
+        self.slice = Some(Slice::Draining { active });
+        self.wait(now, FINISH_WITHIN);
     }
 
     /// The result, once there is one.
@@ -315,7 +427,9 @@ impl Conversation {
                 let two_rtt =
                     Nanos(end.opening_rtt_ns.saturating_mul(2)).min(Prepare::PATIENCE_MAX);
                 let idle_ns = two_rtt + IDLE_BEYOND_TWO_RTT;
-                let drain = Order::Drain { run: self.run, bytes: end.counts.bytes, idle_ns };
+                // The receiver of slices has everything already.
+                let bytes = if self.slices.is_some() { 0 } else { end.counts.bytes };
+                let drain = Order::Drain { run: self.run, bytes, idle_ns };
                 self.output.push_back((self.active.other(), drain));
                 self.state = State::Draining { active: end };
                 self.wait(now, FINISH_WITHIN + idle_ns);

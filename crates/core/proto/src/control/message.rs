@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use fabricmark_plan::{Direction, Point, Role, Trace};
+use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
     Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, Series, Side,
     TcpCounters, Usage,
@@ -28,6 +28,12 @@ pub enum Order {
     /// The other end has sent this many bytes of the application and has finished: wait for what is still
     /// under way until nothing has arrived for `idle_ns`; answered by [`Report::Finished`].
     Drain { run: u64, bytes: u64, idle_ns: Nanos },
+    /// Carry the pattern out for the length of a slice, which counts or only warms the flows up; for the active end of a
+    /// run in slices, answered by [`Report::Slice`]. [`Order::Stop`] ends a run in slices.
+    Slice { run: u64, counts: bool },
+    /// The sender's slice is over, in which it sent this many bytes of the application: wait for the rest until nothing
+    /// has arrived for `idle_ns`; for the receiver of a stream, answered by [`Report::Slice`].
+    EndSlice { run: u64, bytes: u64, idle_ns: Nanos, counts: bool },
     /// Go on beyond the duration of the run, until [`Order::Stop`]: the receiver cannot begin to count yet.
     Hold { run: u64 },
     /// Send nothing more, and finish.
@@ -50,6 +56,10 @@ pub struct Prepare {
     /// The first part of that, which does not count.
     #[serde(default)]
     pub omit_ns: Nanos,
+    /// Length of a slice, if the run consists of slices: its flows stay open between them, and `duration_ns` is the sum
+    /// of those that count.
+    #[serde(default)]
+    pub slice_ns: Option<Nanos>,
     /// Application bytes, of requests where there are some, after which the active end stops earlier
     /// than that; absent where only the time ends the run.
     #[serde(default)]
@@ -118,6 +128,13 @@ impl Prepare {
     /// Most time beyond the fixed limits: several times what the worst path needs, yet bounded.
     pub const PATIENCE_MAX: Nanos = Nanos::from_secs(120);
 
+    /// Length of the slices of this end, if it works in slices: the active end, and the receiver of a stream. A server
+    /// that answers requests serves all slices as one run.
+    pub fn own_slice(&self) -> Option<Nanos> {
+        let is_sliced = self.is_active() || self.point.pattern == Pattern::Stream;
+        self.slice_ns.filter(|_| is_sliced)
+    }
+
     /// Whether flows may come from this address. An address of IPv4 is the same when it is written as one
     /// of IPv6 (RFC 4291, section 2.5.5.2).
     pub fn admits(&self, from: IpAddr) -> bool {
@@ -158,6 +175,8 @@ pub enum Report {
     /// What this end moved in an interval of the run; those of one end come in order, and all before
     /// [`Report::Finished`].
     Interval { run: u64, interval: Box<Interval> },
+    /// What this end counted in a slice, which is over.
+    Slice { run: u64, counts: Counts },
     /// The run's end, with everything this end counted.
     Finished { run: u64, end: Box<EndReport> },
     /// The run failed at this end.

@@ -20,6 +20,10 @@ pub enum Action {
     /// The other end has sent this many bytes of the application and is done; stop when nothing has arrived for
     /// the time of `idle`.
     Drain { bytes: u64, idle: Nanos },
+    /// Carry the pattern out for a slice, which counts or not.
+    Slice { counts: bool },
+    /// As [`Self::Drain`], of a slice of the other end.
+    EndSlice { bytes: u64, idle: Nanos, counts: bool },
     /// Let the run's time go by without stopping.
     Hold,
     /// Send nothing more.
@@ -69,6 +73,15 @@ impl Worker {
                 Order::Drain { run, bytes, idle_ns },
                 State::Ready(ready, Role::Server) | State::Busy(ready, Role::Client),
             ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
+            (Order::Slice { run, counts }, State::Ready(busy, _) | State::Busy(busy, _))
+                if run == busy =>
+            {
+                Some(Action::Slice { counts })
+            }
+            (
+                Order::EndSlice { run, bytes, idle_ns, counts },
+                State::Ready(busy, _) | State::Busy(busy, _),
+            ) if run == busy => Some(Action::EndSlice { bytes, idle: idle_ns, counts }),
             (Order::Hold { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
                 Some(Action::Hold)
             }
@@ -85,9 +98,13 @@ impl Worker {
                 Some(Action::Abort)
             }
             (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is under way"),
-            (Order::Begin { run, .. } | Order::Drain { run, .. }, _) => {
-                self.refuse(run, "no such run is ready")
-            }
+            (
+                Order::Begin { run, .. }
+                | Order::Drain { run, .. }
+                | Order::Slice { run, .. }
+                | Order::EndSlice { run, .. },
+                _,
+            ) => self.refuse(run, "no such run is ready"),
             (Order::Hello { .. }, _) => self.refuse(0, "a greeting in mid-run"),
         }
     }

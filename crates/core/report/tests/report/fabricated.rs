@@ -219,6 +219,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         testbed: plan.testbed,
         duration_ns: plan.duration_ns,
         omit_ns: fabricmark_units::Nanos(0),
+        slice_ns: None,
         started: "2026-01-05T09:00:00Z".to_owned(),
         emulation: None,
         nodes: ["a", "b"].map(node).to_vec(),

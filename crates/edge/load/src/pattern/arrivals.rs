@@ -31,6 +31,8 @@ pub struct Window {
     /// A receiver found behind in so many looks, although nothing is missing, is the slower end and stays behind. Not a
     /// time, which one long sleep would use up.
     looks: u64,
+    /// Whether another slice follows over the same flow, so that not its end, but a count of bytes ends this one.
+    is_slice: bool,
     /// When counting ends: what a sender has left in buffers when its time is over drains uncounted.
     ends_ns: u64,
 }
@@ -39,6 +41,7 @@ impl Window {
     /// A bucket of 64 KiB in front of a 1 Gbit/s link adds 0.5 % to a run of 0.1 s, and 0.03 % to
     /// what follows its twentieth.
     const RAMP_SHARE: u64 = 20;
+    const SLICE_RAMP_SHARE: u64 = 4;
     /// A look costs two system calls, 0.4 us: 0.4 % of this, and of a flow's share of it.
     const LOOK_EVERY_NS: u64 = 100_000;
     /// While counting, the last edge that will do is kept.
@@ -58,12 +61,31 @@ impl Window {
         let ramp_ns = omit_ns.max(duration_ns / Self::RAMP_SHARE);
         let looks = (ramp_ns / Self::LOOK_EVERY_NS).max(Self::LOOKS_MIN);
         let begins_by_ns = ramp_ns.max(omit_ns.saturating_add(counted_ns / 2));
-        Self { ramp_ns, begins_by_ns, hold_ns, looks, ends_ns: duration_ns }
+        Self { ramp_ns, begins_by_ns, hold_ns, looks, is_slice: false, ends_ns: duration_ns }
+    }
+
+    /// That of a slice, the first quarter of which does not count: a token bucket has filled up since the slice before, and
+    /// passes 64 KiB faster than its rate.
+    pub fn of_a_slice(slice: Nanos) -> Self {
+        let ramp = Nanos(slice.0 / Self::SLICE_RAMP_SHARE);
+        Self { is_slice: true, ..Self::of(slice, ramp, Nanos(0)) }
+    }
+
+    /// Whether a flow that has an end ends with the count.
+    pub(super) fn ends_with_flow(&self) -> bool {
+        !self.is_slice
     }
 
     /// That of a run that ends with an amount: from the first arrival on, since nobody knows how long it takes.
     pub fn of_an_amount() -> Self {
-        Self { ramp_ns: 0, begins_by_ns: 0, hold_ns: 0, looks: 0, ends_ns: u64::MAX }
+        Self {
+            ramp_ns: 0,
+            begins_by_ns: 0,
+            hold_ns: 0,
+            looks: 0,
+            is_slice: false,
+            ends_ns: u64::MAX,
+        }
     }
 
     /// That of an open loop, whose arrivals are held against the sender's schedule.

@@ -216,9 +216,10 @@ struct Requester {
 }
 
 impl Requester {
-    fn new(asking: Asking, now: u64) -> Self {
+    /// The first payload gets the number `next`.
+    fn new(asking: Asking, now: u64, next: u64) -> Self {
         let under_way = VecDeque::with_capacity(asking.outstanding);
-        let (next, begun, answered) = (0, None, 0);
+        let (begun, answered) = (None, 0);
         Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered }
     }
 
@@ -347,7 +348,7 @@ pub fn ask(
 ) -> io::Result<Asked> {
     let began = now_ns();
     let mut asked = Asked::closed_loop(began, asking.ramp);
-    let mut requester = Requester::new(asking, began);
+    let mut requester = Requester::new(asking, began, control.next_request.load(Relaxed));
     let mut looks = 0;
     while !requester.is_done(control.stop.load(Relaxed)) {
         requester.advance(flow, request, response, &mut asked, control)?;
@@ -357,6 +358,7 @@ pub fn ask(
             requester.expire(now_ns(), &mut asked)?;
         }
     }
+    control.next_request.store(requester.next, Relaxed);
     Ok(asked.until(requester.heard_ns, asking.payloads, request))
 }
 
@@ -371,8 +373,9 @@ pub fn ask_many(
     let mut flow_set = FlowSet::of(flows, Interest::Change)?;
     let began = now_ns();
     let mut asked = Asked::closed_loop(began, asking.ramp);
+    let next = control.next_request.load(Relaxed);
     let mut requesters: Vec<Requester> =
-        flows.iter().map(|_| Requester::new(asking, began)).collect();
+        flows.iter().map(|_| Requester::new(asking, began, next)).collect();
     for (flow, requester) in flows.iter_mut().zip(&mut requesters) {
         requester.advance(flow, request, response, &mut asked, control)?;
     }
@@ -398,6 +401,8 @@ pub fn ask_many(
             }
         }
     }
+    let next = requesters.iter().map(|requester| requester.next).max().unwrap_or(next);
+    control.next_request.store(next, Relaxed);
     let of_each = requesters.iter().map(|requester| requester.answered).collect();
     let last_ns = requesters.iter().map(|requester| requester.heard_ns).max().unwrap_or(began);
     Ok((asked.until(last_ns, asking.payloads, request), of_each))

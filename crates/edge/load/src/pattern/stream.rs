@@ -76,18 +76,18 @@ pub fn receive(
     control: &Control,
 ) -> io::Result<Counts> {
     let mut arrivals = Arrivals::new(window);
+    let has_end = flow.has_end() && window.ends_with_flow();
     loop {
         match flow.receive(buffer) {
             Ok(moved) if moved.bytes == 0 => break,
             Ok(moved) => {
                 arrivals.arrive(moved, slice::from_mut(flow), 0, control)?;
-                if !flow.has_end() && arrivals.counts.bytes == control.expected_bytes.load(Relaxed)
-                {
+                if !has_end && arrivals.counts.bytes == control.expected_bytes.load(Relaxed) {
                     break;
                 }
             }
             Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {
-                if !flow.has_end() && arrivals.is_drained(control) && flow.waiting_bytes()? == 0 {
+                if !has_end && arrivals.is_drained(control) && flow.waiting_bytes()? == 0 {
                     break;
                 }
                 control.check().map_err(io::Error::other)?;
@@ -107,7 +107,8 @@ pub fn receive_many(
 ) -> io::Result<Counts> {
     let mut arrivals = Arrivals::new(window);
     let mut flow_set = FlowSet::of(flows, Interest::Read)?;
-    let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));
+    let has_end = flows.iter().all(Flow::has_end) && window.ends_with_flow();
+    let mut open = flows.len();
     while open > 0 {
         let ready = flow_set.wait(flows)?;
         control.check().map_err(io::Error::other)?;

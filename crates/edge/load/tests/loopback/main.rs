@@ -8,6 +8,7 @@ mod many_flows;
 mod pace;
 mod refusals;
 mod rr;
+mod slices;
 mod stamps;
 mod strangers;
 mod support;

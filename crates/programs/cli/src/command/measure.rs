@@ -13,8 +13,8 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, Topology, Transport, Where,
-    overlay, settings,
+    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, Topology, Transport,
+    Where, overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Experiment, Kept, Measured, measured_json, measured_text};
@@ -85,7 +85,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     // That no run counts is said of the first setting, with the records where those are asked for.
     let lacks = matches!(result, Err(PlanError::Nothing { is_missing: true, .. }));
     match result {
-        Ok(()) | Err(PlanError::Nothing { .. }) => {}
+        Ok(_) | Err(PlanError::Nothing { .. }) => {}
         Err(PlanError::Interrupted) if has_results => {}
         Err(error) => return Err(error.into()),
     }
@@ -147,6 +147,25 @@ fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> 
     })
 }
 
+impl Measure {
+    /// What ends a run before its length does.
+    fn amount(&self) -> Option<Amount> {
+        self.bytes.or(self.count)
+    }
+
+    /// Length of a run, at most.
+    fn duration(&self) -> Nanos {
+        let unless_told = if self.amount().is_some() { LONGEST } else { USUAL };
+        self.duration.unwrap_or(unless_told)
+    }
+}
+
+/// Length of a run where nobody says.
+const USUAL: Nanos = Nanos::from_secs(2);
+
+/// Longest run where its end is an amount: an hour, in case that nothing moves.
+const LONGEST: Nanos = Nanos::from_secs(3600);
+
 fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let variants: Vec<Where> =
         options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
@@ -198,8 +217,13 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());
     let default_runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
     let runs = options.runs.unwrap_or(default_runs);
-    let stop =
-        StopRule { confidence: CONFIDENCE, half_width: None, runs_min: runs, runs_max: runs };
+    let stop = StopRule {
+        confidence: CONFIDENCE,
+        half_width: None,
+        runs_min: runs,
+        runs_max: runs,
+        decides: false,
+    };
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();

@@ -58,6 +58,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = read(file, text, size)?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
+    plan.budget_ns = how.budget.or(plan.budget_ns);
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
@@ -114,10 +115,11 @@ pub fn go_on(
     let workers = Workers { program: &program, peer, calibration };
     let result = run_plan(plan, &kept, &mut keep, &workers, &mut line, interrupted);
     line.clear();
-    if let Err(error) = result {
-        return Err(interrupted_at(store, experiment, error));
+    match result {
+        Ok(true) => store.complete(experiment)?,
+        Ok(false) => {}
+        Err(error) => return Err(interrupted_at(store, experiment, error)),
     }
-    store.complete(experiment)?;
     Ok(store.find(&experiment.name)?)
 }
 

@@ -20,7 +20,7 @@ fn assert_in_order(bench: &Bench) {
             break;
         }
         for step in steps {
-            expected.push((step.block, step.place, step.point as u32, step.warm_up));
+            expected.push((step.block, step.place, step.points[0] as u32, step.warm_up));
         }
         for record in records.iter().filter(|r| r.place.block == number && !r.place.warm_up) {
             let (point, value) = (record.place.point as usize, record.deciding_value());

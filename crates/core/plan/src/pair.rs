@@ -1,0 +1,74 @@
+//! Pairs of points that a plan compares, and when the answer to one is known.
+
+use std::collections::BTreeMap;
+
+use fabricmark_stats::{Verdict, paired};
+
+use crate::factor::{Factor, Point};
+use crate::figure::Figure;
+use crate::plan::{Compare, Plan};
+
+/// Two points that differ in the factor of a `[[compare]]` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Index of the comparison in the plan.
+    pub compare: usize,
+    /// Index of the point with the baseline's level.
+    pub baseline: usize,
+    /// Index of the point with the candidate's level.
+    pub candidate: usize,
+}
+
+impl Plan {
+    /// The pairs of these points that the plan compares.
+    pub fn pairs(&self, points: &[usize]) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for (compare, Compare { factor, baseline: from, candidate: to }) in
+            self.compare.iter().enumerate()
+        {
+            let is_at = |point: usize, level| self.points[point].has(*factor, level);
+            for &baseline in points.iter().filter(|&&point| is_at(point, from)) {
+                let others = points.iter().filter(|&&point| is_at(point, to));
+                let alike = others.copied().filter(|&candidate| {
+                    differ_in_alone(&self.points[baseline], &self.points[candidate], *factor)
+                });
+                pairs.extend(alike.map(|candidate| Pair { compare, baseline, candidate }));
+            }
+        }
+        pairs
+    }
+}
+
+/// Whether two points have the same levels of all factors but one.
+fn differ_in_alone(a: &Point, b: &Point, factor: Factor) -> bool {
+    Factor::ALL.into_iter().filter(|&other| other != factor).all(|f| a.level(f) == b.level(f))
+}
+
+impl Plan {
+    /// How many pairs answer one question together: those of the same comparison and figure.
+    pub(crate) fn families(&self) -> BTreeMap<(usize, Figure), usize> {
+        let mut rows = BTreeMap::new();
+        for pair in self.comparison_groups.iter().flat_map(|group| self.pairs(group)) {
+            *rows.entry(pair.family(self)).or_default() += 1;
+        }
+        rows
+    }
+}
+
+impl Pair {
+    /// The question that it answers together with others.
+    pub(crate) fn family(&self, plan: &Plan) -> (usize, Figure) {
+        (self.compare, Figure::deciding(&plan.points[self.baseline]))
+    }
+
+    /// Whether these values of both members, found in the same blocks, answer the question, of which it is one of `rows`:
+    /// they are as sure of a difference as Holm's correction can ask, or sure that it is within the tie band.
+    pub(crate) fn is_decided(&self, plan: &Plan, a: &[f64], b: &[f64], rows: usize) -> bool {
+        let (_, figure) = self.family(plan);
+        let (better, tie) = figure.judged_by();
+        paired(a, b, &plan.stop, better, tie).is_some_and(|comparison| {
+            comparison.verdict == Verdict::Same
+                || comparison.p_t * rows as f64 <= 1.0 - plan.stop.confidence
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! Which points can be compared in slices, and how long a slice is.
+//!
+//! A machine drifts between runs more than two levels differ. So the flows of all levels stand open side by side, and the
+//! levels take turns every few milliseconds, in random order: what disturbs the machine for longer disturbs all of them.
+
+use fabricmark_units::Nanos;
+
+use crate::choice::{Direction, Pattern, Wait};
+use crate::factor::Point;
+use crate::pace::Pace;
+use crate::plan::Plan;
+use crate::transport::Headers;
+
+/// Shortest slice. Over loopback, intervals of a comparison are narrowest at slices of 0.5 to 2 ms, and beginning and
+/// ending one through both workers takes 0.1 ms.
+const SLICE_MIN: Nanos = Nanos::from_millis(4);
+
+/// Longest slice: TCP begins anew with a small window after an idle time of one retransmission timeout, 200 ms at least
+/// (RFC 5681, section 4.1).
+const SLICE_MAX: Nanos = Nanos::from_millis(50);
+
+/// Most time for which a flow of a round is idle, well below that.
+const ROUND_MAX: Nanos = Nanos::from_millis(150);
+
+/// Round trips in a slice.
+const ROUND_TRIPS: u64 = 20;
+
+/// Slice of a stream over a link of known rate: ten times what a token bucket of 64 KiB passes at once at 1 Gbit/s.
+const STREAM_OVER_A_WIRE: Nanos = Nanos::from_millis(10);
+
+/// Messages in a slice, of requests and their responses.
+const MESSAGES: u64 = 100;
+
+impl Plan {
+    /// Length of the slices in which these points of a comparison group take turns; `None` where they are run one after the
+    /// other.
+    pub(crate) fn slice(&self, members: &[usize]) -> Option<Nanos> {
+        let is_asked = self.slices && self.groups.is_empty() && members.len() > 1;
+        if !is_asked || self.amount.is_some() || self.interval_ns.is_some() {
+            return None;
+        }
+        let points = || members.iter().map(|&point| &self.points[point]);
+        let first = points().next()?;
+        let is_reverse = |point: &Point| point.direction == Some(Direction::Reverse);
+        if !points().all(|point| {
+            point.keeps_open_between_slices() && is_reverse(point) == is_reverse(first)
+        }) {
+            return None;
+        }
+        let slice = points().map(Point::slice_wanted).max()?;
+        let round = Nanos(slice.0.saturating_mul(members.len() as u64));
+        Some(slice).filter(|&slice| slice <= SLICE_MAX && round <= ROUND_MAX)
+    }
+}
+
+impl Point {
+    /// Whether flows of this point can stand open while others have the machine, and cost nothing meanwhile.
+    fn keeps_open_between_slices(&self) -> bool {
+        let traits = self.transport.traits();
+        let is_plain = (traits.is_plain_tcp || traits.headers == Headers::Udp) && self.flows == 1;
+        let is_simple = matches!(self.pattern, Pattern::Stream | Pattern::Rr | Pattern::PingPong);
+        // Who spins has the processor in other levels' slices, too.
+        let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
+        let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
+        is_plain && is_simple && is_quiet && is_one_load && self.pace == Pace::Closed
+    }
+
+    /// How long a slice of it should be: enough round trips, and enough messages at the rate of its link.
+    fn slice_wanted(&self) -> Nanos {
+        let round_trips = self.rtt.map_or(0, |rtt| rtt.0.saturating_mul(ROUND_TRIPS));
+        let bits = 8 * self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));
+        let messages = match (self.pattern, self.link.rate()) {
+            (_, None) => Nanos(0),
+            // What stands in the buffers of a sender drains uncounted, over a slow link for longer than a short slice.
+            (Pattern::Stream, Some(_)) => STREAM_OVER_A_WIRE,
+            (_, Some(rate)) => {
+                let ns = (2 * MESSAGES).saturating_mul(bits).saturating_mul(1_000_000_000);
+                Nanos(ns / rate.0.max(1)).min(SLICE_MAX)
+            }
+        };
+        SLICE_MIN.max(Nanos(round_trips)).max(messages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Size, parse};
+
+    /// Length of the slices of a plan with two families, in milliseconds.
+    fn slice_ms(factors: &str) -> Option<u64> {
+        let text = format!(
+            r#"title = "t"
+            [factors]
+            family = [4, 6]
+            {factors}
+            [settings]
+            congestion = "cubic"
+            [run]
+            slices = true
+            [[compare]]
+            factor = "family"
+            baseline = 4
+            candidate = 6
+            "#
+        );
+        let plan = parse("plan.toml", &text, Size::Full, &[]).unwrap();
+        assert_eq!(plan.comparison_groups.len(), 1);
+        plan.slice(&plan.comparison_groups[0]).map(|Nanos(ns)| ns / 1_000_000)
+    }
+
+    #[test]
+    fn a_slice_has_enough_round_trips_and_messages_and_is_no_longer_than_a_flow_may_be_idle() {
+        let of = |pattern: &str, rest: &str| {
+            slice_ms(&format!(
+                "pattern = [\"{pattern}\"]\ntransport = [\"tcp\"]\npayload = [1024]\n{rest}"
+            ))
+        };
+        assert_eq!(of("stream", "link = [\"veth\"]"), Some(4));
+        assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(10));
+        assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(16));
+        assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"2ms\"]"), Some(40));
+        assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"3ms\"]"), None);
+        let large = slice_ms(
+            "pattern = [\"ping-pong\"]\ntransport = [\"tcp\"]\npayload = [\"1MiB\"]\nlink = [\"ethernet:1G\"]",
+        );
+        assert_eq!(large, Some(50));
+    }
+
+    #[test]
+    fn all_but_one_flow_of_tcp_or_udp_in_a_closed_loop_is_run_as_a_whole() {
+        for (pattern, transport, rest) in [
+            ("crr", "tcp", ""),
+            ("ping-pong", "tcp", "wait = [\"spin\"]"),
+            ("burst", "tcp", ""),
+            ("stream", "tls", ""),
+            ("stream", "quic", ""),
+            ("stream", "tcp", "flows = [4]"),
+            ("stream", "udp", "pace = [\"fixed:100M\"]"),
+            ("stream", "tcp", "direction = [\"both\"]"),
+            ("stream", "tcp", "probe = [\"udp\"]"),
+        ] {
+            let text = format!(
+                "pattern = [\"{pattern}\"]\ntransport = [\"{transport}\"]\npayload = [1024]\nlink = [\"veth\"]\n{rest}"
+            );
+            assert_eq!(slice_ms(&text), None, "{text}");
+        }
+    }
+}
