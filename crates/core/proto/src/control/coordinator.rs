@@ -61,9 +61,9 @@ const OPENING_WITHIN: Nanos = Nanos::from_millis(10);
 /// datagrams behind a 1 Gbit/s link with a 4 MiB buffer need 34 ms, but each arrival restarts it.
 const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
 
-/// Time for the datagrams of a slice to arrive after the last was sent: their path takes at most a twentieth of a slice of
-/// 50 ms, and what waits in a receive buffer of 4 MiB is read in a millisecond.
-const SLICE_SETTLES: Nanos = Nanos::from_millis(1);
+/// Silence after the last arrival that ends a slice of datagrams, beside two round trips: four times the time between two
+/// datagrams of a slice that has room for a hundred in 50 ms, which is the longest.
+const SLICE_IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(2);
 
 /// What both ends of a finished run counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,8 +132,8 @@ struct Slices {
     length: Nanos,
     /// Whether the passive end counts, too, as the receiver of a stream does.
     has_receiver: bool,
-    /// How long the last datagrams of a slice may be on their way before those that are missing count as lost.
-    settles: Nanos,
+    /// Silence after which what is missing of a slice counts as lost.
+    idle: Nanos,
 }
 
 /// Where a slice is.
@@ -141,9 +141,7 @@ struct Slices {
 enum Slice {
     /// The active end carries the pattern out.
     Active { counts: bool },
-    /// It has, and what it sent is on its way until then.
-    Settling { until: Instant, counts: bool, active: Counts },
-    /// The receiver waits for the rest.
+    /// It has, and the receiver waits for the rest.
     Draining { active: Counts },
     /// Both ends have told what they counted.
     Over { active: Counts, passive: Counts },
@@ -203,7 +201,13 @@ impl Conversation {
             slices: start.slice_ns.map(|length| Slices {
                 length,
                 has_receiver: start.point.pattern == Pattern::Stream,
-                settles: if start.point.transport.is_lossy() { SLICE_SETTLES } else { Nanos(0) },
+                idle: match start.point.transport.is_lossy() {
+                    true => {
+                        let rtt = start.point.rtt.unwrap_or_default();
+                        rtt + rtt + SLICE_IDLE_BEYOND_TWO_RTT
+                    }
+                    false => FINISH_WITHIN,
+                },
             }),
             answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Client } else { Role::Server },
@@ -258,11 +262,6 @@ impl Conversation {
         {
             self.output.push_back((self.active, Order::Stop { run: self.run }));
         }
-        if let Some(Slice::Settling { until, counts, active }) = self.slice
-            && until <= now
-        {
-            self.end_slice(now, active, counts);
-        }
         let Some((deadline, within)) = self.deadline else {
             return;
         };
@@ -307,11 +306,7 @@ impl Conversation {
 
     /// When [`Self::on_timeout`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        let settled = match self.slice {
-            Some(Slice::Settling { until, .. }) => Some(until),
-            _ => None,
-        };
-        let deadlines = [self.deadline.map(|(deadline, _)| deadline), self.stops, settled];
+        let deadlines = [self.deadline.map(|(deadline, _)| deadline), self.stops];
         deadlines.into_iter().flatten().min()
     }
 
@@ -337,7 +332,7 @@ impl Conversation {
     }
 
     fn on_slice(&mut self, now: Instant, from: Role, counted: Counts) {
-        let (Some(Slices { has_receiver, settles, .. }), Some(slice)) = (self.slices, self.slice)
+        let (Some(Slices { has_receiver, idle, .. }), Some(slice)) = (self.slices, self.slice)
         else {
             return;
         };
@@ -345,25 +340,18 @@ impl Conversation {
             Slice::Active { .. } if from == self.active && !has_receiver => {
                 self.slice = Some(Slice::Over { active: counted, passive: Counts::default() });
             }
-            Slice::Active { counts } if from == self.active && settles > Nanos(0) => {
-                self.slice =
-                    Some(Slice::Settling { until: now + settles, counts, active: counted });
+            Slice::Active { counts } if from == self.active => {
+                let order =
+                    Order::EndSlice { run: self.run, bytes: counted.bytes, idle_ns: idle, counts };
+                self.output.push_back((self.active.other(), order));
+                self.slice = Some(Slice::Draining { active: counted });
+                self.wait(now, FINISH_WITHIN);
             }
-            Slice::Active { counts } if from == self.active => self.end_slice(now, counted, counts),
             Slice::Draining { active } if from != self.active => {
                 self.slice = Some(Slice::Over { active, passive: counted });
             }
             _ => {}
         }
-    }
-
-    fn end_slice(&mut self, now: Instant, active: Counts, counts: bool) {
-        let is_lossy = self.slices.is_some_and(|slices| slices.settles > Nanos(0));
-        let idle_ns = if is_lossy { Nanos(0) } else { FINISH_WITHIN };
-        let order = Order::EndSlice { run: self.run, bytes: active.bytes, idle_ns, counts };
-        self.output.push_back((self.active.other(), order));
-        self.slice = Some(Slice::Draining { active });
-        self.wait(now, FINISH_WITHIN);
     }
 
     /// The result, once there is one.

@@ -20,5 +20,6 @@ mod page;
 mod resume;
 mod rr;
 mod shapes;
+mod slices;
 mod support;
 mod users;

@@ -1,0 +1,63 @@
+//! Comparisons whose levels take turns in slices.
+
+use std::collections::BTreeSet;
+
+use fabricmark_plan::Factor;
+use fabricmark_record::{Outcome, Record};
+use fabricmark_units::Nanos;
+
+use crate::support::{Bench, bench, expect};
+
+/// A plan that compares two levels of a factor, which takes turns and ends when it is decided.
+fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
+    let [baseline, candidate] = levels;
+    format!(
+        "title = 'slices'\n[factors]\n{factors}\n{factor} = ['{baseline}', '{candidate}']\n\
+         [run]\nduration = '40ms'\nslices = true\n\
+         [stop]\ndecide = true\nruns = {{ min = 3, max = 6 }}\n\
+         [[compare]]\nfactor = '{factor}'\nbaseline = '{baseline}'\ncandidate = '{candidate}'\n\
+         [[table]]\nfigure = 'goodput'\ncolumns = ['{factor}']\n"
+    )
+}
+
+/// The blocks in which runs of a level count.
+fn blocks(records: &[Record], has: impl Fn(&Record) -> bool) -> BTreeSet<u32> {
+    let counted = records.iter().filter(|record| record.outcome == Outcome::Completed);
+    counted.filter(|record| has(record)).map(|record| record.place.block).collect()
+}
+
+fn records(bench: &Bench, plan: &str) -> Vec<Record> {
+    bench.plan(plan);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.records()
+}
+
+#[test]
+fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
+    let Some(bench) = bench("slices over two links") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1024";
+    let records = records(&bench, &plan(factors, "link", ["ethernet:100M", "ethernet:200M"]));
+    assert!(records.iter().all(|record| record.slice_ns == Some(Nanos::from_millis(10))));
+    let of = |text: &str| blocks(&records, |record| record.point.link.to_string().contains(text));
+    assert_eq!(of("100M"), of("200M"));
+    // Twice the rate is twice the goodput, which the first look decides.
+    assert_eq!(of("100M").len(), 3);
+    let text = String::from_utf8(bench.run(&["report", "plan-1"]).stdout).unwrap();
+    assert!(text.contains("faster") && text.contains("+10"), "{text}");
+}
+
+#[test]
+fn a_level_that_cannot_be_run_leaves_the_other_to_be_measured() {
+    let Some(bench) = bench("slices beside a failure") else { return };
+    let factors =
+        "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = 1024\nlink = 'veth'";
+    let records = records(&bench, &plan(factors, "congestion", ["cubic", "warp"]));
+    let is = |record: &Record, name: &str| record.point.has(Factor::Congestion, name);
+    assert!(blocks(&records, |record| is(record, "warp")).is_empty());
+    assert_eq!(blocks(&records, |record| is(record, "cubic")).first(), Some(&0));
+    let mut refused = records.iter().filter(|record| is(record, "warp"));
+    assert!(
+        refused
+            .any(|record| matches!(&record.outcome, Outcome::Skipped(why) if why.contains("warp")))
+    );
+}
