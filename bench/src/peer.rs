@@ -17,7 +17,7 @@ use crate::contender::{Contender, Failure, Job, Pair};
 use crate::place::{Place, free_port};
 use crate::work::{Values, Work};
 
-/// A pair of programs that work through sockets.
+/// Client and server programs of another tool that measures over sockets.
 #[derive(Debug)]
 pub struct Peer {
     name: &'static str,

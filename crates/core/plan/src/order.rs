@@ -17,6 +17,7 @@
 //! 6. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::figure::Figure;
 use crate::pair::Pair;
@@ -41,6 +42,19 @@ pub struct Step {
     pub slice: Option<Nanos>,
     /// Whether the run only warms up and does not count.
     pub warm_up: bool,
+}
+
+impl Step {
+    /// The places of its points.
+    pub fn places(&self) -> Range<u32> {
+        self.place..self.place + self.points.len() as u32
+    }
+
+    /// The run of one of its points by itself; `place` is that among its points.
+    pub fn alone(&self, place: usize) -> Self {
+        let (at, points) = (self.place + place as u32, vec![self.points[place]]);
+        Self { place: at, points, slice: None, ..*self }
+    }
 }
 
 /// What a counted run gave.

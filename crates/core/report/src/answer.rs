@@ -62,8 +62,8 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         all.push(Answer::remark("Quick look", text));
     }
     if !e.planned_complete && e.plan.stop.decides && e.plan.budget_ns.is_some() {
-        let text = "The same command again, for example with --budget 10min, goes on with what is inconclusive.";
-        all.push(Answer::remark("Time is up", text.to_owned()));
+        let text = "Run the same command again, for example with --budget 10min, to continue the inconclusive comparisons.";
+        all.push(Answer::remark("Budget spent", text.to_owned()));
     } else if !e.planned_complete {
         let text = "Not every planned run is here; figures may still move.".to_owned();
         all.push(Answer::remark("Incomplete", text));

@@ -36,9 +36,6 @@ pub fn run_plan(
     progress: &mut dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<bool, PlanError> {
-    // A server of iperf3 opens its flows anew for each run.
-    let is_own = !matches!(workers.peer, Peer::Iperf3(_));
-    let plan = &Plan { slices: plan.slices && is_own, ..plan.clone() };
     let mut history = History::of(kept);
     if let Some(memory) = fabricmark_host::Memory::now() {
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
@@ -60,7 +57,7 @@ pub fn run_plan(
             return history.finish().map(|()| false);
         }
         for (index, step) in steps.iter().enumerate() {
-            if history.done.contains(&(step.block, step.place)) {
+            if step.places().any(|place| history.done.contains(&(step.block, place))) {
                 continue;
             }
             if interrupted.load(Relaxed) {
@@ -141,7 +138,7 @@ impl Context<'_> {
         }
     }
 
-    /// Carries a step out: a record for each point that runs at once.
+    /// Carries a step out: a record for each of its points.
     fn run(
         &self,
         step: &Step,
@@ -176,6 +173,13 @@ impl Context<'_> {
             result => result?,
         };
         let mut records = Vec::new();
+        if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
+            // Whichever level failed, only that one is to be blamed: each is run as a whole.
+            for place in 0..points.len() {
+                records.extend(self.run(&step.alone(place), coordinator, history, progress)?);
+            }
+            return Ok(records);
+        }
         for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
             let link_drops = Before::drops(coordinator, &record.point)?;

@@ -46,7 +46,8 @@ pub(crate) const HEADER: u64 = frame::ETHERNET_HEADER;
 const WITHOUT_HEADER: &str = "stab overhead -14 ";
 
 impl Qdiscs {
-    /// What does what the words say, `None` where the emulator does; or which word it cannot do, and what can.
+    /// The queueing disciplines that carry out these link options; `None` if the emulator does. An error names the option that
+    /// the backend does not support, and one that does.
     pub(crate) fn of(backend: Backend, words: &LinkWords) -> Result<Option<Self>, String> {
         if backend == Backend::Emulator {
             return Ok(None);

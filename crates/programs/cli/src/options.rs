@@ -330,7 +330,7 @@ pub struct How {
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Time to spend on what is not decided yet, instead of the plan's; a further run of the same plan goes on from there
+    /// Begin nothing after this time, instead of the plan's budget; the next run of the plan continues from there
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server by the agent on this host instead of in a lab; NODE=HOST for another node of the plan, such as
