@@ -51,8 +51,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Serve measurements from other hosts that this host trusts
     Agent(Box<Agent>),
-    /// Exchange keys between two hosts: on the first, it prints a code and waits; on the second, it takes
-    /// the first host and that code
+    /// Exchange keys with another host: without arguments, print a code and wait; with HOST and CODE,
+    /// connect to the host that waits
     Pair(Pair),
     /// Create, change and remove emulated networks on this machine
     #[command(subcommand)]
@@ -112,8 +112,8 @@ impl Place {
 /// The key of this host.
 #[derive(Args, Clone, Debug)]
 pub struct Key {
-    /// File of this host's key; the keys it trusts stand beside it [default:
-    /// ~/.config/fabricmark/key.pem]
+    /// File of this host's key; the file `trusted` in the same folder lists the hosts it trusts
+    /// [default: ~/.config/fabricmark/key.pem]
     #[arg(long, value_name = "FILE", env = "FABRICMARK_KEY_FILE", hide_env_values = true)]
     pub key_file: Option<PathBuf>,
 }
@@ -186,7 +186,7 @@ pub struct Rtt {
     /// The reflector
     #[arg(value_name = "HOST[:PORT]")]
     pub target: String,
-    /// What it speaks
+    /// Protocol of the reflector
     #[arg(long, default_value = "stamp", value_parser = choice(&PROTOCOLS))]
     pub protocol: Protocol,
     /// Packets to send
@@ -195,7 +195,7 @@ pub struct Rtt {
     /// Time from one packet to the next
     #[arg(long, short = 'i', value_name = "TIME", default_value = "10ms")]
     pub interval: Nanos,
-    /// Time after which a packet without answer counts as lost
+    /// Time after which a packet without a reply counts as lost
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub timeout: Nanos,
     /// Octets of padding
@@ -324,17 +324,17 @@ pub struct Run {
 /// How a plan is run.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Use the plan's [quick] settings: a look in minutes instead of an answer in an hour
+    /// Use the plan's [quick] settings: minutes instead of an hour, with wider intervals
     #[arg(long)]
     pub quick: bool,
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Begin nothing after this time, instead of the plan's budget; the next run of the plan continues from there
+    /// Start no block after this time, instead of the plan's budget; the next run of the plan continues from there
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
-    /// Run the server by the agent on this host instead of in a lab; NODE=HOST for another node of the plan, such as
-    /// client=HOST. Nodes that are not named run on this host. Several addresses of one host are separated by commas
+    /// Run the server on HOST, by its agent, instead of in a lab; NODE=HOST for another node of the plan, such as
+    /// client=HOST. Nodes that are not named run on this host. Separate several addresses of one host by commas
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
@@ -459,7 +459,7 @@ pub struct Measure {
     /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// End a run after sending SIZE bytes (of requests, where there are some); per direction with --bidir
+    /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction
     #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
     pub bytes: Option<Amount>,
     /// End a run after N payloads or requests
@@ -478,25 +478,25 @@ pub struct Measure {
     /// a single setting on a terminal, else never
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
-    /// Setting to measure, as levels that replace the others, such as path=gso. Repeat the option to
-    /// compare settings with the first
+    /// Setting to measure: levels that replace those of the other options, such as path=gso. Repeat it to
+    /// compare further settings with the first
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
     /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
     /// misses it, with 2 if that is inconclusive
     #[arg(long, value_name = "THRESHOLD")]
     pub require: Vec<Requirement>,
-    /// The server sends: --direction reverse
+    /// The server sends; same as --direction reverse
     #[arg(long, short = 'R', conflicts_with = "direction")]
     pub reverse: bool,
-    /// Client and server send at once, in separate flows: --direction both
+    /// Client and server send at once, in separate flows; same as --direction both
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
-    /// Socket buffer size, send and receive, at both ends
+    /// Size of the send and receive buffers at both ends
     #[arg(id = "buffers", long = "window", short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
-    /// Target rate: 1G is bits per second, 1000/s payloads or requests per second: --pace fixed:RATE
+    /// Target rate: 1G (bits per second) or 1000/s (payloads or requests per second); same as --pace fixed:RATE
     #[arg(long, short = 'b', value_name = "RATE", conflicts_with = "pace",
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
@@ -582,9 +582,9 @@ pub struct Export {
 /// Forms of exported records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One row a run, for spreadsheets
+    /// One row per run, for spreadsheets
     Csv,
-    /// One record a line, whole, as docs/record.schema.json says
+    /// One complete record per line, as described in docs/record.schema.json
     Json,
 }
 
@@ -609,7 +609,7 @@ pub struct Compare {
 /// Options of `doctor`.
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// What to look at instead: `rdma`, the adapters of this machine
+    /// Part to show instead of the findings: `rdma`, the RDMA adapters of this machine
     #[arg(value_name = "PART", value_parser = ["rdma"])]
     pub part: Option<String>,
     /// Show what is fine, too, and the evidence for what is not observable
@@ -631,7 +631,7 @@ pub enum Papers {
     },
     /// Show a paper's figures as printed, each beside its ceiling or floor
     Show(ShowPaper),
-    /// Judge what the papers claim: on what they print, or on the figures of an experiment
+    /// Judge the claims of the papers by their printed numbers, or by the figures of an experiment
     Verify(VerifyPapers),
     /// Run a paper's plan, show its figures beside the published ones, and judge its claims on them
     Run(RunPaper),

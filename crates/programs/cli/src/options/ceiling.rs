@@ -22,7 +22,7 @@ pub struct Ceiling {
     #[arg(long, value_name = "LINK", required = true, value_parser = |text: &str| text.parse::<Link>())]
     pub link: Vec<Link>,
     /// A switch between links: sf (store-and-forward) or ct (cut-through), then ,look=BYTES and
-    /// ,delay=TIME. A single --switch is at all places between links; with a single --link each --switch adds
+    /// ,delay=TIME. A single --switch applies between all links; with a single --link each --switch adds
     /// a switch and another link of the same kind
     /// [default: ct]
     #[arg(long, value_name = "MODE", value_parser = switch)]
@@ -38,11 +38,11 @@ pub struct Ceiling {
     /// IP version; 4,6 shows both
     #[arg(long, value_name = "4|6", default_value = "4", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Family>,
-    /// Bytes of a message: a size, a range such as 4..32768 (its powers of two), or several by commas;
-    /// without, the ceiling of a stream
+    /// Bytes of a message: a size, a range such as 4..32768 (its powers of two), or a list separated by
+    /// commas; without it, the ceiling of a stream
     #[arg(long, value_name = "BYTES", value_parser = payloads)]
     pub payload: Option<Payloads>,
-    /// Each write of TCP leaves in segments of its own: the conditional figure instead of the stream's
+    /// Each TCP write has segments of its own: the conditional figure instead of that of a stream
     #[arg(long, requires = "payload")]
     pub per_write: bool,
     /// ACKs that share a direction with payload: those of two opposing streams, or of one with
@@ -52,16 +52,16 @@ pub struct Ceiling {
     /// Half duplex: ACKs take time from the payload
     #[arg(long)]
     pub half_duplex: bool,
-    /// A bus between memory and adapter, such as pci-x:133 or pcie:3x8: its raw rate is one more limit
+    /// A bus between memory and adapter, such as pci-x:133 or pcie:3x8: its raw rate is a further limit
     #[arg(long, value_name = "BUS", value_parser = |text: &str| text.parse::<Bus>())]
     pub bus: Option<Bus>,
-    /// Messages of rc that await their ACK, or reads their answer, at once
+    /// Messages of rc in flight: without an ACK yet, or, for reads, without a response
     #[arg(long, value_name = "N", requires = "payload", value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight: Option<u32>,
     /// RTT for --in-flight [default: the floor of the path]
     #[arg(long, value_name = "TIME", requires = "in_flight")]
     pub rtt: Option<Nanos>,
-    /// Draw goodput by payload into this file [default: a name after transport and link]
+    /// Draw goodput by payload into this file [default: named after transport and link]
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, requires = "payload")]
     pub plot: Option<Option<PathBuf>>,
     /// Print figures as JSON instead of text
@@ -72,7 +72,7 @@ pub struct Ceiling {
 /// What besides messages has a ceiling.
 #[derive(Debug, Subcommand)]
 pub enum Subject {
-    /// What a long fat network asks of a TCP connection: windows, losses, ramp and recovery
+    /// Compute what TCP needs over a long fat network: window, loss rate, slow start and recovery
     Lfn(Box<Lfn>),
 }
 

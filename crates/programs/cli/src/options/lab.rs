@@ -12,13 +12,13 @@ use super::simulate::Simulate;
 /// What `lab` does.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Build the lab that a topology file describes; it stays until `lab down`
+    /// Build the lab that a topology file describes; it stays up until `lab down`
     Up(Up),
-    /// Run a command in the network of a node: its sockets are the node's
+    /// Run a command in the network namespace of a node
     Exec(Exec),
-    /// Change a link while it is used: `lab link wan rtt=400ms loss=1e-6`
+    /// Change a link while traffic crosses it: `lab link wan rtt=400ms loss=1e-6`
     Link(Link),
-    /// Show nodes, addresses, and what each direction of each link did so far
+    /// Show nodes, addresses, and packet counts of each direction of each link
     Show(Show),
     /// List the labs that are up
     List {
@@ -26,14 +26,14 @@ pub enum Lab {
         #[arg(long)]
         json: bool,
     },
-    /// Simulate one TCP connection over a link, in virtual time: nothing is sent, and any rate will do
+    /// Simulate one TCP connection over a link of any rate, in virtual time, without traffic
     Simulate(Box<Simulate>),
     /// End a lab and the commands that run in it
     Down(Which),
-    /// Measure how true the emulator of links is on this machine: asked against delivered, about 4
-    /// minutes
+    /// Measure how accurate the emulator of links is on this machine: requested against delivered, in
+    /// about 4 minutes
     Calibrate(Calibrate),
-    /// Run a command in a guest kernel (QEMU, processors emulated in software) with two Soft RoCE adapters, netem and SCTP;
+    /// Run a command in a guest kernel (QEMU, CPUs emulated in software) with two Soft RoCE adapters, netem and SCTP;
     /// SMC-R with --kernel 6.12
     Guest(Guest),
 }
@@ -46,7 +46,7 @@ pub struct Up {
     /// Name of the lab [default: that of the file]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What chance is drawn from: equal seeds lose equal packets
+    /// Random seed: the same seed drops the same packets
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -78,12 +78,12 @@ pub struct Link {
     /// Which lab
     #[command(flatten)]
     pub which: Which,
-    /// Only what comes from this end [default: both]
+    /// Change only the direction that leaves this node [default: both directions]
     #[arg(long, value_name = "NODE")]
     pub from: Option<String>,
     /// Name of the link
     pub link: String,
-    /// What it does from now on, such as rtt=400ms loss=1e-6; what is not named stays
+    /// Link options to change, such as rtt=400ms loss=1e-6; other options keep their values
     #[arg(required = true, value_name = "WORD")]
     pub words: Vec<String>,
 }
@@ -94,7 +94,7 @@ pub struct Show {
     /// Which lab
     #[command(flatten)]
     pub which: Which,
-    /// Print it as JSON
+    /// Print all counters as JSON instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -105,10 +105,10 @@ pub struct Calibrate {
     /// Fewer points and shorter runs: less than a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Measure all anew, even if an earlier call was interrupted
+    /// Start again, even if an interrupted calibration could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Print it as JSON
+    /// Print the results as JSON instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -116,13 +116,13 @@ pub struct Calibrate {
 /// Options of `lab guest`.
 #[derive(Args, Debug)]
 pub struct Guest {
-    /// Line of Debian's kernels: 6.1, in which Soft RoCE is faster, or 6.12, which has SMC-R
+    /// Version of the Debian kernel: 6.1, in which Soft RoCE is faster, or 6.12, which has SMC-R
     #[arg(long, value_name = "LINE", default_value_t = Line::V6_1)]
     pub kernel: Line,
     /// Folder in which written files are kept; what is written elsewhere is lost when the guest ends
     #[arg(long, value_name = "FOLDER")]
     pub writable: Vec<PathBuf>,
-    /// When the command is stopped, counted from the boot
+    /// Time after boot at which the command is stopped
     #[arg(long, value_name = "TIME", default_value = "10min")]
     pub limit: Nanos,
     /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it

@@ -11,22 +11,22 @@ use super::stack::family;
 /// Options of `ceiling lfn`.
 #[derive(Args, Debug)]
 pub struct Lfn {
-    /// What the path carries of a stream's bytes, such as 100G
+    /// Goodput that the path allows, such as 100G
     #[arg(long, value_name = "RATE", required_unless_present = "link")]
     pub rate: Option<BitRate>,
-    /// The slowest link instead of a rate, such as ethernet:10G,mtu=9000: its framing costs count
+    /// Bottleneck link instead of a rate, such as ethernet:10G,mtu=9000: its framing overhead counts
     #[arg(long, value_name = "LINK", conflicts_with = "rate", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
-    /// The round trip [default: that of light in --distance]
+    /// RTT [default: that of light in fibre over --distance]
     #[arg(long, value_name = "TIME", required_unless_present = "distance")]
     pub rtt: Option<Nanos>,
     /// Length of the path one way, such as 15461 or 15461km
     #[arg(long, value_name = "KM", value_parser = distance)]
     pub distance: Option<Metres>,
-    /// Loss events for each segment, such as 1e-6 or 0.01%
+    /// Loss events per segment, such as 1e-6 or 0.01%
     #[arg(long, value_name = "P", value_parser = loss)]
     pub loss: Option<f64>,
-    /// How the connection answers losses
+    /// Response function of the congestion control: window by loss rate
     #[arg(long, default_value = "cubic", value_parser = choice(&LAWS))]
     pub law: Law,
     /// Payload of a full segment in bytes [default: that of --link, or 1460]
@@ -35,7 +35,7 @@ pub struct Lfn {
     /// The largest window [default: TCP's largest, 1073725440 bytes]
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Bytes>,
-    /// Goodput that is wanted, for the loss that it tolerates and the window that it needs [default:
+    /// Goodput to reach, for the loss that it tolerates and the window that it needs [default:
     /// what path and window allow]
     #[arg(long, value_name = "RATE")]
     pub goodput: Option<BitRate>,
@@ -46,7 +46,7 @@ pub struct Lfn {
     #[arg(long, default_value = "each", value_parser = choice(&ACKS))]
     pub acks: Acks,
     /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2
-    /// of RFC 9438
+    /// of RFC 3649
     #[arg(long, default_value = "periodic", value_parser = choice(&FITS))]
     pub fit: Fit,
     /// Retransmission time-out, for PFTK [default: four round trips]

@@ -14,29 +14,29 @@ use super::stack::family;
 /// Options of `lab simulate`.
 #[derive(Args, Debug)]
 pub struct Simulate {
-    /// What the link does, such as rtt=400ms link=ethernet:100G,mtu=9000
+    /// Link options, such as rtt=400ms link=ethernet:100G,mtu=9000
     #[arg(value_name = "WORD", required_unless_present = "against")]
     pub words: Vec<String>,
     /// Link options of the reverse direction, which add to those of the forward one or replace them, such as "rate=10M loss=none"
     #[arg(long, value_name = "WORDS", value_parser = |text: &str| text.parse::<LinkWords>())]
     pub back: Option<LinkWords>,
-    /// Rates of the link instead of its own, a simulation each
+    /// Rates of the link instead of its own, separated by commas; each is simulated
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub rate: Vec<BitRate>,
     /// Congestion control; several are simulated one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cubic")]
     pub congestion: Vec<Law>,
-    /// How long the connection sends
+    /// Time for which the connection sends
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub duration: Nanos,
-    /// Length of an interval [default: the fewest whole round trips that are a second or more]
+    /// Length of an interval [default: whole RTTs, as few as last 1s or more]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<Nanos>,
     /// The receiver's window: a size, or `unlimited`, which no real TCP has [default: TCP's largest,
     /// 1073725440 bytes]
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Window>,
-    /// The sender spreads its packets at this rate
+    /// Rate at which the sender paces its packets
     #[arg(long, value_name = "RATE")]
     pub pacing: Option<BitRate>,
     /// Segments with which slow start begins (10: RFC 6928)
@@ -51,14 +51,14 @@ pub struct Simulate {
     /// IP version
     #[arg(long, value_name = "4|6", default_value = "4", value_parser = family)]
     pub family: Family,
-    /// Length of the path one way, for its land speed, such as 15461km [default: as far as light in
-    /// fibre comes in half a round trip]
+    /// Length of the path one way, for its land speed, such as 15461km [default: what light in
+    /// fibre travels in half an RTT]
     #[arg(long, value_name = "KM", value_parser = distance)]
     pub distance: Option<Metres>,
     /// Random seed: the same seed drops the same packets
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Hold the model against what an experiment measured over emulated links: the folder of its
+    /// Compare the model with an experiment over emulated links; DIR is the folder of its
     /// results
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "words", "rate", "congestion", "duration", "interval", "pacing", "family", "distance", "plot",
@@ -67,7 +67,7 @@ pub struct Simulate {
     /// Name of that experiment
     #[arg(long, value_name = "NAME", default_value = "latest", requires = "against")]
     pub experiment: String,
-    /// Draw goodput by time into this file
+    /// Draw goodput over time into this file
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
     /// Print figures as JSON instead of text
@@ -102,14 +102,14 @@ impl Law {
 /// How slow start of CUBIC ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exit {
-    /// As Linux does: also where answers come without a gap for half a round trip
+    /// As in Linux: as `delay`, and also if ACKs arrive without a gap for half an RTT
     Linux,
-    /// As Linux does on busy hosts: where the round trip grows, at once
+    /// As in Linux on busy hosts: at once if the RTT grows
     Delay,
-    /// HyStart++: where the round trip grows
+    /// HyStart++: if the RTT grows
     #[value(name = "rfc9406")]
     PlusPlus,
-    /// By a loss, or at the receiver's window
+    /// Only at a loss, or at the receiver's window
     None,
 }
 

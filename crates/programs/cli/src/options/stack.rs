@@ -9,10 +9,10 @@ use crate::exit::Failure;
 /// What carries a payload.
 #[derive(Args, Debug)]
 pub struct StackOptions {
-    /// What carries the payload
+    /// Transport protocol
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     pub transport: Transport,
-    /// What a message of rc does
+    /// RDMA operation of rc
     #[arg(long, default_value = "send", value_parser = choice(&OPERATIONS))]
     pub operation: Operation,
     /// Messages of rc or ud carry 4 bytes of immediate data

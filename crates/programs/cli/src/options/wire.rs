@@ -35,13 +35,13 @@ pub struct Build {
     /// Bytes of the message
     #[arg(long, value_name = "BYTES", default_value = "64")]
     pub payload: Bytes,
-    /// Instead of a message, the five that set up and end a connection of IPoIB in connected mode
+    /// Build the five messages that set up and end a connection of IPoIB in connected mode instead
     #[arg(long, conflicts_with_all = ["transport", "family", "payload", "operation", "immediate", "timestamps"])]
     pub handshake: bool,
-    /// Write a capture for tshark and its like instead of text; - for standard output
+    /// Write a capture for tshark or Wireshark instead of text; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub pcap: Option<PathBuf>,
-    /// How that capture holds InfiniBand packets
+    /// Link type of InfiniBand packets in that capture
     #[arg(long, value_enum, default_value_t = InfinibandForm::Erf, requires = "pcap")]
     pub link_type: InfinibandForm,
     /// Print every field as JSON instead of text
@@ -52,9 +52,9 @@ pub struct Build {
 /// How a capture holds InfiniBand packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InfinibandForm {
-    /// Link type 197, each in a record: what Wireshark opens
+    /// 197, packets in ERF records, which Wireshark opens
     Erf,
-    /// Link type 247, as they are: what tcpdump.org lists
+    /// 247, plain InfiniBand packets, as listed by tcpdump.org
     Infiniband,
 }
 
@@ -77,7 +77,7 @@ pub struct Diagram {
         diagram::PACKETS.iter().map(|(name, _)| *name).chain(diagram::HEADERS.iter().map(|(name, _)| *name))
     ))]
     pub name: String,
-    /// The packet in a fabric of several subnets, with a global route header
+    /// Draw the packet with a global route header, as in a fabric of several subnets
     #[arg(long)]
     pub grh: bool,
 }
