@@ -9,7 +9,7 @@ use crate::choice::{Direction, Pattern, Wait};
 use crate::factor::Point;
 use crate::pace::Pace;
 use crate::plan::{Plan, Testbed};
-use crate::transport::Headers;
+use crate::transport::Transport;
 
 /// Shortest slice: a choice. A shorter one averages out more of the machine's drift; but between two slices orders and
 /// reports go through both workers, and the first quarter of each slice of a stream does not count.
@@ -29,10 +29,19 @@ const ROUND_TRIPS: u64 = 20;
 /// 64 KiB, full when the slice begins, holds 0.5 ms of the line rate.
 const STREAM_OVER_A_WIRE: Nanos = Nanos::from_millis(10);
 
+/// Most flows of a level, all of which are registered with epoll anew in each slice: a choice.
+const FLOWS_MAX: u32 = 64;
+
 /// Datagrams in a slice of a stream; requests in a slice of others.
 const MESSAGES: u64 = 100;
 
 impl Plan {
+    /// Whether all that it compares can take turns in slices.
+    pub fn takes_turns(&self) -> bool {
+        let takes_turns = |group: &Vec<usize>| group.len() > 1 && self.slice(group).is_some();
+        !self.comparison_groups.is_empty() && self.comparison_groups.iter().all(takes_turns)
+    }
+
     /// Length of the slices in which these points of a comparison group take turns; `None` where they are run one after the
     /// other.
     pub(crate) fn slice(&self, members: &[usize]) -> Option<Nanos> {
@@ -62,13 +71,27 @@ impl Plan {
 impl Point {
     /// Whether flows of this point can stand open while others have the machine, and cost nothing meanwhile.
     fn keeps_open_between_slices(&self) -> bool {
-        let traits = self.transport.traits();
-        let is_plain = (traits.is_plain_tcp || traits.headers == Headers::Udp) && self.flows == 1;
-        let is_simple = matches!(self.pattern, Pattern::Stream | Pattern::Rr | Pattern::PingPong);
+        let is_stream = self.pattern == Pattern::Stream;
+        let leaves_at_once = match self.transport {
+            Transport::Tcp
+            | Transport::Mptcp
+            | Transport::Unix
+            | Transport::Seqpacket
+            | Transport::Udp => !(is_stream && self.path.is_uring()),
+            // What a call has accepted may wait in a record until the next.
+            Transport::Tls => !is_stream,
+            Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
+            Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
+        };
+        let is_simple = matches!(
+            self.pattern,
+            Pattern::Stream | Pattern::Rr | Pattern::PingPong | Pattern::Burst
+        );
         // Who spins has the processor in other levels' slices, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
-        is_plain && is_simple && is_quiet && is_one_load && self.pace == Pace::Closed
+        let is_closed_loop = self.pace == Pace::Closed && self.flows <= FLOWS_MAX;
+        leaves_at_once && is_simple && is_quiet && is_one_load && is_closed_loop
     }
 
     /// How long a slice of it should be: enough round trips, and enough messages at the rate of its link.
@@ -142,14 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn all_but_one_flow_of_tcp_or_udp_in_a_closed_loop_is_run_as_a_whole() {
+    fn what_is_not_over_with_its_slice_or_does_not_leave_the_processor_alone_is_run_as_a_whole() {
         for (pattern, transport, rest) in [
             ("crr", "tcp", ""),
             ("ping-pong", "tcp", "wait = [\"spin\"]"),
-            ("burst", "tcp", ""),
+            ("ping-ping", "tcp", ""),
             ("stream", "tls", ""),
+            ("stream", "tcp", "path = [\"io-uring\"]"),
             ("stream", "quic", ""),
-            ("stream", "tcp", "flows = [4]"),
+            ("stream", "tcp", "flows = [65]"),
             ("stream", "udp", "pace = [\"fixed:100M\"]"),
             ("stream", "tcp", "direction = [\"both\"]"),
             ("stream", "tcp", "probe = [\"udp\"]"),

@@ -175,6 +175,9 @@ impl Arrivals {
         control: &Control,
     ) -> io::Result<()> {
         let now_ns = self.last_ns;
+        if self.is_late_for_last_slice(now_ns.saturating_sub(before_ns)) {
+            self.first_ns = None;
+        }
         let first_ns = *self.first_ns.get_or_insert(now_ns);
         let ramp_ends_ns = first_ns.saturating_add(self.window.ramp_ns);
         if now_ns < ramp_ends_ns {
@@ -246,6 +249,11 @@ impl Arrivals {
         self.ended = if is_clean && is_prompt { Some(edge) } else { clean.or(Some(edge)) };
         self.next_look_ns = u64::MAX;
         Ok(())
+    }
+
+    /// Whether what has arrived so far was late for the slice before: other levels have had their turns since.
+    fn is_late_for_last_slice(&self, silence_ns: u64) -> bool {
+        self.window.is_slice && self.began.is_none() && silence_ns > self.window.ramp_ns
     }
 
     /// Whether nothing more is to be waited for, although no flow has said so.
@@ -406,6 +414,20 @@ mod tests {
         let counts = counted(Window::of(Nanos(200 * MS), Nanos(0), Nanos(0)), times);
         assert_eq!(counts.received_per_s(), Some(1000.0));
         assert!(counts.elapsed_ns > 150 * MS, "{counts:?}");
+    }
+
+    #[test]
+    fn what_was_late_for_the_slice_before_does_not_begin_a_slice() {
+        // One a 0.1 ms from 30 ms on, for a slice of 10 ms, of which a quarter does not count.
+        let slice = || (0..100).map(|k| 30 * MS + k * MS / 10);
+        let window = Window::of_a_slice(Nanos(10 * MS));
+        let late = counted(window, [MS, 2 * MS].into_iter().chain(slice()));
+        let clean = counted(window, slice());
+        assert_eq!(
+            (late.elapsed_ns, late.counted_calls()),
+            (clean.elapsed_ns, clean.counted_calls())
+        );
+        assert_eq!(clean.received_per_s(), Some(10_000.0));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn run(levels: &str) -> (EndReport, EndReport, Vec<Counts>) {
             active.slice(number > 0);
             let sent = counted(active_said.recv().unwrap());
             if has_receiver {
-                let idle_ns = if levels.contains("udp") { 0 } else { u64::MAX };
+                let idle_ns = if levels.contains("udp") { 2_000_000 } else { u64::MAX };
                 passive.end_slice(sent.bytes, idle_ns, number > 0);
                 slices.push(counted(passive_said.recv().unwrap()));
             }
@@ -77,9 +77,9 @@ fn run(levels: &str) -> (EndReport, EndReport, Vec<Counts>) {
 
 #[test]
 fn all_that_a_stream_sends_in_a_slice_arrives_in_it() {
-    for family in [4, 6] {
-        for more in ["", ",direction=reverse", ",wait=epoll"] {
-            let levels = format!("pattern=stream,transport=tcp,family={family}{more}");
+    for transport in ["tcp", "mptcp", "unix", "seqpacket"] {
+        for more in ["", ",direction=reverse", ",wait=epoll", ",flows=3"] {
+            let levels = format!("pattern=stream,transport={transport},payload=1KiB{more}");
             let (active, passive, slices) = run(&levels);
             assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
             let sum: u64 = slices.iter().map(|slice| slice.bytes).sum();
@@ -103,8 +103,8 @@ fn what_udp_loses_in_a_slice_is_not_waited_for() {
 
 #[test]
 fn each_request_of_a_slice_has_its_answer_before_the_slice_is_over() {
-    for pattern in ["rr,outstanding=4", "ping-pong"] {
-        for transport in ["tcp", "udp"] {
+    for pattern in ["rr,outstanding=4", "ping-pong", "rr,flows=3", "burst,outstanding=4"] {
+        for transport in ["tcp", "udp", "mptcp", "tls", "unix", "seqpacket"] {
             for more in ["", ",wait=epoll"] {
                 let levels = format!("pattern={pattern},transport={transport}{more}");
                 let (active, passive, _) = run(&levels);
