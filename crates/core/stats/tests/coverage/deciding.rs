@@ -1,0 +1,225 @@
+//! Plans that compare a level with itself in slices, until each comparison is decided: how often they say that it differs.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use fabricmark_stats::{Better, Comparison, StopRule, Verdict, holm, paired};
+use fabricmark_units::Stream;
+
+/// Plans, and the comparisons of each, which are one family.
+const PLANS: usize = 400;
+const ROWS: usize = 10;
+
+/// Rounds of a block that count; the shipped plan has 8 to 10 (`plans/ipv6-vs-ipv4.toml`).
+const ROUNDS: usize = 8;
+
+/// The rule of the shipped plan.
+fn rule(confidence: f64) -> StopRule {
+    StopRule { confidence, half_width: None, runs_min: 8, runs_max: 64, decides: true }
+}
+
+/// Two standard errors of a share of 5 % of the plans.
+const NOISE: f64 = 0.022;
+
+/// The changes within which both count as the same.
+const TIE: f64 = 0.02;
+
+/// What disturbs a machine, which both levels share.
+#[derive(Clone, Copy)]
+struct Machine {
+    name: &'static str,
+    /// Standard deviation of a slice by itself.
+    noise: f64,
+    /// Standard deviation of the steps of a random walk, a step each slice.
+    drift: f64,
+    /// Correlation of a slice with the one before, and the standard deviation of that part.
+    follows: (f64, f64),
+    /// Share of slices with which a burst of steal begins. It halves six slices on average.
+    steal: f64,
+    /// Standard deviation of what a level's connections of one block have by themselves.
+    connections: f64,
+}
+
+const QUIET: Machine = Machine {
+    name: "independent slices",
+    noise: 0.05,
+    drift: 0.0,
+    follows: (0.0, 0.0),
+    steal: 0.0,
+    connections: 0.005,
+};
+
+const MACHINES: [Machine; 5] = [
+    QUIET,
+    Machine { name: "drift", drift: 0.01, ..QUIET },
+    Machine { name: "autocorrelated slices", follows: (0.8, 0.1), ..QUIET },
+    Machine { name: "bursts of steal", steal: 0.02, ..QUIET },
+    Machine { name: "all of these", drift: 0.01, follows: (0.8, 0.1), steal: 0.02, ..QUIET },
+];
+
+/// A machine at work.
+struct Work {
+    machine: Machine,
+    walk: f64,
+    following: f64,
+    is_stolen: bool,
+}
+
+impl Work {
+    fn new(machine: Machine) -> Self {
+        Self { machine, walk: 0.0, following: 0.0, is_stolen: false }
+    }
+
+    /// What a slice gives of a level whose long-term mean is 1.
+    fn slice(&mut self, stream: &mut Stream) -> f64 {
+        let Machine { noise, drift, follows: (phi, spread), steal, .. } = self.machine;
+        self.walk += drift * stream.normal();
+        self.following = phi * self.following + spread * (1.0 - phi * phi).sqrt() * stream.normal();
+        let changes = stream.unit() < if self.is_stolen { 1.0 / 6.0 } else { steal };
+        self.is_stolen ^= changes;
+        let log = self.walk + self.following + noise * stream.normal();
+        log.exp() * if self.is_stolen { 0.5 } else { 1.0 }
+    }
+
+    /// The sums of the slices of two levels in a block; the second is better by `effect`.
+    fn block(&mut self, effect: f64, stream: &mut Stream) -> [f64; 2] {
+        let of_connections = [0, 1].map(|_| (self.machine.connections * stream.normal()).exp());
+        let mut sums = [0.0; 2];
+        for _ in 0..ROUNDS {
+            let first = usize::from(stream.unit() < 0.5);
+            for level in [first, 1 - first] {
+                sums[level] += self.slice(stream) * of_connections[level];
+            }
+        }
+        [sums[0], sums[1] * (1.0 + effect)]
+    }
+}
+
+/// A comparison, when its time is over.
+fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -> Comparison {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    loop {
+        let [of_a, of_b] = work.block(effect, stream);
+        a.push(of_a);
+        b.push(of_b);
+        if !rule.is_look(a.len()) {
+            continue;
+        }
+        let found = paired(&a, &b, rule, Better::Higher, TIE).expect("all are positive");
+        let is_decided =
+            found.verdict == Verdict::Same || found.p_t * ROWS as f64 <= 1.0 - rule.confidence;
+        if is_decided || a.len() >= rule.runs_max {
+            return found;
+        }
+    }
+}
+
+struct Row {
+    machine: &'static str,
+    /// Share of the plans that found any difference, and of the comparisons.
+    wrong_plans: f64,
+    wrong: f64,
+    /// Share of the comparisons whose interval held the truth, at both confidences.
+    held: [f64; 2],
+    blocks: f64,
+    /// Share of the comparisons of levels 5 % apart that found that, and that found the contrary.
+    found: f64,
+    contrary: f64,
+}
+
+fn simulate(machine: Machine) -> Row {
+    let mut stream = Stream::new(1, machine.name);
+    let [mut wrong_plans, mut wrong, mut found, mut contrary, mut blocks] = [0; 5];
+    let mut held = [0; 2];
+    for _ in 0..PLANS {
+        let mut work = Work::new(machine);
+        for (place, confidence) in [0.95, 0.995].into_iter().enumerate() {
+            let rule = rule(confidence);
+            let mut of_rows = |effect| -> Vec<Comparison> {
+                let mut rows: Vec<Comparison> =
+                    (0..ROWS).map(|_| decided(&mut work, effect, &rule, &mut stream)).collect();
+                holm(rows.iter_mut());
+                rows
+            };
+            let same = of_rows(0.0);
+            let holds = |row: &&Comparison| {
+                row.change.interval.is_some_and(|i| i.low <= 0.0 && 0.0 <= i.high)
+            };
+            held[place] += same.iter().filter(holds).count();
+            if place > 0 {
+                continue;
+            }
+            let differs =
+                |row: &&Comparison| matches!(row.verdict, Verdict::Faster | Verdict::Slower);
+            let differing = same.iter().filter(differs).count();
+            wrong += differing;
+            wrong_plans += usize::from(differing > 0);
+            blocks += same.iter().map(|row| row.change.n).sum::<usize>();
+            let apart = of_rows(0.05);
+            let count = |verdict| apart.iter().filter(|row| row.verdict == verdict).count();
+            found += count(Verdict::Faster);
+            contrary += count(Verdict::Slower);
+        }
+    }
+    let share = |count: usize| count as f64 / (PLANS * ROWS) as f64;
+    Row {
+        machine: machine.name,
+        wrong_plans: wrong_plans as f64 / PLANS as f64,
+        wrong: share(wrong),
+        held: held.map(share),
+        blocks: share(blocks),
+        found: share(found),
+        contrary: share(contrary),
+    }
+}
+
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| MACHINES.map(simulate).into());
+
+const INTRODUCTION: &str = "
+# How often a level differs from itself
+
+A plan compares 10 pairs in slices until each is decided, as `plans/ipv6-vs-ipv4.toml` does: after 8, 16, 32 and 64 blocks. 400
+plans for each machine. *Plans* is the share of plans that find any difference where there is none, *rows* that of their
+comparisons; at most 5 % of the plans may (two standard errors: 2.2 points). Each of four looks is paid for (Bonferroni), so that the intervals at the look that
+decides hold the truth more often than they promise. *Found* is how many differences of 5 % are found, *contrary* how many of
+these with the wrong sign.
+
+| machine | plans | rows | 95 % held | 99.5 % held | blocks | found | contrary |
+|---|---|---|---|---|---|---|---|
+";
+
+/// The table as a text.
+pub(super) fn table() -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut text = INTRODUCTION.to_owned();
+    for row in TABLE.iter() {
+        let shares =
+            [row.wrong_plans, row.wrong, row.held[0], row.held[1]].map(percent).join(" | ");
+        let [found, contrary] = [row.found, row.contrary].map(percent);
+        let (machine, blocks) = (row.machine, row.blocks);
+        let _ = writeln!(text, "| {machine} | {shares} | {blocks:.1} | {found} | {contrary} |");
+    }
+    text
+}
+
+#[test]
+fn at_most_one_of_twenty_plans_finds_a_difference_where_there_is_none() {
+    for row in TABLE.iter() {
+        assert!(row.wrong_plans <= 0.05 + NOISE, "{}: {}", row.machine, row.wrong_plans);
+    }
+}
+
+#[test]
+fn intervals_at_the_look_that_decides_hold_the_truth_as_often_as_promised() {
+    for row in TABLE.iter() {
+        let [usual, strict] = row.held;
+        assert!(usual >= 0.95 && strict >= 0.995, "{}: {usual} {strict}", row.machine);
+    }
+}
+
+#[test]
+fn a_difference_of_five_percent_is_never_found_the_wrong_way_round() {
+    for row in TABLE.iter() {
+        assert!(row.contrary == 0.0 && row.found > 0.5, "{}: {}", row.machine, row.found);
+    }
+}
