@@ -456,7 +456,7 @@ pub struct Measure {
     /// How a host is reached
     #[command(flatten)]
     pub reach: Reach,
-    /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these]
+    /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these; 120ms of slices with --vs]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,
     /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction
@@ -471,15 +471,15 @@ pub struct Measure {
     /// Duration of a warm-up run before the first counted run; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
-    /// Runs of each setting [default: 1, or 10 with --vs]
+    /// Runs of each setting [default: 1; with --vs 16 in slices, or 10]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
     /// Report every TIME during a run, every 100ms if no TIME is given. Without the option: every 1s for
     /// a single setting on a terminal, else never
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
-    /// Setting to measure: levels that replace those of the other options, such as path=gso. Repeat it to
-    /// compare further settings with the first
+    /// Setting to measure: levels that replace those of the other options, such as path=gso. Repeat it to compare
+    /// further settings with the first, in slices of a few milliseconds where possible, in whole runs with -t
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
     /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one

@@ -34,6 +34,10 @@ use crate::watch::{Telling, Watch};
 /// Runs of each setting where settings are compared: the fewest that a plan begins to judge by.
 const RUNS_TO_COMPARE: usize = 10;
 
+/// Runs of each setting where settings take turns in slices, and their length: two settings take 5 s.
+const RUNS_IN_SLICES: usize = 16;
+const IN_SLICES: Nanos = Nanos::from_millis(120);
+
 /// Interval that a person gets without asking, as from iperf3.
 const INTERVAL_TO_WATCH: Nanos = Nanos::from_secs(1);
 
@@ -215,8 +219,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         _ => REQUEST_BYTES,
     };
     base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());
-    let default_runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
-    let runs = options.runs.unwrap_or(default_runs);
+    let runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
     let stop = StopRule {
         confidence: CONFIDENCE,
         half_width: None,
@@ -232,13 +235,20 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     plan.seed = options.seed;
     plan.interval_ns = interval(options)?;
     plan.topology = target.topology.clone();
-    match target.name() {
-        Some(name) => {
-            let link = plan.points[0].link;
-            Ok(plan.to_host(&name, Some(link))?)
-        }
-        None => Ok(plan),
+    if let Some(name) = target.name() {
+        let link = plan.points[0].link;
+        plan = plan.to_host(&name, Some(link))?;
     }
+    // Who says how long a run is wants whole runs.
+    plan.slices = options.duration.is_none() && options.omit.is_none();
+    if plan.takes_turns() {
+        (plan.stop.runs_min, plan.stop.runs_max) = (RUNS_IN_SLICES, RUNS_IN_SLICES);
+        plan.duration_ns = IN_SLICES;
+    }
+    if let Some(runs) = options.runs {
+        (plan.stop.runs_min, plan.stop.runs_max) = (runs, runs);
+    }
+    Ok(plan)
 }
 
 /// Where the other end is.
