@@ -128,7 +128,7 @@ fn of_group(
             .filter(|words| !words.is_empty())
             .collect::<Vec<_>>()
             .join(", "),
-        text: sentence(&parts.join("; ")),
+        text: [sentence(&parts.join("; ")), at_ceiling(group, place)].concat(),
         verdicts: group
             .rows
             .iter()
@@ -141,21 +141,52 @@ fn of_group(
     })
 }
 
-/// The text with a capital and a full stop.
+/// ` In 3 rows both reach 95 % of their ceilings or more, which differ by −1.6 % to −1.7 %.`
+fn at_ceiling(group: &Group<'_>, place: usize) -> String {
+    let limits = group.rows.iter().filter_map(|row| row.changes[place].of_limits);
+    let changes: Vec<f64> = limits.filter(|limit| limit.is_reached).map(|l| l.change).collect();
+    let words = span(&changes);
+    match changes.len() {
+        0 => String::new(),
+        _ if changes.iter().all(|&change| change == 0.0) => String::new(),
+        all if all == group.rows.len() => {
+            format!(" Both reach 95 % of their ceilings or more, which differ by {words}.")
+        }
+        some => format!(
+            " In {} both reach 95 % of their ceilings or more, which differ by {words}.",
+            count(some, "row")
+        ),
+    }
+}
+
+/// The text with a full stop, and with a capital unless it begins with a level such as `ethernet:1G`.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let is_word = text.split(' ').next().is_some_and(|word| word.chars().all(char::is_alphabetic));
+    let first = letters.next().map(|letter| match is_word {
+        true => letter.to_uppercase().to_string(),
+        false => letter.to_string(),
+    });
     format!("{}{}.", first.unwrap_or_default(), letters.as_str())
 }
 
 /// ` (−12.1 % to −2.4 %)`, smallest change first.
 fn range(comparisons: &[&&Comparison]) -> String {
-    let mut changes: Vec<f64> = comparisons.iter().map(|c| c.change.value).collect();
+    let changes: Vec<f64> = comparisons.iter().map(|c| c.change.value).collect();
+    if changes.is_empty() { String::new() } else { format!(" ({})", span(&changes)) }
+}
+
+/// `−2.4 % to −12.1 %`, smallest change first.
+fn span(changes: &[f64]) -> String {
+    let mut changes = changes.to_vec();
     changes.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
     match changes.as_slice() {
         [] => String::new(),
-        [only] => format!(" ({})", percent(*only)),
-        [smallest, .., largest] => format!(" ({} to {})", percent(*smallest), percent(*largest)),
+        [only] => percent(*only),
+        [smallest, .., largest] => {
+            let (from, to) = (percent(*smallest), percent(*largest));
+            if from == to { from } else { format!("{from} to {to}") }
+        }
     }
 }
 

@@ -156,9 +156,9 @@ fn why_missing(runs: &Runs<'_>) -> String {
 }
 
 /// A limit of a record, before a figure stands to it.
-type OfRecord = (Kind, f64, String);
+pub(crate) type OfRecord = (Kind, f64, String);
 
-fn hard_limit(record: &Record, figure: Figure) -> Option<OfRecord> {
+pub(crate) fn hard_limit(record: &Record, figure: Figure) -> Option<OfRecord> {
     match figure.spec().limit {
         Allows::Ceiling => ceiling(record, |ceiling| ceiling.kind == Kind::Bound),
         Allows::Floor(part) => {

@@ -259,7 +259,7 @@ impl ComparedPoint {
             )
         };
         let [change, verdict] = match &self.change {
-            Change { comparison: None, withheld: None } => {
+            Change { comparison: None, withheld: None, .. } => {
                 ["too few runs".to_owned(), Verdict::Inconclusive.to_string()]
             }
             change => change.written(),

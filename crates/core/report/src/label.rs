@@ -124,8 +124,16 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
         (Verdict::Inconclusive, Some(smallest)) => {
             format!("inconclusive (MDE {} %)", number::share(smallest))
         }
+        (Verdict::Same, _) if differs(comparison) => {
+            format!("same (<\u{a0}{}\u{a0}%)", comparison.tie_band * 100.0)
+        }
         (verdict, _) => verdict.to_string(),
     }
+}
+
+/// Whether the interval of a change excludes zero.
+fn differs(comparison: &Comparison) -> bool {
+    comparison.change.interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
 }
 
 #[cfg(test)]

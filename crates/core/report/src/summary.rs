@@ -64,6 +64,7 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
             "candidate": compare.candidate,
             "result": change.comparison.as_ref().map(comparison),
             "withheld": change.withheld,
+            "change_of_limits": change.of_limits.map(|limits| limits.change),
         })
     });
     let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {

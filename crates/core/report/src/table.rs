@@ -1,9 +1,9 @@
 //! Tables as values, before anything is printed.
 
-use fabricmark_plan::{Compare, Factor, Figure, Level, Table};
-use fabricmark_stats::{Comparison, StopRule, paired, unpaired};
+use fabricmark_plan::{Compare, Factor, Figure, Level, Limit, Table};
+use fabricmark_stats::{Comparison, StopRule, mean, paired, unpaired};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, hard_limit};
 use crate::label;
 use crate::number::{self, Scale};
 use crate::runs::Runs;
@@ -48,13 +48,42 @@ pub struct Change {
     /// Why there is no comparison although there are runs: more than a tenth of the runs of a side
     /// is invalid.
     pub withheld: Option<String>,
+    /// Absent where one of the points has no limit.
+    pub of_limits: Option<LimitChange>,
+}
+
+/// What the wire alone would make of a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitChange {
+    /// The change from the ceiling or floor of the first point to that of the second, as a fraction of the first.
+    pub change: f64,
+    /// Whether both points reach [`AT_CEILING`] of their ceilings, so that the wire explains their difference.
+    pub is_reached: bool,
+}
+
+/// Share of its ceiling from which on a flow counts as limited by it: a choice.
+const AT_CEILING: f64 = 0.95;
+
+impl LimitChange {
+    fn of(a: &Runs<'_>, b: &Runs<'_>, figure: Figure) -> Option<Self> {
+        let limit = |runs: &Runs<'_>| Some(hard_limit(runs.counted.first()?, figure)?.1);
+        let (of_a, of_b) = (limit(a)?, limit(b)?);
+        let reaches = |runs: &Runs<'_>, limit: f64| {
+            let mean = mean(&runs.values(figure), 0.95);
+            mean.is_some_and(|mean| mean.value >= AT_CEILING * limit)
+        };
+        let is_ceiling = figure.spec().limit == Limit::Ceiling;
+        let is_reached = is_ceiling && reaches(a, of_a) && reaches(b, of_b);
+        Some(Self { change: of_b / of_a - 1.0, is_reached })
+    }
 }
 
 impl Change {
     /// Run against run of each block.
     pub(crate) fn paired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, rule: &StopRule) -> Self {
         let ((of_a, of_b), (better, tie)) = (a.paired(b, figure), figure.judged_by());
-        Self::unless_withheld(a, b, paired(&of_a, &of_b, rule, better, tie))
+        let of_limits = LimitChange::of(a, b, figure);
+        Self { of_limits, ..Self::unless_withheld(a, b, paired(&of_a, &of_b, rule, better, tie)) }
     }
 
     /// The deciding figures of all runs of one against those of the other.
@@ -65,7 +94,7 @@ impl Change {
 
     fn unless_withheld(a: &Runs<'_>, b: &Runs<'_>, comparison: Option<Comparison>) -> Self {
         let withheld = a.withheld(b);
-        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld }
+        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld, of_limits: None }
     }
 
     /// The change, and the verdict or why there is none.
@@ -90,6 +119,11 @@ impl TableView<'_> {
             "" => self.spec.figure.spec().label,
             title => title,
         }
+    }
+
+    /// What limits the figure: `ceiling` or `floor`.
+    pub(crate) fn limit_name(&self) -> &'static str {
+        if self.spec.figure.spec().limit == Limit::Ceiling { "ceiling" } else { "floor" }
     }
 
     /// What the cells are: `half a round trip, µs`; the unit alone where the title says the rest.

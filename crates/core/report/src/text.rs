@@ -98,6 +98,12 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
         };
         let cells: Vec<[String; 3]> = group.rows.iter().map(cell).collect();
         columns.push((label::against(compare), aligned(&cells)));
+        let of_limits =
+            |row: &Row<'_>| row.changes[place].of_limits.map(|limit| number::percent(limit.change));
+        if group.rows.iter().any(|row| of_limits(row).is_some()) {
+            let cells = group.rows.iter().map(|row| of_limits(row).unwrap_or_default()).collect();
+            columns.push((format!("of the\n{}s", table.limit_name()), cells));
+        }
     }
     let name = table.spec.published.as_deref().unwrap_or_default();
     let name = name.replacen(' ', "\u{a0}", 1).replace(' ', "\n");

@@ -103,6 +103,19 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     for (place, compare) in table.compared.iter().enumerate() {
         let cells = group.rows.iter().map(|row| change_part(&row.changes[place])).collect();
         columns.push(Column { heading: label::against(compare), class: "change", cells });
+        let of_limits = |row: &Row<'_>| row.changes[place].of_limits;
+        if group.rows.iter().any(|row| of_limits(row).is_some()) {
+            let part = |row: &Row<'_>| CellPart {
+                main: of_limits(row).map(|limit| number::percent(limit.change)).unwrap_or_default(),
+                ..CellPart::default()
+            };
+            let cells = group.rows.iter().map(part).collect();
+            columns.push(Column {
+                heading: format!("of the {}s", table.limit_name()),
+                class: "share",
+                cells,
+            });
+        }
     }
     let has_published = group.rows.iter().any(|row| row.published.iter().any(Option::is_some));
     if let Some(name) = table.spec.published.as_ref().filter(|_| has_published) {
