@@ -4,7 +4,7 @@ RUST = 1.95
 .PHONY: help demo test bench build rust clean
 
 help:
-	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 4 minutes'
+	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
 	@echo 'make test   every test'
 	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
@@ -14,7 +14,8 @@ demo: build
 	@scripts/need ip=iproute2 tc=iproute2
 	target/release/fabricmark run plans/ipv6-vs-ipv4.toml --quick
 
-bench: build
+bench: rust
+	cargo build --release --locked
 	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
 	@scripts/need setpriv=util-linux nsenter=util-linux
@@ -24,7 +25,7 @@ bench: build
 
 build: rust
 	@scripts/need cc=build-essential
-	cargo build --release --locked
+	cargo build --release --locked --package fabricmark
 
 test: rust
 	@scripts/need cc=build-essential ip=iproute2 tc=iproute2 unshare=util-linux setpriv=util-linux script=bsdutils \
