@@ -47,11 +47,13 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         let text = format!("{} in {}; this plan compares nothing.", count(runs, "run"), e.name);
         all.push(Answer::remark(e.name, text));
     }
+    let in_short = if all.len() > 1 { in_short(e, tables) } else { Vec::new() };
     if all.len() > SENTENCES_MAX {
         let text = format!("{} more in the tables below.", all.len() - SENTENCES_MAX);
         all.truncate(SENTENCES_MAX);
         all.push(Answer::remark("And", text));
     }
+    all.splice(0..0, in_short);
     if e.quick && !e.plan.stop.decides {
         let duration = e.plan.duration_ns.as_secs_f64();
         let runs = e.plan.stop.runs_max;
@@ -62,13 +64,85 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         all.push(Answer::remark("Quick look", text));
     }
     if !e.planned_complete && e.plan.stop.decides && e.plan.budget_ns.is_some() {
-        let text = "Run the same command again, for example with --budget 10min, to continue the inconclusive comparisons.";
-        all.push(Answer::remark("Budget spent", text.to_owned()));
+        all.push(Answer::remark("Budget spent", budget_spent(e, tables)));
     } else if !e.planned_complete {
         let text = "Not every planned run is here; figures may still move.".to_owned();
         all.push(Answer::remark("Incomplete", text));
     }
     all
+}
+
+/// What the comparisons of means found about each pair of levels, over all tables.
+fn found_of_means<'a>(
+    tables: &'a [TableView<'_>],
+    compare: &'a Compare,
+) -> impl Iterator<Item = &'a Comparison> {
+    let tables = tables.iter().filter(|table| !table.spec.figure.spec().is_median);
+    tables.flat_map(move |table| {
+        let places = table.compared.iter().enumerate().filter(move |(_, of)| **of == compare);
+        let changes = places.flat_map(move |(place, _)| {
+            table.groups.iter().flat_map(|group| &group.rows).map(move |row| &row.changes[place])
+        });
+        changes.filter_map(|change| change.comparison.as_ref())
+    })
+}
+
+/// `IPv6 against IPv4 in 40 comparisons: slower in 14 (by 1.6 % to 12.7 %), the same in 18, inconclusive in 8.`
+fn in_short(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
+    let of_compare = |compare: &Compare| {
+        let all: Vec<&Comparison> = found_of_means(tables, compare).collect();
+        let part = |verdict, words: &str| {
+            let those = all.iter().filter(|found| found.verdict == verdict);
+            let sizes: Vec<f64> = those.map(|found| found.change.value.abs()).collect();
+            let by = match sizes.iter().copied().fold((f64::MAX, 0.0), |(low, high), size| {
+                (f64::min(low, size), f64::max(high, size))
+            }) {
+                _ if !matches!(verdict, Verdict::Slower | Verdict::Faster) => String::new(),
+                (low, high) => format!(" (by {}\u{a0}% to {}\u{a0}%)", share(low), share(high)),
+            };
+            (!sizes.is_empty()).then(|| format!("{words} in {}{by}", sizes.len()))
+        };
+        let parts: Vec<String> = [
+            part(Verdict::Slower, "slower"),
+            part(Verdict::Faster, "faster"),
+            part(Verdict::Same, "the same"),
+            part(Verdict::Inconclusive, "inconclusive"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let levels = [&compare.candidate, &compare.baseline];
+        let [candidate, baseline] = levels.map(|level| label::level(compare.factor, level));
+        let text = format!(
+            "{candidate} against {baseline} in {}: {}",
+            count(all.len(), "comparison"),
+            parts.join(", ")
+        );
+        (!all.is_empty()).then(|| Answer::remark("In short", sentence(&text)))
+    };
+    e.plan.compare.iter().filter_map(of_compare).collect()
+}
+
+/// How many comparisons are left, and the time in which as many runs as they seem to need fit.
+fn budget_spent(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
+    let (mut pairs, mut needed, mut left) = (0, 0.0, 0);
+    for found in e.plan.compare.iter().flat_map(|compare| found_of_means(tables, compare)) {
+        let n = found.change.n;
+        pairs += n;
+        if found.verdict == Verdict::Inconclusive {
+            left += 1;
+            // An interval is half as wide after four times as many runs.
+            let factor = (found.smallest_visible.unwrap_or(f64::MAX) / found.tie_band).powi(2);
+            let more = (n as f64 * (factor - 1.0)).max(n as f64);
+            needed += more.min(e.plan.stop.runs_max.saturating_sub(n) as f64);
+        }
+    }
+    let spent_s = e.plan.budget_ns.unwrap_or_default().as_secs_f64();
+    let minutes = (needed / pairs.max(1) as f64 * spent_s / 60.0).ceil().max(1.0);
+    format!(
+        "{} inconclusive; run the same command again with --budget {minutes}min to continue, which may decide them.",
+        count(left, "comparison") + if left == 1 { " is" } else { " are" }
+    )
 }
 
 fn of_group(
