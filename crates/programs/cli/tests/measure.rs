@@ -336,6 +336,22 @@ fn settings_are_run_in_turn_and_judged_against_the_first() {
 }
 
 #[test]
+fn settings_take_turns_in_slices_unless_the_length_of_a_run_is_said() {
+    let settings = "rr loopback --vs payload=64 --vs payload=16KiB --runs 3";
+    for (more, slice_ns, duration_ns) in
+        [("", Some(4_000_000), 120_000_000), (" -t 50ms", None, 50_000_000)]
+    {
+        let answer = json(&format!("{settings}{more}"));
+        let runs = answer["records"].as_array().unwrap();
+        assert!(runs.len() >= 6, "{answer}");
+        for run in runs {
+            assert_eq!(run["slice_ns"].as_u64(), slice_ns, "{run}");
+            assert_eq!(run["duration_ns"], duration_ns, "{run}");
+        }
+    }
+}
+
+#[test]
 fn a_threshold_decides_the_exit_code() {
     let line = "ping-pong loopback -t 50ms --warm-up 0s";
     expect(&format!("{line} --require rtt<=10s"), 0, &["rtt<=10s: kept"]);
