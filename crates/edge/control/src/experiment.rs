@@ -20,7 +20,7 @@ use crate::iperf3;
 use crate::memory;
 use crate::nodes::nodes;
 use crate::peer::{Peer, Workers};
-use crate::progress::Progress;
+use crate::progress::{Position, Progress};
 use crate::run::{Run, RunResult};
 use crate::skip;
 
@@ -72,7 +72,11 @@ pub fn run_plan(
                 continue;
             }
             let point = &plan.points[step.points[0]];
-            progress.begins(history.position(plan, number, &steps[index..]), point, step);
+            let budget_left = plan
+                .budget_ns
+                .map(|Nanos(budget)| Nanos(budget.saturating_sub(Nanos::from(began.elapsed()).0)));
+            let position = history.position(plan, number, &steps[index..]);
+            progress.begins(Position { budget_left, ..position }, point, step);
             let records = match skipped {
                 // The others of a slice can be compared without those that cannot be run, in the blocks that follow.
                 Some(reason) => refusals

@@ -99,7 +99,10 @@ impl History {
     pub(crate) fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
         let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
         let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
-        let members: Vec<usize> = unfinished_groups(plan, number, &self.outcomes)
+        let unfinished = unfinished_groups(plan, number, &self.outcomes);
+        let all = plan.comparison_groups.len();
+        let decided = plan.stop.decides.then_some((all - unfinished.len(), all));
+        let members: Vec<usize> = unfinished
             .into_iter()
             .flat_map(|group| plan.comparison_groups[group].iter().copied())
             // Points that run at once take one run.
@@ -115,9 +118,11 @@ impl History {
             })
             .sum();
         let left = Nanos(now + later_blocks * later);
-        let runs = rest.len() + later_blocks as usize * members.len();
+        let now_runs: usize =
+            rest.iter().map(|step| step.slice.map_or(1, |_| step.points.len())).sum();
+        let runs = now_runs + later_blocks as usize * members.len();
         let done = self.done.len() / plan.groups.len().max(1);
-        Position { done, planned: done + runs, block: number, left }
+        Position { done, planned: done + runs, block: number, left, decided, budget_left: None }
     }
 }
 

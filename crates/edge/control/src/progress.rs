@@ -15,6 +15,10 @@ pub struct Position {
     pub block: u32,
     /// What the rest takes at least.
     pub left: Nanos,
+    /// Comparison groups that are decided, where the plan runs until they are; and how many there are.
+    pub decided: Option<(usize, usize)>,
+    /// What is left of the budget, where there is one.
+    pub budget_left: Option<Nanos>,
 }
 
 /// Somebody who watches a plan being run.

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write, stderr};
 use fabricmark_control::{Position, Progress};
 use fabricmark_plan::{Figure, Point, Step, Unit};
 use fabricmark_record::{Outcome, Record};
+use fabricmark_units::Nanos;
 
 /// A progress line on standard error.
 pub struct Line {
@@ -35,21 +36,30 @@ impl Line {
     }
 }
 
+/// `3 min 05 s`
+fn minutes(time: Nanos) -> String {
+    match time.0.div_ceil(1_000_000_000) {
+        seconds if seconds >= 60 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
 impl Progress for Line {
     fn begins(&mut self, position: Position, point: &Point, step: &Step) {
         if !self.is_terminal {
             return;
         }
-        let seconds = position.left.0.div_ceil(1_000_000_000);
-        let left = if seconds >= 60 {
-            format!("{} min {:02} s", seconds / 60, seconds % 60)
-        } else {
-            format!("{seconds} s")
+        let how_far = match (position.decided, position.budget_left) {
+            (Some((decided, all)), Some(left)) => {
+                format!("{decided} of {all} comparisons decided, {} left at most", minutes(left))
+            }
+            _ => {
+                let Position { done, planned, left, .. } = position;
+                format!("{done} of {planned} runs, {} left at least", minutes(left))
+            }
         };
         self.show(&format!(
-            "{} of {} runs, {left} left at least · {}{} {} {} {} B over {}{}",
-            position.done,
-            position.planned,
+            "{how_far} · {}{} {} {} {} B over {}{}",
             if step.warm_up { "warm-up " } else { "" },
             point.pattern,
             point.transport,
