@@ -6,7 +6,7 @@ use fabricmark_stats::{Comparison, Verdict};
 use crate::Experiment;
 use crate::label;
 use crate::number::{count, percent, share};
-use crate::table::{Group, TableView};
+use crate::table::{Change, Group, TableView};
 
 /// More sentences than this are no longer an answer.
 const SENTENCES_MAX: usize = 8;
@@ -63,8 +63,8 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         );
         all.push(Answer::remark("Quick look", text));
     }
-    if !e.planned_complete && e.plan.stop.decides && e.plan.budget_ns.is_some() {
-        all.push(Answer::remark("Budget spent", budget_spent(e, tables)));
+    if !e.planned_complete && e.plan.stop.decides {
+        all.push(Answer::remark("Incomplete", undecided(e, tables)));
     } else if !e.planned_complete {
         let text = "Not every planned run is here; figures may still move.".to_owned();
         all.push(Answer::remark("Incomplete", text));
@@ -72,25 +72,26 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
     all
 }
 
-/// What the comparisons of means found about each pair of levels, over all tables.
-fn found_of_means<'a>(
+/// The changes of means between one pair of levels, over all tables.
+fn of_means<'a>(
     tables: &'a [TableView<'_>],
     compare: &'a Compare,
-) -> impl Iterator<Item = &'a Comparison> {
+) -> impl Iterator<Item = &'a Change> {
     let tables = tables.iter().filter(|table| !table.spec.figure.spec().is_median);
     tables.flat_map(move |table| {
         let places = table.compared.iter().enumerate().filter(move |(_, of)| **of == compare);
-        let changes = places.flat_map(move |(place, _)| {
+        places.flat_map(move |(place, _)| {
             table.groups.iter().flat_map(|group| &group.rows).map(move |row| &row.changes[place])
-        });
-        changes.filter_map(|change| change.comparison.as_ref())
+        })
     })
 }
 
 /// `IPv6 against IPv4 in 40 comparisons: slower in 14 (by 1.6 % to 12.7 %), the same in 18, inconclusive in 8.`
 fn in_short(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
     let of_compare = |compare: &Compare| {
-        let all: Vec<&Comparison> = found_of_means(tables, compare).collect();
+        let changes = of_means(tables, compare);
+        let all: Vec<&Comparison> =
+            changes.filter_map(|change| change.comparison.as_ref()).collect();
         let part = |verdict, words: &str| {
             let those = all.iter().filter(|found| found.verdict == verdict);
             let sizes: Vec<f64> = those.map(|found| found.change.value.abs()).collect();
@@ -123,25 +124,28 @@ fn in_short(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
     e.plan.compare.iter().filter_map(of_compare).collect()
 }
 
-/// How many comparisons are left, and the time in which as many runs as they seem to need fit.
-fn budget_spent(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
-    let (mut pairs, mut needed, mut left) = (0, 0.0, 0);
-    for found in e.plan.compare.iter().flat_map(|compare| found_of_means(tables, compare)) {
-        let n = found.change.n;
-        pairs += n;
-        if found.verdict == Verdict::Inconclusive {
-            left += 1;
-            // An interval is half as wide after four times as many runs.
-            let factor = (found.smallest_visible.unwrap_or(f64::MAX) / found.tie_band).powi(2);
-            let more = (n as f64 * (factor - 1.0)).max(n as f64);
-            needed += more.min(e.plan.stop.runs_max.saturating_sub(n) as f64);
-        }
+/// How many comparisons are not decided, and how long the runs take that these seem to need.
+fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
+    let rule = &e.plan.stop;
+    let (mut runs, mut left) = (0.0, 0);
+    for change in e.plan.compare.iter().flat_map(|compare| of_means(tables, compare)) {
+        let (n, needed) = match &change.comparison {
+            None => (0, rule.runs_min as f64),
+            Some(found) if found.verdict == Verdict::Inconclusive => {
+                // An interval is half as wide after four times as many runs.
+                let factor = found.smallest_visible.unwrap_or(f64::MAX) / found.tie_band;
+                (found.change.n, found.change.n as f64 * factor.powi(2).max(2.0))
+            }
+            Some(_) => continue,
+        };
+        left += 1;
+        runs += (needed - n as f64).min(rule.runs_max.saturating_sub(n) as f64);
     }
-    let spent_s = e.plan.budget_ns.unwrap_or_default().as_secs_f64();
-    let minutes = (needed / pairs.max(1) as f64 * spent_s / 60.0).ceil().max(1.0);
+    let minutes = (2.0 * runs * e.plan.duration_ns.as_secs_f64() / 60.0).ceil();
     format!(
-        "{} inconclusive; run the same command again with --budget {minutes}min to continue, which may decide them.",
-        count(left, "comparison") + if left == 1 { " is" } else { " are" }
+        "{} not decided; the same command continues with {}. That takes {minutes} min or more (--budget).",
+        count(left, "comparison") + if left == 1 { " is" } else { " are" },
+        if left == 1 { "it" } else { "them" },
     )
 }
 

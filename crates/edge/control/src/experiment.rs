@@ -53,7 +53,7 @@ pub fn run_plan(
         if steps.is_empty() {
             break;
         }
-        if number >= plan.stop.runs_min as u32 && is_spent() {
+        if number > 0 && is_spent() {
             return history.finish().map(|()| false);
         }
         for (index, step) in steps.iter().enumerate() {

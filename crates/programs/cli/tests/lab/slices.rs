@@ -60,3 +60,21 @@ fn a_level_that_cannot_be_run_leaves_the_other_to_be_measured() {
             .any(|record| matches!(&record.outcome, Outcome::Skipped(why) if why.contains("warp")))
     );
 }
+
+#[test]
+fn a_budget_ends_a_run_and_the_same_command_continues_it() {
+    let Some(bench) = bench("a budget of slices") else { return };
+    let factors = "pattern = 'ping-pong'\ntransport = 'tcp'\npayload = 64\nlink = 'veth'\ncongestion = 'cubic'";
+    let plan =
+        plan(factors, "family", ["4", "6"]).replace("min = 3, max = 6", "min = 64, max = 64");
+    bench.plan(&plan.replace("goodput", "half-rtt").replace("'4'", "4").replace("'6'", "6"));
+    let run = || {
+        let output = bench.run(&["run", "plan.toml", "--budget", "1s"]);
+        expect(&output, 0, &["report.html"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("1 comparison is not decided; the same command continues"), "{text}");
+        blocks(&bench.records(), |_| true)
+    };
+    let (first, second) = (run(), run());
+    assert!(first.len() < 64 && first.is_subset(&second) && second.len() > first.len());
+}
