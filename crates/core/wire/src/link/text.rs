@@ -66,23 +66,15 @@ impl FromStr for Link {
     /// Reads `veth`, `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1`,
     /// `ipoib:4X-FDR,mode=connected,mtu=65520,grh`, `ib:4X-HDR,mtu=2048`, `rocev2:25G,mtu=4200`.
     fn from_str(text: &str) -> Result<Self, ParseLinkError> {
-        let (head, settings) = match text.split_once(',') {
-            Some((head, settings)) => (head, Some(settings)),
-            None => (text, None),
-        };
-        let (kind, rest) = match head.split_once(':') {
-            Some((kind, rest)) => (kind, Some(rest)),
-            None => (head, None),
-        };
+        let (head, settings) = split(text, ',');
+        let (kind, rest) = split(head, ':');
         let head = Head { text: head, rest };
         Ok(match kind {
             "loopback" if rest.is_none() => {
                 let [] = read_settings(settings, "loopback", "none", [])?;
                 Self::Loopback
             }
-            "veth" if rest.is_some() => {
-                return Err(ParseLinkError::VethRate(head.text.to_owned()));
-            }
+            "veth" if rest.is_some() => return Err(ParseLinkError::VethRate(head.text.to_owned())),
             "veth" => {
                 let [mtu] = read_settings(settings, "veth", "mtu=N", ["mtu"])?;
                 Self::Veth { mtu: Range::IP.read(mtu, MTU_DEFAULT)? }
@@ -104,6 +96,11 @@ impl FromStr for Link {
             _ => return Err(ParseLinkError::UnknownKind(text.to_owned())),
         })
     }
+}
+
+/// What stands before the first `at`, and behind it.
+fn split(text: &str, at: char) -> (&str, Option<&str>) {
+    text.split_once(at).map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
 
 /// What stands before the first comma.
@@ -192,9 +189,7 @@ fn read_settings<'a, const N: usize>(
 }
 
 fn read_ib_mtu(text: Option<&str>, key: &'static str, default: u16) -> Result<u16, ParseLinkError> {
-    let Some(text) = text else {
-        return Ok(default);
-    };
+    let Some(text) = text else { return Ok(default) };
     let mtu = text.parse().map_err(|_| ParseLinkError::IbMtu { key, text: text.to_owned() })?;
     check_ib_mtu(mtu, key)?;
     Ok(mtu)
