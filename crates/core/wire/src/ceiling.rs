@@ -161,11 +161,8 @@ pub fn packets(link: Link, stack: Stack, payload: u64) -> Result<Vec<u64>, Impos
     let mut sizes = Vec::with_capacity(count as usize);
     for run in message.runs.iter().filter(|run| run.count > 0) {
         let frames = on_wire(link, stack.family(), run.bytes);
-        for _ in 0..run.count {
-            for frame in frames {
-                sizes.extend((0..frame.count).map(|_| frame.bytes));
-            }
-        }
+        let packet = frames.iter().flat_map(|frame| (0..frame.count).map(|_| frame.bytes));
+        sizes.extend((0..run.count).flat_map(|_| packet.clone()));
     }
     Ok(sizes)
 }
@@ -239,14 +236,11 @@ fn best_ip_packet(
             sizes[2] = ((mtu + 4) / ib_mtu * ib_mtu).saturating_sub(4);
         }
     }
-    let mut best: Option<Packet> = None;
-    for size in sizes.into_iter().filter(|&size| size > headers) {
-        let new = Packet { payload: size - headers, wire_bytes: wire_bytes(link, family, size) };
-        let is_better = |old: &Packet| new.payload * old.wire_bytes > old.payload * new.wire_bytes;
-        if best.as_ref().is_none_or(is_better) {
-            best = Some(new);
-        }
-    }
+    let packet =
+        |size| Packet { payload: size - headers, wire_bytes: wire_bytes(link, family, size) };
+    let packets = sizes.into_iter().filter(|&size| size > headers).map(packet);
+    let is_better = |a: &Packet, b: &Packet| a.payload * b.wire_bytes > b.payload * a.wire_bytes;
+    let best = packets.reduce(|best, new| if is_better(&new, &best) { new } else { best });
     best.ok_or(Impossible::NoRoom(mtu))
 }
 
