@@ -1,5 +1,7 @@
 //! Figures in text: a header as RFCs draw it, 32 bits a row, and the sequence of headers in a packet.
 
+use std::collections::BTreeMap;
+
 use fabricmark_header::Layout;
 use fabricmark_header::arp::{Arp, IpoibArp};
 use fabricmark_header::cm::{
@@ -86,17 +88,14 @@ pub fn header(layout: &Layout) -> String {
     for field in layout.fields {
         let plural = if field.bits == 1 { "" } else { "s" };
         let bits = format!("{:3} bit{plural}", field.bits);
-        let key = match keys.iter().find(|(keyed, _)| *keyed == field.at) {
-            Some((_, key)) => format!("  ({key} above)"),
-            None => String::new(),
-        };
+        let key = keys.get(&field.at).map_or_else(String::new, |key| format!("  ({key} above)"));
         text += &format!("{:width$}  {bits:8}  {}{key}\n", field.title, field.clause);
     }
     text
 }
 
 /// Letters for fields too narrow for their titles, by the first bit of the field.
-fn keys(layout: &Layout) -> Vec<(usize, char)> {
+fn keys(layout: &Layout) -> BTreeMap<usize, char> {
     let narrow = layout.fields.iter().filter(|field| {
         let columns = field.bits.min(ROW - field.at % ROW);
         let width = 2 * columns - 1;
@@ -156,40 +155,32 @@ fn whole_rows(at: usize, bits: usize) -> Option<(usize, usize)> {
     (end > first).then(|| (first, end - first))
 }
 
-/// A part of a field within one row: its columns, and its text.
-struct Cell {
-    columns: usize,
-    lines: Vec<String>,
-}
-
 /// The lines of a row between two separators: as many as the narrowest title needs.
-fn row_lines(layout: &Layout, row: usize, keys: &[(usize, char)]) -> String {
+fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> String {
+    // The part of each field within the row: its width, and its text.
     let mut cells = Vec::new();
     let (start, end) = (row * ROW, (row * ROW + ROW).min(8 * layout.bytes));
     for field in layout.fields {
         let (from, to) = (field.at.max(start), (field.at + field.bits).min(end));
-        let key = keys.iter().find(|(keyed, _)| *keyed == field.at).map(|&(_, key)| key);
         if from < to {
-            let title = match titled(field.at, field.bits, row) {
-                Titled::Here => match key {
-                    Some(key) => key.to_string(),
-                    None => title_for(field.title, 2 * (to - from) - 1),
-                },
-                Titled::Continued => "(continued)".to_owned(),
-                Titled::Elsewhere => String::new(),
+            let width = 2 * (to - from) - 1;
+            let title = match (titled(field.at, field.bits, row), keys.get(&field.at)) {
+                (Titled::Here, Some(key)) => key.to_string(),
+                (Titled::Here, None) => title_for(field.title, width),
+                (Titled::Continued, _) => "(continued)".to_owned(),
+                (Titled::Elsewhere, _) => String::new(),
             };
-            let lines = wrapped(&title, 2 * (to - from) - 1);
-            cells.push(Cell { columns: to - from, lines });
+            cells.push((width, wrapped(&title, width)));
         }
     }
-    let height = cells.iter().map(|cell| cell.lines.len()).max().unwrap_or(1).max(1);
+    let height = cells.iter().map(|(_, lines)| lines.len()).max().unwrap_or(1).max(1);
     let mut text = String::new();
     for index in 0..height {
         text.push('|');
-        for cell in &cells {
-            let above = (height - cell.lines.len()) / 2;
-            let line = index.checked_sub(above).and_then(|index| cell.lines.get(index));
-            text += &centred(line.map_or("", String::as_str), 2 * cell.columns - 1);
+        for (width, lines) in &cells {
+            let above = (height - lines.len()) / 2;
+            let line = index.checked_sub(above).and_then(|index| lines.get(index));
+            text += &centred(line.map_or("", String::as_str), *width);
             text.push('|');
         }
         text.push('\n');
@@ -255,33 +246,27 @@ fn centred(text: &str, width: usize) -> String {
 ///
 /// Without a GRH it stays within its subnet; with one it may cross routers.
 pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
-    let (mode, subnets) = (
-        match packet {
-            IpoibPacket::Connected => "connected",
-            IpoibPacket::Datagram => "datagram",
-        },
-        if grh { "several subnets" } else { "a unique subnet" },
-    );
+    let mode = match packet {
+        IpoibPacket::Connected => "connected",
+        IpoibPacket::Datagram => "datagram",
+    };
+    let subnets = if grh { "several subnets" } else { "a unique subnet" };
     let layouts = [
         Some(Lrh::LAYOUT),
         grh.then_some(Grh::LAYOUT),
         Some(Bth::LAYOUT),
         (packet == IpoibPacket::Datagram).then_some(Deth::LAYOUT),
     ];
-    let mut parts: Vec<(String, String)> = layouts
-        .into_iter()
-        .flatten()
-        .map(|layout| (layout.name.to_owned(), layout.bytes.to_string()))
-        .collect();
-    parts.extend(
-        [
-            ("4-Octet Header", "4"),
-            ("IPv6 or IPv4 Packet", "padded to a multiple of 4"),
-            ("Invariant CRC", "4"),
-            ("Variant CRC", "2"),
-        ]
-        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned())),
-    );
+    let rest = [
+        ("4-Octet Header", "4"),
+        ("IPv6 or IPv4 Packet", "padded to a multiple of 4"),
+        ("Invariant CRC", "4"),
+        ("Variant CRC", "2"),
+    ];
+    let headers = layouts.into_iter().flatten();
+    let headers = headers.map(|layout| (layout.name, layout.bytes.to_string()));
+    let rest = rest.map(|(name, bytes)| (name, bytes.to_owned()));
+    let parts: Vec<(&str, String)> = headers.chain(rest).collect();
     format!(
         "IPoIB packet in {mode} mode in a fabric with {subnets}, lengths in bytes\n\n{}",
         sequence(&parts)
@@ -289,17 +274,14 @@ pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
 }
 
 /// Boxes side by side, each with a text beneath.
-fn sequence(parts: &[(String, String)]) -> String {
-    let widths = parts.iter().map(|(name, beneath)| name.len().max(beneath.len()) + 2);
-    let widths: Vec<usize> = widths.collect();
-    let rule: String = widths.iter().map(|&width| format!("+{}", "-".repeat(width))).collect();
-    let row = |edge: char, texts: &mut dyn Iterator<Item = &String>| -> String {
-        let cells =
-            texts.zip(&widths).map(|(text, &width)| format!("{edge}{}", centred(text, width)));
-        cells.collect()
-    };
-    let names = row('|', &mut parts.iter().map(|(name, _)| name));
-    let beneath = row(' ', &mut parts.iter().map(|(_, beneath)| beneath));
+fn sequence(parts: &[(&str, String)]) -> String {
+    let (mut rule, mut names, mut beneath) = (String::new(), String::new(), String::new());
+    for (name, bytes) in parts {
+        let width = name.len().max(bytes.len()) + 2;
+        rule += &format!("+{}", "-".repeat(width));
+        names += &format!("|{}", centred(name, width));
+        beneath += &format!(" {}", centred(bytes, width));
+    }
     format!("{rule}+\n{names}|\n{rule}+\n{}\n", beneath.trim_end())
 }
 
