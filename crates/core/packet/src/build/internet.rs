@@ -3,7 +3,6 @@
 use fabricmark_header::ethernet::ether_type;
 use fabricmark_header::ip::{Addresses, Ipv4, Ipv6, Ipv6Fragment, protocol};
 use fabricmark_header::transport::{Tcp, TcpOption, TcpOptions, Udp};
-use fabricmark_wire::frame::UDP_HEADER;
 use fabricmark_wire::{Family, Link, fragments};
 
 use super::{Host, Packet, ethernet, infiniband, tags};
@@ -92,16 +91,12 @@ fn options(bytes: usize) -> Vec<u8> {
 /// IP packets in what the link puts around them.
 fn carried(link: Link, family: Family, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
     let kind = ether_type_of(family);
-    match link {
-        Link::Ipoib(ipoib) => infiniband::ipoib(ipoib, kind, ip_packets),
-        link => {
-            let frames = ip_packets.iter().map(|ip_packet| {
-                let from = Host::First;
-                Packet { from, bytes: ethernet(from, tags(link), kind, &[ip_packet]) }
-            });
-            frames.collect()
-        }
+    if let Link::Ipoib(ipoib) = link {
+        return infiniband::ipoib(ipoib, kind, ip_packets);
     }
+    let from = Host::First;
+    let frame = |ip_packet: &Vec<u8>| ethernet(from, tags(link), kind, &[ip_packet]);
+    ip_packets.iter().map(|packet| Packet { from, bytes: frame(packet) }).collect()
 }
 
 /// The Ethernet type of an IP version.
@@ -122,12 +117,8 @@ fn addresses(from: Host, family: Family) -> Addresses {
 
 /// The header of a datagram of `data`.
 pub(super) fn udp(from: Host, family: Family, source: u16, destination: u16, data: &[u8]) -> Udp {
-    let udp = Udp {
-        source_port: source,
-        destination_port: destination,
-        bytes: (UDP_HEADER as usize + data.len()) as u16,
-        checksum: 0,
-    };
+    let bytes = (Udp::BYTES + data.len()) as u16;
+    let udp = Udp { source_port: source, destination_port: destination, bytes, checksum: 0 };
     udp.with_checksum(addresses(from, family), data)
 }
 
