@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_header::Layout;
 use fabricmark_header::arp::{Arp, IpoibArp};
 use fabricmark_header::cm::{
     ConnectReply, ConnectRequest, DisconnectReply, DisconnectRequest, Mad, ReadyToUse,
@@ -14,6 +13,7 @@ use fabricmark_header::infiniband::{
 use fabricmark_header::ip::{Ipv4, Ipv6, Ipv6Fragment};
 use fabricmark_header::ipoib::IpoibHeader;
 use fabricmark_header::transport::{Tcp, Udp};
+use fabricmark_header::{Field, Layout};
 
 /// Bits in a row of a header.
 const ROW: usize = 32;
@@ -70,9 +70,9 @@ pub fn header(layout: &Layout) -> String {
         "{}: {}, {} bytes ({})\n\n",
         layout.name, layout.title, layout.bytes, layout.source
     );
-    let tens: String =
-        (0..ROW).map(|bit| if bit % 10 == 0 { bit / 10 } else { 10 }).map(tick).collect();
-    let ones: String = (0..ROW).map(|bit| tick(bit % 10)).collect();
+    // A digit above the bit that it counts, of two columns.
+    let tens: String = (0..ROW).step_by(10).map(|bit| format!(" {:<19}", bit / 10)).collect();
+    let ones: String = (0..ROW).map(|bit| format!(" {}", bit % 10)).collect();
     for line in [tens, ones] {
         text += line.trim_end();
         text.push('\n');
@@ -105,11 +105,6 @@ fn keys(layout: &Layout) -> BTreeMap<usize, char> {
     narrow.map(|field| field.at).zip('a'..='z').collect()
 }
 
-/// A digit above the bit that it counts; nothing for ten.
-fn tick(digit: usize) -> String {
-    if digit < 10 { format!(" {digit}") } else { "  ".to_owned() }
-}
-
 /// The index of the field that a bit belongs to; `None` behind the end.
 fn owner(layout: &Layout, bit: usize) -> Option<usize> {
     layout.fields.iter().position(|field| (field.at..field.at + field.bits).contains(&bit))
@@ -119,22 +114,19 @@ fn owner(layout: &Layout, bit: usize) -> Option<usize> {
 /// middle of the field is there.
 fn separator(layout: &Layout, row: usize) -> String {
     let end = 8 * layout.bytes;
-    let is_closed: Vec<bool> = (0..ROW)
-        .map(|column| {
-            let below = owner(layout, row * ROW + column);
-            let above = (row * ROW + column).checked_sub(ROW).and_then(|bit| owner(layout, bit));
-            above != below
-        })
-        .collect();
+    let is_closed = |column: usize| {
+        let bit = row * ROW + column;
+        bit.checked_sub(ROW).and_then(|above| owner(layout, above)) != owner(layout, bit)
+    };
     let last = if row == 0 { end.min(ROW) } else { (end + ROW - row * ROW).min(ROW) };
     let mut line: Vec<char> = Vec::with_capacity(2 * ROW + 1);
     for column in 0..=last {
         let is_edge = column == 0 || column == last;
-        let left = column.checked_sub(1).is_some_and(|column| is_closed[column]);
-        let right = column < last && is_closed[column];
+        let left = column.checked_sub(1).is_some_and(is_closed);
+        let right = column < last && is_closed(column);
         line.push(if is_edge || left || right { '+' } else { ' ' });
         if column < last {
-            line.push(if is_closed[column] { '-' } else { ' ' });
+            line.push(if right { '-' } else { ' ' });
         }
     }
     for field in layout.fields {
@@ -164,13 +156,9 @@ fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> Strin
         let (from, to) = (field.at.max(start), (field.at + field.bits).min(end));
         if from < to {
             let width = 2 * (to - from) - 1;
-            let title = match (titled(field.at, field.bits, row), keys.get(&field.at)) {
-                (Titled::Here, Some(key)) => key.to_string(),
-                (Titled::Here, None) => title_for(field.title, width),
-                (Titled::Continued, _) => "(continued)".to_owned(),
-                (Titled::Elsewhere, _) => String::new(),
-            };
-            cells.push((width, wrapped(&title, width)));
+            let key = keys.get(&field.at).map(char::to_string);
+            let title = key.unwrap_or_else(|| title_for(field.title, width));
+            cells.push((width, wrapped(&said(field, row, title), width)));
         }
     }
     let height = cells.iter().map(|(_, lines)| lines.len()).max().unwrap_or(1).max(1);
@@ -188,26 +176,16 @@ fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> Strin
     text
 }
 
-/// What a part of a field says.
-enum Titled {
-    /// The title.
-    Here,
-    /// That the part before it, which it does not touch, has the title.
-    Continued,
-    /// Nothing: it touches the part with the title.
-    Elsewhere,
-}
-
 /// What the part in `row` of a field says: the title stands in the middle of the rows that the field
-/// fills alone, else in its first part.
-fn titled(at: usize, bits: usize, row: usize) -> Titled {
-    match whole_rows(at, bits) {
-        Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => Titled::Here,
-        Some(_) => Titled::Elsewhere,
-        None if row == at / ROW => Titled::Here,
+/// fills alone, else in its first part. A part that touches the one with the title says nothing.
+fn said(field: &Field, row: usize, title: String) -> String {
+    match whole_rows(field.at, field.bits) {
+        Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => title,
+        Some(_) => String::new(),
+        None if row == field.at / ROW => title,
         // Without a whole row it has two parts; they touch where they share columns.
-        None if bits > ROW => Titled::Elsewhere,
-        None => Titled::Continued,
+        None if field.bits > ROW => String::new(),
+        None => "(continued)".to_owned(),
     }
 }
 

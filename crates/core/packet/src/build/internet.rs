@@ -127,7 +127,18 @@ pub(super) fn ip(from: Host, family: Family, next: u8, payload: &[u8]) -> Vec<u8
     let whole = Fragment { offset: 0, more: false };
     match family {
         Family::V4 => [&ipv4(from, next, payload, whole).to_bytes(), payload].concat(),
-        Family::V6 => [&ipv6(from, next, payload.len()).to_bytes(), payload].concat(),
+        Family::V6 => {
+            let header = Ipv6 {
+                version: 6,
+                payload_bytes: payload.len() as u16,
+                next_header: next,
+                hop_limit: HOPS,
+                source: from.ipv6(),
+                destination: from.other().ipv6(),
+                ..Ipv6::default()
+            };
+            [&header.to_bytes(), payload].concat()
+        }
     }
 }
 
@@ -144,9 +155,8 @@ fn fragment(family: Family, payload: &[u8], place: Fragment) -> Vec<u8> {
                 identification: IDENTIFICATION.into(),
                 ..Ipv6Fragment::default()
             };
-            let bytes = Ipv6Fragment::BYTES + payload.len();
-            let header = ipv6(from, protocol::IPV6_FRAGMENT, bytes).to_bytes();
-            [&header[..], &extension.to_bytes(), payload].concat()
+            let payload = [&extension.to_bytes(), payload].concat();
+            ip(from, family, protocol::IPV6_FRAGMENT, &payload)
         }
     }
 }
@@ -169,16 +179,4 @@ fn ipv4(from: Host, next: u8, payload: &[u8], place: Fragment) -> Ipv4 {
         ..Ipv4::default()
     };
     header.with_checksum(&[])
-}
-
-fn ipv6(from: Host, next: u8, bytes: usize) -> Ipv6 {
-    Ipv6 {
-        version: 6,
-        payload_bytes: bytes as u16,
-        next_header: next,
-        hop_limit: HOPS,
-        source: from.ipv6(),
-        destination: from.other().ipv6(),
-        ..Ipv6::default()
-    }
 }

@@ -18,9 +18,7 @@ pub(super) const IF_TSOFFSET: u16 = 14;
 /// The packets of a file; after an error there are no more.
 pub fn read(file: &[u8]) -> Result<Packets<'_>, CaptureError> {
     let reader = Reader { rest: file, is_big_endian: false, packet: 1 };
-    let Some((&magic, _)) = file.split_first_chunk::<4>() else {
-        return Err(CaptureError::NotACapture);
-    };
+    let (&magic, _) = file.split_first_chunk::<4>().ok_or(CaptureError::NotACapture)?;
     match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
         (little @ (MICROSECONDS | NANOSECONDS), _) => classic(reader, little),
         (_, big @ (MICROSECONDS | NANOSECONDS)) => {
