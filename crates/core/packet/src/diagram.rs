@@ -73,10 +73,7 @@ pub fn header(layout: &Layout) -> String {
     // A digit above the bit that it counts, of two columns.
     let tens: String = (0..ROW).step_by(10).map(|bit| format!(" {:<19}", bit / 10)).collect();
     let ones: String = (0..ROW).map(|bit| format!(" {}", bit % 10)).collect();
-    for line in [tens, ones] {
-        text += line.trim_end();
-        text.push('\n');
-    }
+    text += &format!("{}\n{ones}\n", tens.trim_end());
     let (bits, keys) = (8 * layout.bytes, keys(layout));
     for row in 0..bits.div_ceil(ROW) {
         text += &separator(layout, row);

@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
     fn read<View>(
         &mut self,
         layout: &'static Layout,
-        of: fn(&'a [u8]) -> Option<(View, &'a [u8])>,
+        of: impl FnOnce(&'a [u8]) -> Option<(View, &'a [u8])>,
         at: usize,
         end: usize,
     ) -> Option<(View, usize)> {
