@@ -159,9 +159,9 @@ fn largest(link: Link, stack: Stack, message: &Message) -> u64 {
 
 /// Unlike links or switches: each packet is followed from link to link.
 fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Computed, Impossible> {
-    let (mut time, mut packets) = (Exact::new(0, 1), 0u64);
+    let (mut time, mut packets) = (Some(Exact::ZERO), 0u64);
     for (_, _, path, message) in ways {
-        let (arrived, slowest) = arrival_ns(path, stack, message)?;
+        let (arrived, slowest) = arrival_ns(path, stack, message).ok_or(Impossible::TooLarge)?;
         packets = packets.saturating_add(slowest);
         time = time.and_then(|time| time.plus(arrived));
     }
@@ -173,26 +173,16 @@ fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Computed, I
     Ok((time.ok_or(Impossible::TooLarge)?, formula, inputs))
 }
 
-/// When a message has arrived, and how many packets it takes on the last link.
-fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Result<(Exact, u64), Impossible> {
+/// When a message has arrived, and how many packets it takes on the last link; `None` beyond 128
+/// bits, and without a wire, which [`Path::mtu`] has refused.
+fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Option<(Exact, u64)> {
     let links = path.links();
-    let rates = links.iter().map(|&link| rate_of(link)).collect::<Result<Vec<_>, _>>()?;
-    arrival_at(path, &links, &rates, stack, message).ok_or(Impossible::TooLarge)
-}
-
-/// The same over links of these rates; `None` beyond 128 bits.
-fn arrival_at(
-    path: &Path,
-    links: &[Link],
-    rates: &[Exact],
-    stack: Stack,
-    message: &Message,
-) -> Option<(Exact, u64)> {
     // Time of a byte on each link; a unit of time divides them all.
-    let byte_ns = |rate: &Exact| {
+    let byte_ns = |link: &Link| {
+        let rate = link.rate_bps()?;
         Exact::new(8_000_000_000u128.checked_mul(rate.denominator())?, rate.numerator())
     };
-    let byte_ns = rates.iter().map(byte_ns).collect::<Option<Vec<_>>>()?;
+    let byte_ns = links.iter().map(byte_ns).collect::<Option<Vec<_>>>()?;
     let units_per_ns = byte_ns.iter().try_fold(1, |units, byte| lcm(units, byte.denominator()))?;
     let mut stages: Vec<Stage> = Vec::with_capacity(links.len());
     let (mut most, mut packets) = (0u128, 0);
@@ -263,10 +253,7 @@ fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
     if let Stack::Rc { operation: Operation::Read, .. } = stack {
         notes.push("the payload of a read travels in the response to its request".to_owned());
     }
-    let is_bound = match stack {
-        Stack::Udp { .. } | Stack::Rc { .. } | Stack::Ud { .. } => true,
-        Stack::Tcp { option_bytes, .. } => option_bytes == 0 && !stores,
-    };
+    let is_bound = !matches!(stack, Stack::Tcp { option_bytes, .. } if option_bytes > 0 || stores);
     (if is_bound && !assumes { Kind::Bound } else { Kind::Conditional }, notes)
 }
 
