@@ -113,7 +113,11 @@ impl Path {
     pub(crate) fn links(&self) -> Vec<Link> {
         let mut links: Vec<Link> = self.hops.iter().map(|hop| hop.link).collect();
         for neighbours in links.chunk_by_mut(|a, b| is_switched(*a, *b)) {
-            let smallest = neighbours.iter().filter_map(|link| connected_mtu(*link)).min();
+            let connected_mtus = neighbours.iter().filter_map(|link| match link {
+                Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, .. }) => Some(*ib_mtu),
+                _ => None,
+            });
+            let smallest = connected_mtus.min();
             for link in neighbours {
                 if let (Link::Ipoib(ipoib), Some(smallest)) = (link, smallest) {
                     ipoib.ib_mtu = smallest;
@@ -121,14 +125,6 @@ impl Path {
             }
         }
         links
-    }
-}
-
-/// The MTU by which a connection of InfiniBand cuts packets of IP.
-fn connected_mtu(link: Link) -> Option<u16> {
-    match link {
-        Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, .. }) => Some(ib_mtu),
-        _ => None,
     }
 }
 

@@ -124,10 +124,8 @@ impl Head<'_> {
             .ok_or_else(|| ParseLinkError::Rate { text: self.text.to_owned(), kind })?;
         let known = "mtu=N and vlan=N";
         let [mtu, vlan] = read_settings(settings, kind, known, ["mtu", "vlan"])?;
-        let vlan = match vlan {
-            None => 0,
-            Some(text) => text.parse().map_err(|_| ParseLinkError::Vlan(text.to_owned()))?,
-        };
+        let vlan = vlan.unwrap_or("0");
+        let vlan = vlan.parse().map_err(|_| ParseLinkError::Vlan(vlan.to_owned()))?;
         check_vlan(vlan)?;
         Ok((rate, range.read(mtu, MTU_DEFAULT)?, vlan))
     }
