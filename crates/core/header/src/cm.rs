@@ -9,7 +9,7 @@ mod request;
 pub use request::{ConnectRequest, ConnectRequestView};
 
 use super::Format::{Decimal, Flag, Hex, Named};
-use super::{Layout, Names, header};
+use super::{Layout, header};
 
 /// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, chapter 13).
 pub const QUEUE_PAIR: u32 = 1;
@@ -29,16 +29,19 @@ pub const MESSAGE_BYTES: usize = 256 - Mad::BYTES;
 
 /// Attributes, which tell the messages apart (IBTA vol. 1, 16.7.3).
 pub mod attribute {
-    /// [`ConnectRequest`](super::ConnectRequest), REQ.
-    pub const CONNECT_REQUEST: u16 = 0x0010;
-    /// [`ConnectReply`](super::ConnectReply), REP.
-    pub const CONNECT_REPLY: u16 = 0x0013;
-    /// [`ReadyToUse`](super::ReadyToUse), RTU.
-    pub const READY_TO_USE: u16 = 0x0014;
-    /// [`DisconnectRequest`](super::DisconnectRequest), DREQ.
-    pub const DISCONNECT_REQUEST: u16 = 0x0015;
-    /// [`DisconnectReply`](super::DisconnectReply), DREP.
-    pub const DISCONNECT_REPLY: u16 = 0x0016;
+    crate::named! {
+        u16;
+        /// [`ConnectRequest`](super::ConnectRequest), REQ.
+        CONNECT_REQUEST = 0x0010, super::ConnectRequest::LAYOUT.title;
+        /// [`ConnectReply`](super::ConnectReply), REP.
+        CONNECT_REPLY = 0x0013, super::ConnectReply::LAYOUT.title;
+        /// [`ReadyToUse`](super::ReadyToUse), RTU.
+        READY_TO_USE = 0x0014, super::ReadyToUse::LAYOUT.title;
+        /// [`DisconnectRequest`](super::DisconnectRequest), DREQ.
+        DISCONNECT_REQUEST = 0x0015, super::DisconnectRequest::LAYOUT.title;
+        /// [`DisconnectReply`](super::DisconnectReply), DREP.
+        DISCONNECT_REPLY = 0x0016, super::DisconnectReply::LAYOUT.title;
+    }
 }
 
 header! {
@@ -61,7 +64,7 @@ header! {
     /// The same in all messages of one exchange.
     transaction: u64 = 64..128, "TransactionID", Hex, "13.4.3";
     /// Which message follows, of [`attribute`].
-    attribute: u16 = 128..144, "AttributeID", Named(ATTRIBUTE), "13.4.3";
+    attribute: u16 = 128..144, "AttributeID", Named(attribute::NAMES), "13.4.3";
     reserved_144: u16 = 144..160, "Reserved", Hex, "13.4.3";
     /// More about the attribute; 0 here.
     attribute_modifier: u32 = 160..192, "AttributeModifier", Hex, "13.4.3";
@@ -164,14 +167,6 @@ pub fn message(attribute: u16) -> Option<&'static Layout> {
         _ => return None,
     })
 }
-
-const ATTRIBUTE: Names = &[
-    (attribute::CONNECT_REQUEST as u128, ConnectRequest::LAYOUT.title),
-    (attribute::CONNECT_REPLY as u128, ConnectReply::LAYOUT.title),
-    (attribute::READY_TO_USE as u128, ReadyToUse::LAYOUT.title),
-    (attribute::DISCONNECT_REQUEST as u128, DisconnectRequest::LAYOUT.title),
-    (attribute::DISCONNECT_REPLY as u128, DisconnectReply::LAYOUT.title),
-];
 
 #[cfg(test)]
 mod tests {

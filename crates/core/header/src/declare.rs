@@ -97,6 +97,19 @@ macro_rules! header {
 }
 pub(crate) use header;
 
+/// Declares numbers that a field may hold, and the `NAMES` of all of them.
+macro_rules! named {
+    ($type:ty; $($(#[$about:meta])* $number:ident = $value:literal, $name:expr;)+) => {
+        $(
+            $(#[$about])*
+            pub const $number: $type = $value;
+        )+
+
+        pub(crate) const NAMES: $crate::Names = &[$(($number as u128, $name)),+];
+    };
+}
+pub(crate) use named;
+
 #[cfg(test)]
 pub(crate) mod laws {
     //! What holds for every header.

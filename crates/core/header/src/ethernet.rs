@@ -27,30 +27,23 @@ header! {
 
 /// Values of Ethernet's type field (IEEE 802 numbers of the IANA).
 pub mod ether_type {
-    /// IPv4 (RFC 894).
-    pub const IPV4: u16 = 0x0800;
-    /// Address resolution (RFC 826).
-    pub const ARP: u16 = 0x0806;
-    /// Reverse address resolution (RFC 903).
-    pub const RARP: u16 = 0x8035;
-    /// A tag of a customer's VLAN (IEEE 802.1Q, table 9-1).
-    pub const VLAN: u16 = 0x8100;
-    /// IPv6 (RFC 2464).
-    pub const IPV6: u16 = 0x86dd;
-    /// A tag of a provider's VLAN (IEEE 802.1Q, table 9-1).
-    pub const SERVICE_VLAN: u16 = 0x88a8;
-    /// RoCEv1: GRH and BTH (IBTA vol. 1, annex A16).
-    pub const ROCE_V1: u16 = 0x8915;
-
-    pub(crate) const NAMES: crate::Names = &[
-        (IPV4 as u128, "IPv4"),
-        (ARP as u128, "ARP"),
-        (RARP as u128, "RARP"),
-        (VLAN as u128, "802.1Q"),
-        (IPV6 as u128, "IPv6"),
-        (SERVICE_VLAN as u128, "802.1ad"),
-        (ROCE_V1 as u128, "RoCEv1"),
-    ];
+    crate::named! {
+        u16;
+        /// IPv4 (RFC 894).
+        IPV4 = 0x0800, "IPv4";
+        /// Address resolution (RFC 826).
+        ARP = 0x0806, "ARP";
+        /// Reverse address resolution (RFC 903).
+        RARP = 0x8035, "RARP";
+        /// A tag of a customer's VLAN (IEEE 802.1Q, table 9-1).
+        VLAN = 0x8100, "802.1Q";
+        /// IPv6 (RFC 2464).
+        IPV6 = 0x86dd, "IPv6";
+        /// A tag of a provider's VLAN (IEEE 802.1Q, table 9-1).
+        SERVICE_VLAN = 0x88a8, "802.1ad";
+        /// RoCEv1: GRH and BTH (IBTA vol. 1, annex A16).
+        ROCE_V1 = 0x8915, "RoCEv1";
+    }
 }
 
 #[cfg(test)]

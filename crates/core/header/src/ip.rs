@@ -81,24 +81,19 @@ const ECN: Names = &[(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)"), (3, "CE")];
 
 /// Numbers of what IP carries (IANA, protocol numbers).
 pub mod protocol {
-    /// Internet control messages (RFC 792).
-    pub const ICMP: u8 = 1;
-    /// TCP (RFC 9293).
-    pub const TCP: u8 = 6;
-    /// UDP (RFC 768).
-    pub const UDP: u8 = 17;
-    /// A fragment of an IPv6 packet (RFC 8200).
-    pub const IPV6_FRAGMENT: u8 = 44;
-    /// Internet control messages of IPv6 (RFC 4443).
-    pub const ICMPV6: u8 = 58;
-
-    pub(crate) const NAMES: crate::Names = &[
-        (ICMP as u128, "ICMP"),
-        (TCP as u128, "TCP"),
-        (UDP as u128, "UDP"),
-        (IPV6_FRAGMENT as u128, "IPv6 fragment"),
-        (ICMPV6 as u128, "ICMPv6"),
-    ];
+    crate::named! {
+        u8;
+        /// Internet control messages (RFC 792).
+        ICMP = 1, "ICMP";
+        /// TCP (RFC 9293).
+        TCP = 6, "TCP";
+        /// UDP (RFC 768).
+        UDP = 17, "UDP";
+        /// A fragment of an IPv6 packet (RFC 8200).
+        IPV6_FRAGMENT = 44, "IPv6 fragment";
+        /// Internet control messages of IPv6 (RFC 4443).
+        ICMPV6 = 58, "ICMPv6";
+    }
 }
 
 #[cfg(test)]

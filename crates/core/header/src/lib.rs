@@ -22,9 +22,9 @@ pub mod ipoib;
 pub mod transport;
 
 pub(crate) use bits::FieldValue;
-pub(crate) use declare::header;
 #[cfg(test)]
 pub(crate) use declare::laws;
+pub(crate) use declare::{header, named};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

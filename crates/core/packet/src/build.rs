@@ -88,18 +88,12 @@ pub fn link_type(link: Link) -> LinkType {
 impl Host {
     /// The host at the other end.
     fn other(self) -> Self {
-        match self {
-            Self::First => Self::Second,
-            Self::Second => Self::First,
-        }
+        if self == Self::First { Self::Second } else { Self::First }
     }
 
     /// 1 or 2, the end of every address.
     fn number(self) -> u8 {
-        match self {
-            Self::First => 1,
-            Self::Second => 2,
-        }
+        if self == Self::First { 1 } else { 2 }
     }
 
     fn lid(self) -> u16 {

@@ -1,6 +1,7 @@
 //! Figures in text: a header as RFCs draw it, 32 bits a row, and the sequence of headers in a packet.
 
-use fabricmark_header::Layout;
+use std::collections::BTreeMap;
+
 use fabricmark_header::arp::{Arp, IpoibArp};
 use fabricmark_header::cm::{
     ConnectReply, ConnectRequest, DisconnectReply, DisconnectRequest, Mad, ReadyToUse,
@@ -12,6 +13,7 @@ use fabricmark_header::infiniband::{
 use fabricmark_header::ip::{Ipv4, Ipv6, Ipv6Fragment};
 use fabricmark_header::ipoib::IpoibHeader;
 use fabricmark_header::transport::{Tcp, Udp};
+use fabricmark_header::{Field, Layout};
 
 /// Bits in a row of a header.
 const ROW: usize = 32;
@@ -68,13 +70,10 @@ pub fn header(layout: &Layout) -> String {
         "{}: {}, {} bytes ({})\n\n",
         layout.name, layout.title, layout.bytes, layout.source
     );
-    let tens: String =
-        (0..ROW).map(|bit| if bit % 10 == 0 { bit / 10 } else { 10 }).map(tick).collect();
-    let ones: String = (0..ROW).map(|bit| tick(bit % 10)).collect();
-    for line in [tens, ones] {
-        text += line.trim_end();
-        text.push('\n');
-    }
+    // A digit above the bit that it counts, of two columns.
+    let tens: String = (0..ROW).step_by(10).map(|bit| format!(" {:<19}", bit / 10)).collect();
+    let ones: String = (0..ROW).map(|bit| format!(" {}", bit % 10)).collect();
+    text += &format!("{}\n{ones}\n", tens.trim_end());
     let (bits, keys) = (8 * layout.bytes, keys(layout));
     for row in 0..bits.div_ceil(ROW) {
         text += &separator(layout, row);
@@ -86,17 +85,14 @@ pub fn header(layout: &Layout) -> String {
     for field in layout.fields {
         let plural = if field.bits == 1 { "" } else { "s" };
         let bits = format!("{:3} bit{plural}", field.bits);
-        let key = match keys.iter().find(|(keyed, _)| *keyed == field.at) {
-            Some((_, key)) => format!("  ({key} above)"),
-            None => String::new(),
-        };
+        let key = keys.get(&field.at).map_or_else(String::new, |key| format!("  ({key} above)"));
         text += &format!("{:width$}  {bits:8}  {}{key}\n", field.title, field.clause);
     }
     text
 }
 
 /// Letters for fields too narrow for their titles, by the first bit of the field.
-fn keys(layout: &Layout) -> Vec<(usize, char)> {
+fn keys(layout: &Layout) -> BTreeMap<usize, char> {
     let narrow = layout.fields.iter().filter(|field| {
         let columns = field.bits.min(ROW - field.at % ROW);
         let width = 2 * columns - 1;
@@ -104,11 +100,6 @@ fn keys(layout: &Layout) -> Vec<(usize, char)> {
         whole_rows(field.at, field.bits).is_none() && wrapped(&title, width).len() > UPRIGHT_MAX
     });
     narrow.map(|field| field.at).zip('a'..='z').collect()
-}
-
-/// A digit above the bit that it counts; nothing for ten.
-fn tick(digit: usize) -> String {
-    if digit < 10 { format!(" {digit}") } else { "  ".to_owned() }
 }
 
 /// The index of the field that a bit belongs to; `None` behind the end.
@@ -120,22 +111,19 @@ fn owner(layout: &Layout, bit: usize) -> Option<usize> {
 /// middle of the field is there.
 fn separator(layout: &Layout, row: usize) -> String {
     let end = 8 * layout.bytes;
-    let is_closed: Vec<bool> = (0..ROW)
-        .map(|column| {
-            let below = owner(layout, row * ROW + column);
-            let above = (row * ROW + column).checked_sub(ROW).and_then(|bit| owner(layout, bit));
-            above != below
-        })
-        .collect();
+    let is_closed = |column: usize| {
+        let bit = row * ROW + column;
+        bit.checked_sub(ROW).and_then(|above| owner(layout, above)) != owner(layout, bit)
+    };
     let last = if row == 0 { end.min(ROW) } else { (end + ROW - row * ROW).min(ROW) };
     let mut line: Vec<char> = Vec::with_capacity(2 * ROW + 1);
     for column in 0..=last {
         let is_edge = column == 0 || column == last;
-        let left = column.checked_sub(1).is_some_and(|column| is_closed[column]);
-        let right = column < last && is_closed[column];
+        let left = column.checked_sub(1).is_some_and(is_closed);
+        let right = column < last && is_closed(column);
         line.push(if is_edge || left || right { '+' } else { ' ' });
         if column < last {
-            line.push(if is_closed[column] { '-' } else { ' ' });
+            line.push(if right { '-' } else { ' ' });
         }
     }
     for field in layout.fields {
@@ -156,40 +144,28 @@ fn whole_rows(at: usize, bits: usize) -> Option<(usize, usize)> {
     (end > first).then(|| (first, end - first))
 }
 
-/// A part of a field within one row: its columns, and its text.
-struct Cell {
-    columns: usize,
-    lines: Vec<String>,
-}
-
 /// The lines of a row between two separators: as many as the narrowest title needs.
-fn row_lines(layout: &Layout, row: usize, keys: &[(usize, char)]) -> String {
+fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> String {
+    // The part of each field within the row: its width, and its text.
     let mut cells = Vec::new();
     let (start, end) = (row * ROW, (row * ROW + ROW).min(8 * layout.bytes));
     for field in layout.fields {
         let (from, to) = (field.at.max(start), (field.at + field.bits).min(end));
-        let key = keys.iter().find(|(keyed, _)| *keyed == field.at).map(|&(_, key)| key);
         if from < to {
-            let title = match titled(field.at, field.bits, row) {
-                Titled::Here => match key {
-                    Some(key) => key.to_string(),
-                    None => title_for(field.title, 2 * (to - from) - 1),
-                },
-                Titled::Continued => "(continued)".to_owned(),
-                Titled::Elsewhere => String::new(),
-            };
-            let lines = wrapped(&title, 2 * (to - from) - 1);
-            cells.push(Cell { columns: to - from, lines });
+            let width = 2 * (to - from) - 1;
+            let key = keys.get(&field.at).map(char::to_string);
+            let title = key.unwrap_or_else(|| title_for(field.title, width));
+            cells.push((width, wrapped(&said(field, row, title), width)));
         }
     }
-    let height = cells.iter().map(|cell| cell.lines.len()).max().unwrap_or(1).max(1);
+    let height = cells.iter().map(|(_, lines)| lines.len()).max().unwrap_or(1).max(1);
     let mut text = String::new();
     for index in 0..height {
         text.push('|');
-        for cell in &cells {
-            let above = (height - cell.lines.len()) / 2;
-            let line = index.checked_sub(above).and_then(|index| cell.lines.get(index));
-            text += &centred(line.map_or("", String::as_str), 2 * cell.columns - 1);
+        for (width, lines) in &cells {
+            let above = (height - lines.len()) / 2;
+            let line = index.checked_sub(above).and_then(|index| lines.get(index));
+            text += &centred(line.map_or("", String::as_str), *width);
             text.push('|');
         }
         text.push('\n');
@@ -197,26 +173,16 @@ fn row_lines(layout: &Layout, row: usize, keys: &[(usize, char)]) -> String {
     text
 }
 
-/// What a part of a field says.
-enum Titled {
-    /// The title.
-    Here,
-    /// That the part before it, which it does not touch, has the title.
-    Continued,
-    /// Nothing: it touches the part with the title.
-    Elsewhere,
-}
-
 /// What the part in `row` of a field says: the title stands in the middle of the rows that the field
-/// fills alone, else in its first part.
-fn titled(at: usize, bits: usize, row: usize) -> Titled {
-    match whole_rows(at, bits) {
-        Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => Titled::Here,
-        Some(_) => Titled::Elsewhere,
-        None if row == at / ROW => Titled::Here,
+/// fills alone, else in its first part. A part that touches the one with the title says nothing.
+fn said(field: &Field, row: usize, title: String) -> String {
+    match whole_rows(field.at, field.bits) {
+        Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => title,
+        Some(_) => String::new(),
+        None if row == field.at / ROW => title,
         // Without a whole row it has two parts; they touch where they share columns.
-        None if bits > ROW => Titled::Elsewhere,
-        None => Titled::Continued,
+        None if field.bits > ROW => String::new(),
+        None => "(continued)".to_owned(),
     }
 }
 
@@ -255,33 +221,27 @@ fn centred(text: &str, width: usize) -> String {
 ///
 /// Without a GRH it stays within its subnet; with one it may cross routers.
 pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
-    let (mode, subnets) = (
-        match packet {
-            IpoibPacket::Connected => "connected",
-            IpoibPacket::Datagram => "datagram",
-        },
-        if grh { "several subnets" } else { "a unique subnet" },
-    );
+    let mode = match packet {
+        IpoibPacket::Connected => "connected",
+        IpoibPacket::Datagram => "datagram",
+    };
+    let subnets = if grh { "several subnets" } else { "a unique subnet" };
     let layouts = [
         Some(Lrh::LAYOUT),
         grh.then_some(Grh::LAYOUT),
         Some(Bth::LAYOUT),
         (packet == IpoibPacket::Datagram).then_some(Deth::LAYOUT),
     ];
-    let mut parts: Vec<(String, String)> = layouts
-        .into_iter()
-        .flatten()
-        .map(|layout| (layout.name.to_owned(), layout.bytes.to_string()))
-        .collect();
-    parts.extend(
-        [
-            ("4-Octet Header", "4"),
-            ("IPv6 or IPv4 Packet", "padded to a multiple of 4"),
-            ("Invariant CRC", "4"),
-            ("Variant CRC", "2"),
-        ]
-        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned())),
-    );
+    let rest = [
+        ("4-Octet Header", "4"),
+        ("IPv6 or IPv4 Packet", "padded to a multiple of 4"),
+        ("Invariant CRC", "4"),
+        ("Variant CRC", "2"),
+    ];
+    let headers = layouts.into_iter().flatten();
+    let headers = headers.map(|layout| (layout.name, layout.bytes.to_string()));
+    let rest = rest.map(|(name, bytes)| (name, bytes.to_owned()));
+    let parts: Vec<(&str, String)> = headers.chain(rest).collect();
     format!(
         "IPoIB packet in {mode} mode in a fabric with {subnets}, lengths in bytes\n\n{}",
         sequence(&parts)
@@ -289,17 +249,14 @@ pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
 }
 
 /// Boxes side by side, each with a text beneath.
-fn sequence(parts: &[(String, String)]) -> String {
-    let widths = parts.iter().map(|(name, beneath)| name.len().max(beneath.len()) + 2);
-    let widths: Vec<usize> = widths.collect();
-    let rule: String = widths.iter().map(|&width| format!("+{}", "-".repeat(width))).collect();
-    let row = |edge: char, texts: &mut dyn Iterator<Item = &String>| -> String {
-        let cells =
-            texts.zip(&widths).map(|(text, &width)| format!("{edge}{}", centred(text, width)));
-        cells.collect()
-    };
-    let names = row('|', &mut parts.iter().map(|(name, _)| name));
-    let beneath = row(' ', &mut parts.iter().map(|(_, beneath)| beneath));
+fn sequence(parts: &[(&str, String)]) -> String {
+    let (mut rule, mut names, mut beneath) = (String::new(), String::new(), String::new());
+    for (name, bytes) in parts {
+        let width = name.len().max(bytes.len()) + 2;
+        rule += &format!("+{}", "-".repeat(width));
+        names += &format!("|{}", centred(name, width));
+        beneath += &format!(" {}", centred(bytes, width));
+    }
     format!("{rule}+\n{names}|\n{rule}+\n{}\n", beneath.trim_end())
 }
 

@@ -140,6 +140,18 @@ impl<'a> Walk<'a> {
         Some(at + layout.bytes)
     }
 
+    /// The header at `at` as `of` reads it, and where it ends.
+    fn read<View>(
+        &mut self,
+        layout: &'static Layout,
+        of: impl FnOnce(&'a [u8]) -> Option<(View, &'a [u8])>,
+        at: usize,
+        end: usize,
+    ) -> Option<(View, usize)> {
+        let after = self.header(layout, at, end)?;
+        of(self.rest(at, end)).map(|(view, _)| (view, after))
+    }
+
     /// Data up to `end`, unless there is none.
     fn data(&mut self, name: &'static str, at: usize, end: usize) {
         if end > at {

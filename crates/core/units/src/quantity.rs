@@ -8,41 +8,29 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A size in bytes.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(transparent)]
-pub struct Bytes(pub u64);
+/// Declares a whole number of a unit, stored as that number.
+macro_rules! whole_number {
+    ($(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+            serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+    };
+}
+pub(crate) use whole_number;
 
-/// A rate in bit/s.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(transparent)]
-pub struct BitRate(pub u64);
+whole_number! {
+    /// A size in bytes.
+    Bytes
+}
+
+whole_number! {
+    /// A rate in bit/s.
+    BitRate
+}
 
 /// A share, held as a fraction: 5 % is `Percent(0.05)`.
 #[derive(
@@ -72,16 +60,10 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-const PREFIXES: [(&str, u64); 8] = [
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("Ti", 1 << 40),
-    ("K", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("T", 1_000_000_000_000),
-];
+const BINARY: [(&str, u64); 4] =
+    [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40)];
+const DECIMAL: [(&str, u64); 4] =
+    [("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
 /// Splits `12.5Gbit/s` into `12.5` and `Gbit/s`.
 pub(crate) fn split_number(text: &str) -> (&str, &str) {
@@ -110,19 +92,22 @@ pub(crate) fn scale(number: &str, factor: u64) -> Option<u64> {
     whole.checked_mul(factor)?.checked_add(u64::try_from(part).ok()?)
 }
 
-fn prefix_factor(prefix: &str) -> Option<u64> {
-    if prefix.is_empty() {
-        return Some(1);
-    }
-    PREFIXES.iter().find(|(p, _)| p.eq_ignore_ascii_case(prefix)).map(|&(_, factor)| factor)
+/// Reads a number, a prefix and one of `units`; prefix and unit may be left out.
+fn read(text: &str, units: &[&str], expected: &'static str) -> Result<u64, ParseQuantityError> {
+    let (number, unit) = split_number(text);
+    let prefix = units.iter().find_map(|suffix| unit.strip_suffix(suffix)).unwrap_or(unit);
+    let mut known = [("", 1)].iter().chain(&BINARY).chain(&DECIMAL);
+    let factor = known.find(|(known, _)| known.eq_ignore_ascii_case(prefix));
+    let value = factor.and_then(|&(_, factor)| scale(number, factor));
+    value.ok_or_else(|| ParseQuantityError::new(text, expected))
 }
 
-/// The largest binary prefix that divides the size, so that printing loses nothing.
-fn exact_binary(value: u64) -> (u64, &'static str) {
-    [(1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")]
-        .into_iter()
-        .find(|&(factor, _)| value >= factor && value.is_multiple_of(factor))
-        .map_or((value, ""), |(factor, prefix)| (value / factor, prefix))
+/// The value in the largest of `units` that divides it, so that printing loses nothing; else in
+/// `base`.
+pub(crate) fn exact<'a>(value: u64, units: &[(&'a str, u64)], base: &'a str) -> (u64, &'a str) {
+    let divides = |&&(_, factor): &&(&str, u64)| value >= factor && value.is_multiple_of(factor);
+    let largest = units.iter().rev().find(divides);
+    largest.map_or((value, base), |&(unit, factor)| (value / factor, unit))
 }
 
 impl FromStr for Bytes {
@@ -130,17 +115,13 @@ impl FromStr for Bytes {
 
     /// Reads `1500`, `64KiB`, `4 MiB`, `1.5K`, `1500B`.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-        let error = || ParseQuantityError::new(text, "a size such as 1500, 64KiB or 4MiB");
-        let (number, unit) = split_number(text);
-        let prefix = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
-        let factor = prefix_factor(prefix).ok_or_else(error)?;
-        scale(number, factor).map(Bytes).ok_or_else(error)
+        read(text, &["B", "b"], "a size such as 1500, 64KiB or 4MiB").map(Self)
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, prefix) = exact_binary(self.0);
+        let (value, prefix) = exact(self.0, &BINARY, "");
         if prefix.is_empty() { write!(f, "{value}") } else { write!(f, "{value}{prefix}B") }
     }
 }
@@ -150,25 +131,15 @@ impl FromStr for BitRate {
 
     /// Reads `1G`, `10Gbit/s`, `2.5Gb/s`, `100M`, `9600`.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-        let error = || ParseQuantityError::new(text, "a bit rate such as 100M, 1G or 2.5Gbit/s");
-        let (number, unit) = split_number(text);
-        let prefix = ["bit/s", "b/s", "bps", "bit"]
-            .iter()
-            .find_map(|suffix| unit.strip_suffix(suffix))
-            .unwrap_or(unit);
-        let factor = prefix_factor(prefix).ok_or_else(error)?;
-        scale(number, factor).map(BitRate).ok_or_else(error)
+        let units = ["bit/s", "b/s", "bps", "bit"];
+        read(text, &units, "a bit rate such as 100M, 1G or 2.5Gbit/s").map(Self)
     }
 }
 
 impl fmt::Display for BitRate {
     /// The shortest exact form that the parser reads back: `1G`, `2500M`, `9600`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, prefix) =
-            [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")]
-                .into_iter()
-                .find(|&(factor, _)| self.0 >= factor && self.0.is_multiple_of(factor))
-                .map_or((self.0, ""), |(factor, prefix)| (self.0 / factor, prefix));
+        let (value, prefix) = exact(self.0, &DECIMAL, "");
         write!(f, "{value}{prefix}")
     }
 }

@@ -5,28 +5,12 @@ use std::ops::{Add, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::quantity::{ParseQuantityError, exact, scale, split_number, whole_number};
 
-use crate::quantity::{ParseQuantityError, scale, split_number};
-
-/// A duration in nanoseconds; 584 years at most.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(transparent)]
-pub struct Nanos(pub u64);
+whole_number! {
+    /// A duration in nanoseconds; 584 years at most.
+    Nanos
+}
 
 /// A reading of some monotonic clock in nanoseconds; only differences mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,10 +91,8 @@ impl FromStr for Nanos {
 impl fmt::Display for Nanos {
     /// The shortest exact form that the parser reads back: `400ms`, `1s`, `1500us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, unit) = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
-            .into_iter()
-            .find(|&(factor, _)| self.0 >= factor && self.0.is_multiple_of(factor))
-            .map_or((self.0, "ns"), |(factor, unit)| (self.0 / factor, unit));
+        let units = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+        let (value, unit) = exact(self.0, &units, "ns");
         write!(f, "{value}{unit}")
     }
 }

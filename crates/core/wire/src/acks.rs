@@ -90,10 +90,8 @@ fn shared(
     let mut inputs = alone.inputs;
     inputs.insert("ack_wire_bytes".to_owned(), ack_bytes.into());
     inputs.insert("acks_of_two".to_owned(), acks.of_two().into());
-    Ok(Ceiling {
-        kind: if acks == Acks::Free { alone.kind } else { Kind::Conditional },
-        goodput_bps: share(link, &mut inputs, 2 * part_bytes, two_bytes)?,
-        formula: format!("rate_bps * 2 * {part} / (2 * wire_bytes + acks_of_two * ack_wire_bytes)"),
-        inputs,
-    })
+    let kind = if acks == Acks::Free { alone.kind } else { Kind::Conditional };
+    let formula =
+        format!("rate_bps * 2 * {part} / (2 * wire_bytes + acks_of_two * ack_wire_bytes)");
+    share(link, 2 * part_bytes, two_bytes, kind, formula, inputs)
 }

@@ -82,12 +82,9 @@ pub(crate) fn goodput_within(
         ("wire_bytes", load.wire_bytes.into()),
     ]);
     describe(&mut inputs, link, stack);
-    Ok(Ceiling {
-        kind: if let Stack::Tcp { .. } = stack { Kind::Conditional } else { Kind::Bound },
-        goodput_bps: share(link, &mut inputs, payload, load.wire_bytes)?,
-        formula: "rate_bps * payload_bytes / wire_bytes".to_owned(),
-        inputs,
-    })
+    let kind = if let Stack::Tcp { .. } = stack { Kind::Conditional } else { Kind::Bound };
+    let formula = "rate_bps * payload_bytes / wire_bytes".to_owned();
+    share(link, payload, load.wire_bytes, kind, formula, inputs)
 }
 
 /// The ceiling of a stream: TCP in the segments that fit the link best, or messages of verbs that are
@@ -111,12 +108,9 @@ pub(crate) fn stream_goodput_within(
     let name = if stack.is_verbs() { "packet_payload_bytes" } else { "mss_bytes" };
     inputs.insert(name.to_owned(), best.payload.into());
     let is_bound = stack.is_verbs() || matches!(stack, Stack::Tcp { option_bytes: 0, .. });
-    Ok(Ceiling {
-        kind: if is_bound { Kind::Bound } else { Kind::Conditional },
-        goodput_bps: share(link, &mut inputs, best.payload, best.wire_bytes)?,
-        formula: format!("rate_bps * {name} / wire_bytes"),
-        inputs,
-    })
+    let kind = if is_bound { Kind::Bound } else { Kind::Conditional };
+    let formula = format!("rate_bps * {name} / wire_bytes");
+    share(link, best.payload, best.wire_bytes, kind, formula, inputs)
 }
 
 /// The ceiling of a QUIC stream in the datagrams that fit the link best: a bound, whatever the
@@ -126,18 +120,14 @@ pub fn quic_goodput(link: Link, family: Family) -> Result<Ceiling, Impossible> {
     let mtu = Stack::Udp { family }.mtu_over(link)?;
     let headers = family.header_bytes() + UDP_HEADER;
     let best = best_ip_packet(link, family, mtu, headers + QUIC_OVERHEAD)?;
-    let mut inputs = inputs([
+    let inputs = inputs([
         ("family", u64::from(u8::from(family)).into()),
         ("datagram_bytes", (best.payload + QUIC_OVERHEAD).into()),
         ("overhead_bytes", QUIC_OVERHEAD.into()),
         ("wire_bytes", best.wire_bytes.into()),
     ]);
-    Ok(Ceiling {
-        kind: Kind::Bound,
-        goodput_bps: share(link, &mut inputs, best.payload, best.wire_bytes)?,
-        formula: "rate_bps * (datagram_bytes - overhead_bytes) / wire_bytes".to_owned(),
-        inputs,
-    })
+    let formula = "rate_bps * (datagram_bytes - overhead_bytes) / wire_bytes".to_owned();
+    share(link, best.payload, best.wire_bytes, Kind::Bound, formula, inputs)
 }
 
 /// The most IP packets of `ip_packet` bytes, header included, per second that a link carries: a bound.
@@ -161,11 +151,8 @@ pub fn packets(link: Link, stack: Stack, payload: u64) -> Result<Vec<u64>, Impos
     let mut sizes = Vec::with_capacity(count as usize);
     for run in message.runs.iter().filter(|run| run.count > 0) {
         let frames = on_wire(link, stack.family(), run.bytes);
-        for _ in 0..run.count {
-            for frame in frames {
-                sizes.extend((0..frame.count).map(|_| frame.bytes));
-            }
-        }
+        let packet = frames.iter().flat_map(|frame| (0..frame.count).map(|_| frame.bytes));
+        sizes.extend((0..run.count).flat_map(|_| packet.clone()));
     }
     Ok(sizes)
 }
@@ -239,14 +226,11 @@ fn best_ip_packet(
             sizes[2] = ((mtu + 4) / ib_mtu * ib_mtu).saturating_sub(4);
         }
     }
-    let mut best: Option<Packet> = None;
-    for size in sizes.into_iter().filter(|&size| size > headers) {
-        let new = Packet { payload: size - headers, wire_bytes: wire_bytes(link, family, size) };
-        let is_better = |old: &Packet| new.payload * old.wire_bytes > old.payload * new.wire_bytes;
-        if best.as_ref().is_none_or(is_better) {
-            best = Some(new);
-        }
-    }
+    let packet =
+        |size| Packet { payload: size - headers, wire_bytes: wire_bytes(link, family, size) };
+    let packets = sizes.into_iter().filter(|&size| size > headers).map(packet);
+    let is_better = |a: &Packet, b: &Packet| a.payload * b.wire_bytes > b.payload * a.wire_bytes;
+    let best = packets.reduce(|best, new| if is_better(&new, &best) { new } else { best });
     best.ok_or(Impossible::NoRoom(mtu))
 }
 
@@ -273,15 +257,18 @@ pub(crate) fn rate_of(link: Link) -> Result<Exact, Impossible> {
     link.rate_bps().ok_or(Impossible::NoWire(link))
 }
 
-/// The part of the link's rate; both go into the inputs.
+/// The ceiling that is a part of the link's rate; link and rate go into the inputs.
 pub(crate) fn share(
     link: Link,
-    inputs: &mut Inputs,
     part_bytes: u64,
     whole_bytes: u64,
-) -> Result<Exact, Impossible> {
+    kind: Kind,
+    formula: String,
+    mut inputs: Inputs,
+) -> Result<Ceiling, Impossible> {
     let rate = rate_of(link)?;
     inputs.insert("link".to_owned(), link.to_string().into());
     inputs.insert("rate_bps".to_owned(), rate.into());
-    rate.scaled(u128::from(part_bytes), u128::from(whole_bytes)).ok_or(Impossible::TooLarge)
+    let goodput_bps = rate.scaled(u128::from(part_bytes), u128::from(whole_bytes));
+    Ok(Ceiling { kind, goodput_bps: goodput_bps.ok_or(Impossible::TooLarge)?, formula, inputs })
 }

@@ -68,21 +68,24 @@ pub fn rtt_floor(
 /// A message on its way: the name of its length, its length, where it goes, and its packets.
 type Way<'a> = (&'static str, u64, &'a Path, Message);
 
+/// A time in ns, how it was computed, and from what.
+type Computed = (Exact, &'static str, Inputs);
+
 /// The sum over messages that follow one another.
 fn floor(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Floor, Impossible> {
-    let mut floor = match uniform(path) {
+    let (time_ns, formula, mut inputs) = match uniform(path) {
         Some((link, switch)) => closed(path, link, switch, stack, ways)?,
         None => recurrence(path, stack, ways)?,
     };
     for &(name, bytes, ..) in ways {
-        floor.inputs.insert(name.to_owned(), bytes.into());
+        inputs.insert(name.to_owned(), bytes.into());
     }
     let first = path.hops.first().ok_or(Impossible::EmptyPath)?;
-    describe(&mut floor.inputs, first.link, stack);
+    describe(&mut inputs, first.link, stack);
     let propagation_ns = ways.len() as u64 * path.propagation_ns.0;
-    floor.inputs.insert("propagation_ns".to_owned(), propagation_ns.into());
-    (floor.kind, floor.notes) = judged(path, stack);
-    Ok(floor)
+    inputs.insert("propagation_ns".to_owned(), propagation_ns.into());
+    let (kind, notes) = judged(path, stack);
+    Ok(Floor { kind, time_ns, formula: formula.to_owned(), inputs, notes })
 }
 
 /// The one link and the one switch of a path that has no other, and for which the sums of [`closed`]
@@ -105,7 +108,7 @@ fn closed(
     switch: Switch,
     stack: Stack,
     ways: &[Way<'_>],
-) -> Result<Floor, Impossible> {
+) -> Result<Computed, Impossible> {
     let switches = path.hops.len() as u64 - 1;
     let rate = rate_of(link)?;
     let gap = gap(link);
@@ -131,24 +134,19 @@ fn closed(
         .and_then(|sent| sent.checked_add(still_ns.checked_mul(rate.numerator())?))
         .and_then(|sum| Exact::new(sum, rate.numerator()))
         .ok_or(Impossible::TooLarge)?;
-    Ok(Floor {
-        kind: Kind::Bound,
-        time_ns,
-        formula:
-            "8e9 * (packet_bytes + gap_bytes + switch_bytes) / rate_bps + delay_ns + propagation_ns"
-                .to_owned(),
-        inputs: inputs([
-            ("link", link.to_string().into()),
-            ("rate_bps", rate.into()),
-            ("switches", switches.into()),
-            ("packets", packets.into()),
-            ("packet_bytes", packet_bytes.into()),
-            ("gap_bytes", gap_bytes.into()),
-            ("switch_bytes", switch_bytes.into()),
-            ("delay_ns", u64::try_from(delay_ns).unwrap_or(u64::MAX).into()),
-        ]),
-        notes: Vec::new(),
-    })
+    let formula =
+        "8e9 * (packet_bytes + gap_bytes + switch_bytes) / rate_bps + delay_ns + propagation_ns";
+    let inputs = inputs([
+        ("link", link.to_string().into()),
+        ("rate_bps", rate.into()),
+        ("switches", switches.into()),
+        ("packets", packets.into()),
+        ("packet_bytes", packet_bytes.into()),
+        ("gap_bytes", gap_bytes.into()),
+        ("switch_bytes", switch_bytes.into()),
+        ("delay_ns", u64::try_from(delay_ns).unwrap_or(u64::MAX).into()),
+    ]);
+    Ok((time_ns, formula, inputs))
 }
 
 /// The largest packet on the wire, in bytes. Not always the first: the last fragment may use the
@@ -160,68 +158,54 @@ fn largest(link: Link, stack: Stack, message: &Message) -> u64 {
 }
 
 /// Unlike links or switches: each packet is followed from link to link.
-fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Floor, Impossible> {
-    let (mut time, mut packets) = (Exact::new(0, 1), 0u64);
+fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Computed, Impossible> {
+    let (mut time, mut packets) = (Some(Exact::ZERO), 0u64);
     for (_, _, path, message) in ways {
-        let (arrived, slowest) = arrival_ns(path, stack, message)?;
+        let (arrived, slowest) = arrival_ns(path, stack, message).ok_or(Impossible::TooLarge)?;
         packets = packets.saturating_add(slowest);
         time = time.and_then(|time| time.plus(arrived));
     }
-    Ok(Floor {
-        kind: Kind::Bound,
-        time_ns: time.ok_or(Impossible::TooLarge)?,
-        formula: "start(i,h) = max(came(i,h) + delay(h), end(i-1,h) + gap(h)); \
-                  end(i,h) = start(i,h) + bytes(i,h) / rate(h); \
-                  came(i,h) = end(i,h-1), or through a cut-through switch \
-                  start(i,h-1) + look(h) / rate(h-1); end of the last + propagation_ns"
-            .to_owned(),
-        inputs: inputs([("path", path.to_string().into()), ("packets", packets.into())]),
-        notes: Vec::new(),
-    })
+    let formula = "start(i,h) = max(came(i,h) + delay(h), end(i-1,h) + gap(h)); \
+                   end(i,h) = start(i,h) + bytes(i,h) / rate(h); \
+                   came(i,h) = end(i,h-1), or through a cut-through switch \
+                   start(i,h-1) + look(h) / rate(h-1); end of the last + propagation_ns";
+    let inputs = inputs([("path", path.to_string().into()), ("packets", packets.into())]);
+    Ok((time.ok_or(Impossible::TooLarge)?, formula, inputs))
 }
 
-/// When a message has arrived, and how many packets it takes on the last link.
-fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Result<(Exact, u64), Impossible> {
-    let family = stack.family();
+/// When a message has arrived, and how many packets it takes on the last link; `None` beyond 128
+/// bits, and without a wire, which [`Path::mtu`] has refused.
+fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Option<(Exact, u64)> {
     let links = path.links();
     // Time of a byte on each link; a unit of time divides them all.
-    let mut byte_ns = Vec::with_capacity(links.len());
-    let mut units_per_ns = 1u128;
-    for &link in &links {
-        let rate = rate_of(link)?;
-        let numerator = 8_000_000_000u128.checked_mul(rate.denominator());
-        let byte = numerator.and_then(|numerator| Exact::new(numerator, rate.numerator()));
-        let byte = byte.ok_or(Impossible::TooLarge)?;
-        units_per_ns = lcm(units_per_ns, byte.denominator()).ok_or(Impossible::TooLarge)?;
-        byte_ns.push(byte);
-    }
+    let byte_ns = |link: &Link| {
+        let rate = link.rate_bps()?;
+        Exact::new(8_000_000_000u128.checked_mul(rate.denominator())?, rate.numerator())
+    };
+    let byte_ns = links.iter().map(byte_ns).collect::<Option<Vec<_>>>()?;
+    let units_per_ns = byte_ns.iter().try_fold(1, |units, byte| lcm(units, byte.denominator()))?;
     let mut stages: Vec<Stage> = Vec::with_capacity(links.len());
-    let (mut most, mut packets) = (Some(0u128), 0);
-    for (place, (&link, byte)) in links.iter().zip(&byte_ns).enumerate() {
-        let switch = path.hops[place].switch.unwrap_or_default();
-        let byte_time = (units_per_ns / byte.denominator()).checked_mul(byte.numerator());
-        let byte_time = byte_time.ok_or(Impossible::TooLarge)?;
-        let entry = match stages.last() {
-            Some(before) => entry(before.link, link, switch),
-            None => Entry::Packet,
+    let (mut most, mut packets) = (0u128, 0);
+    for ((&link, byte), hop) in links.iter().zip(&byte_ns).zip(&path.hops) {
+        let switch = hop.switch.unwrap_or_default();
+        let byte_time = (units_per_ns / byte.denominator()).checked_mul(byte.numerator())?;
+        let (entry, delay) = match stages.last() {
+            Some(before) => {
+                let delay = units_per_ns.checked_mul(u128::from(switch.delay_ns.0))?;
+                (entry(before.link, link, switch), delay)
+            }
+            None => (Entry::Packet, 0),
         };
-        let delay = units_per_ns.checked_mul(u128::from(switch.delay_ns.0));
-        let delay = if place == 0 { Some(0) } else { delay };
-        let load = Load::of(link, family, message)?;
+        let load = Load::of(link, stack.family(), message).ok()?;
         packets = load.packets;
         // No sum is longer than each packet twice on each link.
-        most = most
-            .and_then(|most| {
-                most.checked_add(byte_time.checked_mul(2 * u128::from(load.wire_bytes))?)
-            })
-            .and_then(|most| most.checked_add(delay?));
-        stages.push(Stage { link, byte_time, entry, delay: delay.ok_or(Impossible::TooLarge)? });
+        let twice = byte_time.checked_mul(2 * u128::from(load.wire_bytes))?;
+        most = most.checked_add(twice)?.checked_add(delay)?;
+        stages.push(Stage { link, byte_time, entry, delay });
     }
-    most.ok_or(Impossible::TooLarge)?;
-    let arrived = Exact::new(arrival(&stages, family, message), units_per_ns);
-    let still = Exact::new(u128::from(path.propagation_ns.0), 1);
-    let sum = arrived.zip(still).and_then(|(arrived, still)| arrived.plus(still));
-    Ok((sum.ok_or(Impossible::TooLarge)?, packets))
+    let arrived = Exact::new(arrival(&stages, stack.family(), message), units_per_ns)?;
+    let still = Exact::new(u128::from(path.propagation_ns.0), 1)?;
+    Some((arrived.plus(still)?, packets))
 }
 
 /// What the switch between two links waits for.
@@ -269,10 +253,7 @@ fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
     if let Stack::Rc { operation: Operation::Read, .. } = stack {
         notes.push("the payload of a read travels in the response to its request".to_owned());
     }
-    let is_bound = match stack {
-        Stack::Udp { .. } | Stack::Rc { .. } | Stack::Ud { .. } => true,
-        Stack::Tcp { option_bytes, .. } => option_bytes == 0 && !stores,
-    };
+    let is_bound = !matches!(stack, Stack::Tcp { option_bytes, .. } if option_bytes > 0 || stores);
     (if is_bound && !assumes { Kind::Bound } else { Kind::Conditional }, notes)
 }
 

@@ -54,16 +54,14 @@ impl Message {
             Stack::Rc { operation: Operation::Read, immediate: true, .. } => {
                 Err(Impossible::ReadImmediate)
             }
+            Stack::Rc { .. } if payload > RC_MESSAGE_MAX => Err(Impossible::Message(payload)),
             Stack::Rc { operation, immediate, .. } => {
-                if payload > RC_MESSAGE_MAX {
-                    return Err(Impossible::Message(payload));
-                }
                 Ok(connected(operation, immediate, mtu, payload))
             }
+            Stack::Ud { .. } if payload > mtu => {
+                Err(Impossible::UdPayload { payload, path_mtu: mtu })
+            }
             Stack::Ud { immediate, .. } => {
-                if payload > mtu {
-                    return Err(Impossible::UdPayload { payload, path_mtu: mtu });
-                }
                 Ok(Self::single(verbs_packet(DETH + immediate_bytes(immediate), payload)))
             }
         }

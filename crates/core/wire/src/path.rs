@@ -1,6 +1,6 @@
 //! What lies between two hosts: links in order, with switches between them.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use fabricmark_units::Nanos;
 
@@ -92,26 +92,20 @@ impl Path {
     #[must_use]
     pub fn reversed(&self) -> Self {
         let mut hops: Vec<Hop> = self.hops.iter().rev().copied().collect();
-        let switches: Vec<Option<Switch>> = hops.iter().map(|hop| hop.switch).collect();
-        for (place, hop) in hops.iter_mut().enumerate() {
-            hop.switch = if place == 0 { None } else { switches[place - 1] };
+        // A switch stands before the link behind it, which on the way back is the other one.
+        let mut switch = None;
+        for hop in &mut hops {
+            mem::swap(&mut hop.switch, &mut switch);
         }
         Self { hops, ..*self }
     }
 
     /// The largest packet that crosses every link (see [`Stack::mtu_over`]).
     pub(crate) fn mtu(&self, stack: Stack) -> Result<u64, Impossible> {
-        let Some(first) = self.hops.first() else {
-            return Err(Impossible::EmptyPath);
-        };
-        if first.switch.is_some() {
+        if self.hops.first().ok_or(Impossible::EmptyPath)?.switch.is_some() {
             return Err(Impossible::FirstSwitch);
         }
-        let mut mtu = u64::MAX;
-        for hop in &self.hops {
-            mtu = mtu.min(stack.mtu_over(hop.link)?);
-        }
-        Ok(mtu)
+        self.hops.iter().try_fold(u64::MAX, |mtu, hop| Ok(mtu.min(stack.mtu_over(hop.link)?)))
     }
 
     /// The links, with the packets of InfiniBand under IP cut alike where only switches lie between:
@@ -119,7 +113,11 @@ impl Path {
     pub(crate) fn links(&self) -> Vec<Link> {
         let mut links: Vec<Link> = self.hops.iter().map(|hop| hop.link).collect();
         for neighbours in links.chunk_by_mut(|a, b| is_switched(*a, *b)) {
-            let smallest = neighbours.iter().filter_map(|link| connected_mtu(*link)).min();
+            let connected_mtus = neighbours.iter().filter_map(|link| match link {
+                Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, .. }) => Some(*ib_mtu),
+                _ => None,
+            });
+            let smallest = connected_mtus.min();
             for link in neighbours {
                 if let (Link::Ipoib(ipoib), Some(smallest)) = (link, smallest) {
                     ipoib.ib_mtu = smallest;
@@ -130,20 +128,12 @@ impl Path {
     }
 }
 
-/// The MTU by which a connection of InfiniBand cuts packets of IP.
-fn connected_mtu(link: Link) -> Option<u16> {
-    match link {
-        Link::Ipoib(Ipoib { mode: IpoibMode::Connected, ib_mtu, .. }) => Some(ib_mtu),
-        _ => None,
-    }
-}
-
 /// Whether packets go from one link to the other as they are. A router stands between others: it takes
 /// a packet out of its frame, and so must hold the whole of it.
 pub(crate) fn is_switched(from: Link, to: Link) -> bool {
     match (from, to) {
         (Link::Ipoib(Ipoib { mode: from, .. }), Link::Ipoib(Ipoib { mode: to, .. })) => from == to,
-        _ => std::mem::discriminant(&from) == std::mem::discriminant(&to),
+        _ => mem::discriminant(&from) == mem::discriminant(&to),
     }
 }
 
@@ -196,13 +186,9 @@ fn tightest(
     ceiling: impl Fn(Link, u64) -> Result<Ceiling, Impossible>,
 ) -> Result<Ceiling, Impossible> {
     let mtu = path.mtu(stack)?;
-    let mut lowest: Option<Ceiling> = None;
-    for link in path.links() {
-        let new = ceiling(link, mtu)?;
-        if lowest.as_ref().is_none_or(|lowest| new.goodput_bps < lowest.goodput_bps) {
-            lowest = Some(new);
-        }
-    }
+    let ceilings = path.links().into_iter().map(|link| ceiling(link, mtu));
+    let ceilings = ceilings.collect::<Result<Vec<_>, _>>()?.into_iter();
+    let lowest = ceilings.min_by_key(|ceiling| ceiling.goodput_bps);
     let mut lowest = lowest.ok_or(Impossible::EmptyPath)?;
     if path.hops.len() > 1 {
         lowest.inputs.insert("path".to_owned(), path.to_string().into());

@@ -61,24 +61,22 @@ pub(crate) fn arrival(stages: &[Stage], family: Family, message: &Message) -> u1
 
 /// What one packet makes of the times at which links are free: for each link, its column.
 fn map_of(stages: &[Stage], family: Family, packet: u64) -> Vec<Vec<Time>> {
-    (0..stages.len())
-        .map(|place| {
-            let mut free = vec![None; stages.len()];
-            free[place] = Some(0);
-            carry(stages, family, packet, &mut free);
-            free
-        })
-        .collect()
+    let column = |place: usize| {
+        let mut free = vec![None; stages.len()];
+        free[place] = Some(0);
+        carry(stages, family, packet, &mut free);
+        free
+    };
+    (0..stages.len()).map(column).collect()
 }
 
 /// The times after the map: for each link the latest over the columns.
 fn apply(map: &[Vec<Time>], free: &[Time]) -> Vec<Time> {
-    (0..free.len())
-        .map(|row| {
-            let terms = map.iter().zip(free).map(|(column, free)| Some(column[row]? + (*free)?));
-            terms.max().flatten()
-        })
-        .collect()
+    let latest = |row: usize| {
+        let terms = map.iter().zip(free).map(|(column, free)| Some(column[row]? + (*free)?));
+        terms.max().flatten()
+    };
+    (0..free.len()).map(latest).collect()
 }
 
 /// Start and end of a packet on one link.

@@ -78,15 +78,13 @@ impl TrustError {
 /// verifier, the other by the alert that rustls sends for that error, `access_denied` ("a valid
 /// certificate was received, but access control was applied": RFC 8446, section 6.2).
 impl From<rustls::Error> for TrustError {
-    fn from(error: rustls::Error) -> TrustError {
+    fn from(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-                TrustError::Stranger
+                Self::Stranger
             }
-            rustls::Error::AlertReceived(AlertDescription::AccessDenied) => {
-                TrustError::StrangerThere
-            }
-            error => TrustError::Tls(error),
+            rustls::Error::AlertReceived(AlertDescription::AccessDenied) => Self::StrangerThere,
+            error => Self::Tls(error),
         }
     }
 }

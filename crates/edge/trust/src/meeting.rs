@@ -197,18 +197,12 @@ impl Guest {
         }
         let Some(proof) = self.line.read::<PROOF_LEN>()? else { return Ok(None) };
         let Some(keyed) = &self.keyed else { return Ok(None) };
-        match keyed.on_proof(&proof) {
-            Ok(other) => {
-                let reply = keyed.proof(own)?;
-                self.line.write(&reply)?;
-                Ok(Some(other))
-            }
-            Err(error) => {
-                // It is told if it still listens; what was found stands either way.
-                let _ = self.line.write(&REFUSAL);
-                Err(error)
-            }
-        }
+        let other = keyed.on_proof(&proof).inspect_err(|_| {
+            // It is told if it still listens; what was found stands either way.
+            let _ = self.line.write(&REFUSAL);
+        })?;
+        self.line.write(&keyed.proof(own)?)?;
+        Ok(Some(other))
     }
 }
 

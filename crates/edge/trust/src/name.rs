@@ -32,11 +32,9 @@ impl FromStr for HostName {
 
     fn from_str(name: &str) -> Result<HostName, TrustError> {
         let fits = (1..=HostName::MAX_LEN).contains(&name.len());
-        if fits && name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            Ok(HostName(name.to_owned()))
-        } else {
-            Err(TrustError::BadName(name.to_owned()))
-        }
+        let fits = fits && name.bytes().all(|byte| byte.is_ascii_graphic());
+        let name = name.to_owned();
+        if fits { Ok(HostName(name)) } else { Err(TrustError::BadName(name)) }
     }
 }
 

@@ -49,10 +49,7 @@ impl Role {
     }
 
     fn other(self) -> Role {
-        match self {
-            Role::Calling => Role::Waiting,
-            Role::Waiting => Role::Calling,
-        }
+        if self == Role::Calling { Role::Waiting } else { Role::Calling }
     }
 }
 

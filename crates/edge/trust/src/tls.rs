@@ -1,6 +1,5 @@
 //! TLS 1.3 between two hosts of which each knows the other's key.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -86,6 +85,7 @@ pub fn peer_fingerprint(connection: &CommonState) -> Result<Fingerprint, TrustEr
 
 /// Admits the keys of a file, and the own one: who holds a copy of this host's key file can sign as
 /// this host anyway. What else certificates say (names, dates, authorities) is not looked at.
+#[derive(Debug)]
 struct Pinned {
     own: Fingerprint,
     trusted: Arc<Trusted>,
@@ -111,17 +111,37 @@ impl Pinned {
     }
 }
 
-impl fmt::Debug for Pinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pinned").field("own", &self.own).field("trusted", &self.trusted).finish()
-    }
-}
+/// What both roles of a verifier do with signatures.
+macro_rules! tls13_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        }
 
-fn no_tls12() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            // Without this a certificate, which everybody may have seen, would do without its key.
+            verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
 }
 
 impl ServerCertVerifier for Pinned {
+    tls13_signatures!();
+
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -130,35 +150,13 @@ impl ServerCertVerifier for Pinned {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.admits(certificate)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        no_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        // Without this a certificate, which everybody may have seen, would do without its key.
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.admits(certificate).map(|()| ServerCertVerified::assertion())
     }
 }
 
 impl ClientCertVerifier for Pinned {
+    tls13_signatures!();
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -173,29 +171,6 @@ impl ClientCertVerifier for Pinned {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.admits(certificate)?;
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        no_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.admits(certificate).map(|()| ClientCertVerified::assertion())
     }
 }

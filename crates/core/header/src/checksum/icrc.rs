@@ -47,10 +47,7 @@ pub fn icrc_roce_v2(packet: &[u8]) -> Option<[u8; 4]> {
     let mut sum = without_lrh();
     let rest = match packet.first()? >> 4 {
         4 => {
-            let (ip, rest) = Ipv4View::of(packet)?;
-            if ip.header_words() != 5 {
-                return None;
-            }
+            let (ip, rest) = Ipv4View::of(packet).filter(|(ip, _)| ip.header_words() == 5)?;
             let masked = Ipv4 {
                 dscp: u8::MAX,
                 ecn: u8::MAX,
@@ -62,10 +59,8 @@ pub fn icrc_roce_v2(packet: &[u8]) -> Option<[u8; 4]> {
             rest
         }
         6 => {
-            let (ip, rest) = Ipv6View::of(packet)?;
-            if ip.next_header() != protocol::UDP {
-                return None;
-            }
+            let (ip, rest) =
+                Ipv6View::of(packet).filter(|(ip, _)| ip.next_header() == protocol::UDP)?;
             let masked = Ipv6 {
                 dscp: u8::MAX,
                 ecn: u8::MAX,

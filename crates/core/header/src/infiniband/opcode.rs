@@ -19,17 +19,12 @@ pub struct Opcode {
 
 macro_rules! opcodes {
     ($($constant:ident = $code:literal, $name:literal, [$($extension:ident),*];)+) => {
-        $(
-            #[doc = concat!($name, ".")]
-            pub const $constant: u8 = $code;
-        )+
+        $crate::named! { u8; $(#[doc = concat!($name, ".")] $constant = $code, $name;)+ }
 
         /// All that are known here, in ascending order.
         pub const ALL: &[Opcode] = &[$(
             Opcode { code: $code, name: $name, extensions: &[$($extension::LAYOUT),*] },
         )+];
-
-        pub(crate) const NAMES: crate::Names = &[$(($code, $name)),+];
     };
 }
 

@@ -7,10 +7,9 @@ use fabricmark_header::cm::{
     self, ConnectReply, ConnectRequest, DisconnectReply, DisconnectRequest, Mad, ReadyToUse,
     attribute,
 };
-use fabricmark_header::infiniband::opcode;
 use fabricmark_wire::{Ipoib, Lanes, Speed};
 
-use super::infiniband::{Body, Carrier, PKEY, PSN, deth, packet};
+use super::infiniband::{Body, Carrier, PKEY, PSN, packet};
 use super::{Host, Packet};
 
 /// Services of IPoIB's connected mode, to which the queue pair is added (Linux,
@@ -43,14 +42,7 @@ pub fn handshake(ipoib: Ipoib) -> Vec<Packet> {
     let packets = messages.into_iter().map(|(from, attribute, transaction, message)| {
         let mut payload = [&Mad::new(attribute, transaction).to_bytes()[..], message].concat();
         payload.resize(Mad::BYTES + cm::MESSAGE_BYTES, 0);
-        let body = Body {
-            opcode: opcode::UD_SEND_ONLY,
-            queue_pair: cm::QUEUE_PAIR,
-            psn: PSN,
-            acknowledge: false,
-            extensions: deth(cm::QUEUE_KEY, cm::QUEUE_PAIR).to_vec(),
-            payload: &payload,
-        };
+        let body = Body::datagram(cm::QUEUE_KEY, [cm::QUEUE_PAIR; 2], &payload);
         packet(Carrier::Native { grh: ipoib.grh }, from, &body)
     });
     packets.collect()

@@ -75,6 +75,15 @@ pub(super) struct Body<'a> {
     pub payload: &'a [u8],
 }
 
+impl<'a> Body<'a> {
+    /// A datagram from one queue pair to the other.
+    pub fn datagram(qkey: u32, [source_qp, queue_pair]: [u32; 2], payload: &'a [u8]) -> Self {
+        let extensions = Deth { qkey, reserved_32: 0, source_qp }.to_bytes().to_vec();
+        let (opcode, psn, acknowledge) = (op::UD_SEND_ONLY, PSN, false);
+        Self { opcode, queue_pair, psn, acknowledge, extensions, payload }
+    }
+}
+
 fn carrier(link: Link, family: Family) -> Carrier {
     match link {
         Link::RoceV1 { .. } => Carrier::RoceV1 { tags: tags(link) },
@@ -103,8 +112,7 @@ pub(super) fn message(
         (Operation::Write, true) => WRITE_IMMEDIATE,
         (Operation::Read, _) => READ_RESPONSE,
     };
-    let is_request = operation != Operation::Read;
-    let cut = Cut { psn: PSN, path_mtu, codes, is_request, reth: &reth };
+    let cut = Cut { psn: PSN, path_mtu, codes, reth: &reth };
     if operation != Operation::Read {
         return sequence(carrier, Host::First, &cut, data);
     }
@@ -128,8 +136,6 @@ struct Cut<'a> {
     /// The most payload of one, in bytes.
     path_mtu: usize,
     codes: Codes,
-    /// Whether the last packet asks for an acknowledgement.
-    is_request: bool,
     /// Where to write, for the first packet.
     reth: &'a [u8],
 }
@@ -152,7 +158,8 @@ fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet>
             opcode,
             queue_pair: from.other().queue_pair(),
             psn: cut.psn + index as u32,
-            acknowledge: is_last && cut.is_request,
+            // The answers to a READ, which the second host sends, ask for none.
+            acknowledge: is_last && from == Host::First,
             extensions: extensions(opcode, cut.reth),
             payload,
         };
@@ -177,20 +184,13 @@ fn extensions(code: u8, reth: &[u8]) -> Vec<u8> {
 
 /// One datagram.
 pub(super) fn datagram(link: Link, family: Family, immediate: bool, data: &[u8]) -> Vec<Packet> {
-    let deth = deth(QKEY, Host::First.queue_pair());
-    let immediate_data = ImmDt { immediate: IMMEDIATE }.to_bytes();
-    let (opcode, extensions) = match immediate {
-        false => (op::UD_SEND_ONLY, deth.to_vec()),
-        true => (op::UD_SEND_ONLY_IMMEDIATE, [&deth[..], &immediate_data].concat()),
-    };
-    let queue_pair = Host::Second.queue_pair();
-    let body = Body { opcode, queue_pair, psn: PSN, acknowledge: false, extensions, payload: data };
+    let ends = [Host::First, Host::Second].map(Host::queue_pair);
+    let mut body = Body::datagram(QKEY, ends, data);
+    if immediate {
+        body.opcode = op::UD_SEND_ONLY_IMMEDIATE;
+        body.extensions.extend(ImmDt { immediate: IMMEDIATE }.to_bytes());
+    }
     vec![packet(carrier(link, family), Host::First, &body)]
-}
-
-/// A datagram header.
-pub(super) fn deth(qkey: u32, source_qp: u32) -> [u8; Deth::BYTES] {
-    Deth { qkey, reserved_32: 0, source_qp }.to_bytes()
 }
 
 /// IP packets over InfiniBand: each a datagram, or a message of a connection.
@@ -204,19 +204,13 @@ pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Pack
         let psn = PSN + packets.len() as u32;
         match ipoib.mode {
             IpoibMode::Datagram => {
-                let body = Body {
-                    opcode: op::UD_SEND_ONLY,
-                    queue_pair: from.other().queue_pair(),
-                    psn,
-                    acknowledge: false,
-                    extensions: deth(IPOIB_QKEY, from.queue_pair()).to_vec(),
-                    payload: &data,
-                };
+                let ends = [from, from.other()].map(Host::queue_pair);
+                let body = Body { psn, ..Body::datagram(IPOIB_QKEY, ends, &data) };
                 packets.push(packet(carrier, from, &body));
             }
             IpoibMode::Connected => {
                 let path_mtu = ipoib.ib_mtu.into();
-                let cut = Cut { psn, path_mtu, codes: SEND, is_request: true, reth: &[] };
+                let cut = Cut { psn, path_mtu, codes: SEND, reth: &[] };
                 packets.extend(sequence(carrier, from, &cut, &data));
             }
         }
@@ -260,11 +254,8 @@ fn grh(source: Ipv6Addr, destination: Ipv6Addr, bytes: usize) -> Grh {
 }
 
 fn native(from: Host, with_grh: bool, body: &[u8]) -> Vec<u8> {
-    let global = if with_grh {
-        grh(from.gid(), from.other().gid(), body.len()).to_bytes().to_vec()
-    } else {
-        Vec::new()
-    };
+    let grh = grh(from.gid(), from.other().gid(), body.len()).to_bytes();
+    let global = if with_grh { &grh[..] } else { &[] };
     let lrh = Lrh {
         next_header: if with_grh { LNH_GRH } else { LNH_BTH },
         dlid: from.other().lid(),
@@ -272,7 +263,7 @@ fn native(from: Host, with_grh: bool, body: &[u8]) -> Vec<u8> {
         slid: from.lid(),
         ..Lrh::default()
     };
-    let mut packet = [&lrh.to_bytes()[..], &global, body].concat();
+    let mut packet = [&lrh.to_bytes()[..], global, body].concat();
     packet.extend(icrc(&packet).unwrap_or_default());
     packet.extend(vcrc(&packet));
     packet

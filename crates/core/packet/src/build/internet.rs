@@ -3,7 +3,6 @@
 use fabricmark_header::ethernet::ether_type;
 use fabricmark_header::ip::{Addresses, Ipv4, Ipv6, Ipv6Fragment, protocol};
 use fabricmark_header::transport::{Tcp, TcpOption, TcpOptions, Udp};
-use fabricmark_wire::frame::UDP_HEADER;
 use fabricmark_wire::{Family, Link, fragments};
 
 use super::{Host, Packet, ethernet, infiniband, tags};
@@ -92,16 +91,12 @@ fn options(bytes: usize) -> Vec<u8> {
 /// IP packets in what the link puts around them.
 fn carried(link: Link, family: Family, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
     let kind = ether_type_of(family);
-    match link {
-        Link::Ipoib(ipoib) => infiniband::ipoib(ipoib, kind, ip_packets),
-        link => {
-            let frames = ip_packets.iter().map(|ip_packet| {
-                let from = Host::First;
-                Packet { from, bytes: ethernet(from, tags(link), kind, &[ip_packet]) }
-            });
-            frames.collect()
-        }
+    if let Link::Ipoib(ipoib) = link {
+        return infiniband::ipoib(ipoib, kind, ip_packets);
     }
+    let from = Host::First;
+    let frame = |ip_packet: &Vec<u8>| ethernet(from, tags(link), kind, &[ip_packet]);
+    ip_packets.iter().map(|packet| Packet { from, bytes: frame(packet) }).collect()
 }
 
 /// The Ethernet type of an IP version.
@@ -122,12 +117,8 @@ fn addresses(from: Host, family: Family) -> Addresses {
 
 /// The header of a datagram of `data`.
 pub(super) fn udp(from: Host, family: Family, source: u16, destination: u16, data: &[u8]) -> Udp {
-    let udp = Udp {
-        source_port: source,
-        destination_port: destination,
-        bytes: (UDP_HEADER as usize + data.len()) as u16,
-        checksum: 0,
-    };
+    let bytes = (Udp::BYTES + data.len()) as u16;
+    let udp = Udp { source_port: source, destination_port: destination, bytes, checksum: 0 };
     udp.with_checksum(addresses(from, family), data)
 }
 
@@ -136,7 +127,18 @@ pub(super) fn ip(from: Host, family: Family, next: u8, payload: &[u8]) -> Vec<u8
     let whole = Fragment { offset: 0, more: false };
     match family {
         Family::V4 => [&ipv4(from, next, payload, whole).to_bytes(), payload].concat(),
-        Family::V6 => [&ipv6(from, next, payload.len()).to_bytes(), payload].concat(),
+        Family::V6 => {
+            let header = Ipv6 {
+                version: 6,
+                payload_bytes: payload.len() as u16,
+                next_header: next,
+                hop_limit: HOPS,
+                source: from.ipv6(),
+                destination: from.other().ipv6(),
+                ..Ipv6::default()
+            };
+            [&header.to_bytes(), payload].concat()
+        }
     }
 }
 
@@ -153,9 +155,8 @@ fn fragment(family: Family, payload: &[u8], place: Fragment) -> Vec<u8> {
                 identification: IDENTIFICATION.into(),
                 ..Ipv6Fragment::default()
             };
-            let bytes = Ipv6Fragment::BYTES + payload.len();
-            let header = ipv6(from, protocol::IPV6_FRAGMENT, bytes).to_bytes();
-            [&header[..], &extension.to_bytes(), payload].concat()
+            let payload = [&extension.to_bytes(), payload].concat();
+            ip(from, family, protocol::IPV6_FRAGMENT, &payload)
         }
     }
 }
@@ -178,16 +179,4 @@ fn ipv4(from: Host, next: u8, payload: &[u8], place: Fragment) -> Ipv4 {
         ..Ipv4::default()
     };
     header.with_checksum(&[])
-}
-
-fn ipv6(from: Host, next: u8, bytes: usize) -> Ipv6 {
-    Ipv6 {
-        version: 6,
-        payload_bytes: bytes as u16,
-        next_header: next,
-        hop_limit: HOPS,
-        source: from.ipv6(),
-        destination: from.other().ipv6(),
-        ..Ipv6::default()
-    }
 }

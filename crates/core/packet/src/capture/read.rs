@@ -18,9 +18,7 @@ pub(super) const IF_TSOFFSET: u16 = 14;
 /// The packets of a file; after an error there are no more.
 pub fn read(file: &[u8]) -> Result<Packets<'_>, CaptureError> {
     let reader = Reader { rest: file, is_big_endian: false, packet: 1 };
-    let Some((&magic, _)) = file.split_first_chunk::<4>() else {
-        return Err(CaptureError::NotACapture);
-    };
+    let (&magic, _) = file.split_first_chunk::<4>().ok_or(CaptureError::NotACapture)?;
     match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
         (little @ (MICROSECONDS | NANOSECONDS), _) => classic(reader, little),
         (_, big @ (MICROSECONDS | NANOSECONDS)) => {
@@ -68,10 +66,19 @@ impl<'a> Iterator for Packets<'a> {
     type Item = Result<Captured<'a>, CaptureError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let result = match &mut self.state {
-            _ if self.reader.rest.is_empty() => return None,
-            State::Classic { link_type, unit_ns } => record(&mut self.reader, *link_type, *unit_ns),
-            State::Blocks { interfaces } => next_of_blocks(&mut self.reader, interfaces)?,
+        let reader = &mut self.reader;
+        let result = loop {
+            let found = match &mut self.state {
+                _ if reader.rest.is_empty() => return None,
+                State::Classic { link_type, unit_ns } => {
+                    record(reader, *link_type, *unit_ns).map(Some)
+                }
+                State::Blocks { interfaces } => block(reader, interfaces),
+            };
+            // A block without a packet is passed over.
+            if let Some(result) = found.transpose() {
+                break result;
+            }
         };
         match result {
             Ok(_) => self.reader.packet += 1,
@@ -107,21 +114,6 @@ fn record<'a>(
     Ok(Captured { link_type, time_ns, captured_from_bytes, bytes })
 }
 
-/// The next packet of a pcapng file; `None` where only other blocks are left.
-fn next_of_blocks<'a>(
-    reader: &mut Reader<'a>,
-    interfaces: &mut Vec<Interface>,
-) -> Option<Result<Captured<'a>, CaptureError>> {
-    while !reader.rest.is_empty() {
-        match block(reader, interfaces) {
-            Ok(None) => {}
-            Ok(Some(packet)) => return Some(Ok(packet)),
-            Err(error) => return Some(Err(error)),
-        }
-    }
-    None
-}
-
 /// A block of pcapng, and the packet in it.
 fn block<'a>(
     reader: &mut Reader<'a>,
@@ -151,6 +143,7 @@ fn block<'a>(
         return Err(broken("a block whose two lengths differ"));
     }
     let mut body = Reader { rest: &body[8..], ..end };
+    let unknown = || broken("it belongs to an interface that the file does not describe");
     match kind {
         INTERFACE => {
             interfaces.push(interface(&mut body)?);
@@ -159,22 +152,17 @@ fn block<'a>(
         ENHANCED_PACKET => {
             let (index, high, low) = (body.u32()?, body.u32()?, body.u32()?);
             let (bytes, captured_from_bytes) = (body.u32()?, body.u32()?);
-            let at = interfaces.get(index as usize).ok_or_else(|| {
-                broken("it belongs to an interface that the file does not describe")
-            })?;
+            let at = interfaces.get(index as usize).ok_or_else(unknown)?;
             let time_ns = at.time_ns((u64::from(high) << 32) | u64::from(low));
             let bytes = body.packet_bytes(bytes)?;
             Ok(Some(Captured { link_type: at.link_type, time_ns, captured_from_bytes, bytes }))
         }
         SIMPLE_PACKET => {
             let captured_from_bytes = body.u32()?;
-            let at = interfaces.first().ok_or_else(|| {
-                broken("it belongs to an interface that the file does not describe")
-            })?;
+            let link_type = interfaces.first().ok_or_else(unknown)?.link_type;
             // Its captured length is what the block holds of it, padding aside.
             let bytes = captured_from_bytes.min(u32::try_from(body.rest.len()).unwrap_or(u32::MAX));
             let bytes = body.packet_bytes(bytes)?;
-            let link_type = at.link_type;
             Ok(Some(Captured { link_type, time_ns: None, captured_from_bytes, bytes }))
         }
         _ => Ok(None),
@@ -196,10 +184,7 @@ fn interface(body: &mut Reader<'_>) -> Result<Interface, CaptureError> {
                 interface.ticks_per_s = base.checked_pow(u32::from(power & 0x7f)).unwrap_or(0);
             }
             (IF_TSOFFSET, 8) => {
-                let words = [value.u32()?, value.u32()?];
-                let (high, low) =
-                    if body.is_big_endian { (words[0], words[1]) } else { (words[1], words[0]) };
-                interface.offset_s = ((u64::from(high) << 32) | u64::from(low)) as i64;
+                interface.offset_s = i64::from_be_bytes(value.number()?);
             }
             _ => {}
         }
@@ -245,13 +230,20 @@ impl<'a> Reader<'a> {
         self.take(u64::from(bytes)).map(|taken| taken.rest)
     }
 
+    /// A number, from its highest byte on.
+    fn number<const N: usize>(&mut self) -> Result<[u8; N], CaptureError> {
+        let mut bytes = *self.take(N as u64)?.rest.first_chunk().unwrap_or(&[0; N]);
+        if !self.is_big_endian {
+            bytes.reverse();
+        }
+        Ok(bytes)
+    }
+
     fn u32(&mut self) -> Result<u32, CaptureError> {
-        let word = self.take(4)?.rest.first_chunk().copied().unwrap_or_default();
-        Ok(if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+        self.number().map(u32::from_be_bytes)
     }
 
     fn u16(&mut self) -> Result<u16, CaptureError> {
-        let word = self.take(2)?.rest.first_chunk().copied().unwrap_or_default();
-        Ok(if self.is_big_endian { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) })
+        self.number().map(u16::from_be_bytes)
     }
 }

@@ -25,11 +25,11 @@ enum Under {
     Roce,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     pub(super) fn infiniband(&mut self) {
         let there = self.bytes.len();
-        let Some(mut at) = self.header(Lrh::LAYOUT, 0, there) else { return };
-        let Some((lrh, _)) = LrhView::of(self.bytes) else { return };
+        let lrh = self.read(Lrh::LAYOUT, LrhView::of, 0, there);
+        let Some((lrh, mut at)) = lrh else { return };
         // The length counts all but the variant CRC (IBTA vol. 1, 7.7.8).
         let says = 4 * usize::from(lrh.packet_words());
         let is_whole = (Lrh::BYTES..=there).contains(&says);
@@ -39,11 +39,8 @@ impl Walk<'_> {
         let end = if is_whole { says } else { there };
         let mut next = lrh.next_header();
         if next == LNH_GRH {
-            let Some(after) = self.global(at, end) else { return };
-            next = match GrhView::of(self.rest(at, end)) {
-                Some((grh, _)) if grh.next_header() == NEXT_HEADER_BTH => LNH_BTH,
-                _ => 0,
-            };
+            let Some((grh, after)) = self.global(at, end) else { return };
+            next = if grh.next_header() == NEXT_HEADER_BTH { LNH_BTH } else { 0 };
             at = after;
         }
         if next == LNH_BTH {
@@ -63,20 +60,18 @@ impl Walk<'_> {
     }
 
     /// A global route header and where it ends.
-    fn global(&mut self, at: usize, end: usize) -> Option<usize> {
-        let after = self.header(Grh::LAYOUT, at, end)?;
-        let (grh, _) = GrhView::of(self.rest(at, end))?;
+    fn global(&mut self, at: usize, end: usize) -> Option<(GrhView<'a>, usize)> {
+        let (grh, after) = self.read(Grh::LAYOUT, GrhView::of, at, end)?;
         let (says, there) = (usize::from(grh.payload_bytes()), end - after);
         // Behind Ethernet there may be padding.
         if says > there {
             self.trouble(at + 4, Trouble::Length { header: "GRH", says, there });
         }
-        Some(after)
+        Some((grh, after))
     }
 
     pub(super) fn roce_v1(&mut self, at: usize, end: usize) {
-        let Some(after) = self.global(at, end) else { return };
-        let Some((grh, _)) = GrhView::of(self.rest(at, end)) else { return };
+        let Some((grh, after)) = self.global(at, end) else { return };
         let says = usize::from(grh.payload_bytes());
         let packet_end = (after + says).min(end);
         if grh.next_header() == NEXT_HEADER_BTH {
@@ -105,23 +100,22 @@ impl Walk<'_> {
         right: Option<[u8; 4]>,
         extent: Extent,
     ) {
-        let Some(mut after) = self.header(Bth::LAYOUT, at, end) else { return };
-        let Some((bth, _)) = BthView::of(self.rest(at, end)) else { return };
+        let bth = self.read(Bth::LAYOUT, BthView::of, at, end);
+        let Some((bth, mut after)) = bth else { return };
         let there = end - after;
         let Some(body_end) = end.checked_sub(ICRC).filter(|&body_end| body_end >= after) else {
             self.trouble(after, Trouble::CutShort { header: "ICRC", needs: ICRC, there });
             return self.data("data", after, end);
         };
-        match opcode::extensions(bth.opcode()) {
-            None => self.trouble(at, Trouble::Opcode(bth.opcode())),
-            Some(extensions) => {
-                for layout in extensions {
-                    let Some(next) = self.header(layout, after, body_end) else {
-                        return self.invariant(body_end, right, extent);
-                    };
-                    after = next;
-                }
-            }
+        let extensions = opcode::extensions(bth.opcode());
+        if extensions.is_none() {
+            self.trouble(at, Trouble::Opcode(bth.opcode()));
+        }
+        for layout in extensions.unwrap_or_default() {
+            let Some(next) = self.header(layout, after, body_end) else {
+                return self.invariant(body_end, right, extent);
+            };
+            after = next;
         }
         let pad = usize::from(bth.pad());
         let there = body_end - after;
@@ -176,8 +170,8 @@ impl Walk<'_> {
     }
 
     fn ipoib(&mut self, code: u8, at: usize, end: usize) {
-        let Some(after) = self.header(IpoibHeader::LAYOUT, at, end) else { return };
-        let Some((header, _)) = IpoibHeaderView::of(self.rest(at, end)) else { return };
+        let header = self.read(IpoibHeader::LAYOUT, IpoibHeaderView::of, at, end);
+        let Some((header, after)) = header else { return };
         let extent = match code {
             opcode::RC_SEND_FIRST | opcode::UC_SEND_FIRST => {
                 Extent::Beginning("the message goes on in later packets")
@@ -188,15 +182,11 @@ impl Walk<'_> {
     }
 
     fn management(&mut self, at: usize, end: usize) {
-        let Some(after) = self.header(Mad::LAYOUT, at, end) else { return };
-        let Some((mad, _)) = MadView::of(self.rest(at, end)) else { return };
-        match cm::message(mad.attribute()).filter(|_| mad.class() == cm::CLASS) {
-            None => self.data("management data", after, end),
-            Some(layout) => {
-                if let Some(after) = self.header(layout, after, end) {
-                    self.data("private data", after, end);
-                }
-            }
+        let Some((mad, after)) = self.read(Mad::LAYOUT, MadView::of, at, end) else { return };
+        let message = cm::message(mad.attribute()).filter(|_| mad.class() == cm::CLASS);
+        let Some(layout) = message else { return self.data("management data", after, end) };
+        if let Some(after) = self.header(layout, after, end) {
+            self.data("private data", after, end);
         }
     }
 }

@@ -37,6 +37,16 @@ pub(super) enum Extent {
     Beginning(&'static str),
 }
 
+impl Extent {
+    /// The beginning of it.
+    fn beginning(self) -> Self {
+        match self {
+            Self::Whole => Self::Beginning("the rest is not in this packet"),
+            Self::Beginning(_) => self,
+        }
+    }
+}
+
 /// Where an IP packet begins, and its addresses.
 #[derive(Clone, Copy)]
 struct Below {
@@ -48,12 +58,12 @@ struct Below {
 impl Walk<'_> {
     pub(super) fn ethernet(&mut self) {
         let end = self.bytes.len();
-        let Some(mut at) = self.header(Ethernet::LAYOUT, 0, end) else { return };
-        let mut kind = EthernetView::of(self.bytes).map_or(0, |(view, _)| view.ether_type());
+        let ethernet = self.read(Ethernet::LAYOUT, EthernetView::of, 0, end);
+        let Some((ethernet, mut at)) = ethernet else { return };
+        let mut kind = ethernet.ether_type();
         while matches!(kind, ether_type::VLAN | ether_type::SERVICE_VLAN) {
-            let Some(next) = self.header(Vlan::LAYOUT, at, end) else { return };
-            kind = VlanView::of(self.rest(at, end)).map_or(0, |(view, _)| view.ether_type());
-            at = next;
+            let Some((tag, next)) = self.read(Vlan::LAYOUT, VlanView::of, at, end) else { return };
+            (kind, at) = (tag.ether_type(), next);
         }
         match kind {
             ether_type::ROCE_V1 => self.roce_v1(at, end),
@@ -86,8 +96,7 @@ impl Walk<'_> {
     }
 
     fn ipv4(&mut self, at: usize, end: usize, extent: Extent) {
-        let Some(after) = self.header(Ipv4::LAYOUT, at, end) else { return };
-        let Some((ip, _)) = Ipv4View::of(self.rest(at, end)) else { return };
+        let Some((ip, after)) = self.read(Ipv4::LAYOUT, Ipv4View::of, at, end) else { return };
         let (there, header) = (end - at, 4 * usize::from(ip.header_words()));
         if ip.version() != 4 {
             self.version("IPv4", at, ip.version(), 4);
@@ -113,11 +122,8 @@ impl Walk<'_> {
             }
             _ => (at + says).min(end),
         };
-        let extent = if ip.more_fragments() || says > there {
-            Extent::Beginning(beginning(extent))
-        } else {
-            extent
-        };
+        let is_beginning = ip.more_fragments() || says > there;
+        let extent = if is_beginning { extent.beginning() } else { extent };
         if ip.fragment_offset() > 0 {
             self.data("fragment", at + header, packet_end);
         } else {
@@ -135,9 +141,9 @@ impl Walk<'_> {
     /// Options of IPv4, by kind (RFC 791, 3.1; RFC 2113).
     fn ipv4_options(&mut self, mut at: usize, end: usize) {
         while let [kind, rest @ ..] = self.rest(at, end) {
-            let (name, bytes) = match kind {
-                0 => ("end of options", end - at),
-                1 => ("no operation", 1),
+            let (name, text, bytes) = match kind {
+                0 => ("end of options", String::new(), end - at),
+                1 => ("no operation", String::new(), 1),
                 kind => {
                     let bytes = rest.first().copied().map_or(0, usize::from);
                     if bytes < 2 || bytes > end - at {
@@ -152,12 +158,8 @@ impl Walk<'_> {
                         148 => "router alert",
                         _ => "option",
                     };
-                    (name, bytes)
+                    (name, format!("kind {kind}, {bytes} bytes"), bytes)
                 }
-            };
-            let text = match (kind, bytes) {
-                (0, _) | (_, 1) => String::new(),
-                _ => format!("kind {kind}, {bytes} bytes"),
             };
             self.option(name, text, at, bytes);
             at += bytes;
@@ -169,8 +171,7 @@ impl Walk<'_> {
     }
 
     fn ipv6(&mut self, at: usize, end: usize, extent: Extent) {
-        let Some(after) = self.header(Ipv6::LAYOUT, at, end) else { return };
-        let Some((ip, _)) = Ipv6View::of(self.rest(at, end)) else { return };
+        let Some((ip, after)) = self.read(Ipv6::LAYOUT, Ipv6View::of, at, end) else { return };
         if ip.version() != 6 {
             self.version("IPv6", at, ip.version(), 6);
             return self.data("data", after, end);
@@ -181,7 +182,7 @@ impl Walk<'_> {
             Extent::Beginning(_) => (end, extent),
             Extent::Whole => {
                 self.trouble(at + 4, Trouble::Length { header: "IPv6", says, there });
-                (end, Extent::Beginning(beginning(extent)))
+                (end, extent.beginning())
             }
         };
         let below = Below { ip_at: at, addresses: ip.into(), extent };
@@ -196,13 +197,14 @@ impl Walk<'_> {
             let length = bytes.get(1).copied().map_or(0, usize::from);
             let (name, length) = match next {
                 protocol::IPV6_FRAGMENT => {
-                    let Some(after) = self.header(Ipv6Fragment::LAYOUT, at, end) else { return };
-                    let Some((fragment, _)) = Ipv6FragmentView::of(bytes) else { return };
+                    let of = Ipv6FragmentView::of;
+                    let read = self.read(Ipv6Fragment::LAYOUT, of, at, end);
+                    let Some((fragment, after)) = read else { return };
                     if fragment.fragment_offset() > 0 {
                         return self.data("fragment", after, end);
                     }
                     if fragment.more_fragments() {
-                        below.extent = Extent::Beginning(beginning(below.extent));
+                        below.extent = below.extent.beginning();
                     }
                     (next, at) = (fragment.next_header(), after);
                     continue;
@@ -232,8 +234,7 @@ impl Walk<'_> {
     }
 
     fn udp(&mut self, at: usize, end: usize, below: Below) {
-        let Some(after) = self.header(Udp::LAYOUT, at, end) else { return };
-        let Some((udp, _)) = UdpView::of(self.rest(at, end)) else { return };
+        let Some((udp, after)) = self.read(Udp::LAYOUT, UdpView::of, at, end) else { return };
         let (says, there) = (usize::from(udp.bytes()), end - at);
         let is_wrong = says < Udp::BYTES || (says > there && below.extent == Extent::Whole);
         let udp_end = if is_wrong { end } else { (at + says).min(end) };
@@ -261,8 +262,7 @@ impl Walk<'_> {
     }
 
     fn tcp(&mut self, at: usize, end: usize, below: Below) {
-        let Some(after) = self.header(Tcp::LAYOUT, at, end) else { return };
-        let Some((tcp, _)) = TcpView::of(self.rest(at, end)) else { return };
+        let Some((tcp, after)) = self.read(Tcp::LAYOUT, TcpView::of, at, end) else { return };
         let (says, there) = (4 * usize::from(tcp.header_words()), end - at);
         let verdict = match below.extent {
             Extent::Beginning(why) => Verdict::Unchecked(why),
@@ -316,13 +316,5 @@ impl Walk<'_> {
             self.option(name, text, at, bytes);
             at += bytes;
         }
-    }
-}
-
-/// Why the rest of a packet is elsewhere.
-fn beginning(extent: Extent) -> &'static str {
-    match extent {
-        Extent::Beginning(why) => why,
-        Extent::Whole => "the rest is not in this packet",
     }
 }

@@ -3,7 +3,7 @@
 use super::connection::{Acks, Connection};
 use super::window::window;
 use super::{Figure, Value};
-use crate::exact::{Input, Inputs, Kind, inputs};
+use crate::exact::{Input, Kind, inputs};
 
 /// A published law of the window that a congestion control keeps at a given loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,15 +71,9 @@ pub fn law_goodput(law: Law, connection: &Connection, loss: f64) -> Option<Figur
         return None;
     }
     let segment_bits = 8.0 * connection.mss_bytes as f64;
-    let mut inputs = law_inputs(law, connection);
-    inputs.insert("loss".to_owned(), format!("{loss:e}").into());
-    Some(Figure {
-        kind: Kind::Estimate,
-        value: Value::Rounded(window(law, connection, loss) * segment_bits / connection.rtt_s()),
-        formula: law.formula(),
-        inputs,
-        source: law.source(),
-    })
+    let goodput_bps = window(law, connection, loss) * segment_bits / connection.rtt_s();
+    let given = ("loss", format!("{loss:e}").into());
+    Some(estimate(law, connection, given, goodput_bps, law.formula()))
 }
 
 /// The loss, in loss events for each segment, at which `law` still expects `goodput_bps`: an estimate.
@@ -106,15 +100,9 @@ pub fn tolerated_loss(law: Law, connection: &Connection, goodput_bps: f64) -> Op
         let middle = f64::midpoint(low, high);
         if suffices(middle) { low = middle } else { high = middle }
     }
-    let mut inputs = law_inputs(law, connection);
-    inputs.insert("goodput_bps".to_owned(), goodput_bps.to_string().into());
-    Some(Figure {
-        kind: Kind::Estimate,
-        value: Value::Rounded(10f64.powf(low)),
-        formula: "the loss at which the law gives goodput_bps",
-        inputs,
-        source: law.source(),
-    })
+    let given = ("goodput_bps", goodput_bps.to_string().into());
+    let formula = "the loss at which the law gives goodput_bps";
+    Some(estimate(law, connection, given, 10f64.powf(low), formula))
 }
 
 /// The mean time in ns between loss events of a stream of `goodput_bps`: an estimate.
@@ -135,10 +123,16 @@ pub fn between_losses(goodput_bps: f64, mss_bytes: u64, loss: f64) -> Option<Fig
     })
 }
 
-/// What of a connection a law looks at.
-fn law_inputs(law: Law, connection: &Connection) -> Inputs {
-    let mut inputs =
-        inputs([("mss_bytes", connection.mss_bytes.into()), ("rtt_ns", connection.rtt.0.into())]);
+/// An estimate of a law from what is given and what of a connection the law looks at.
+fn estimate(
+    law: Law,
+    connection: &Connection,
+    given: (&str, Input),
+    value: f64,
+    formula: &'static str,
+) -> Figure {
+    let (mss_bytes, rtt_ns) = (connection.mss_bytes.into(), connection.rtt.0.into());
+    let mut inputs = inputs([given, ("mss_bytes", mss_bytes), ("rtt_ns", rtt_ns)]);
     let mut put = |name: &str, value: Input| {
         inputs.insert(name.to_owned(), value);
     };
@@ -153,7 +147,8 @@ fn law_inputs(law: Law, connection: &Connection) -> Inputs {
         }
         Law::Tfrc => {}
     }
-    inputs
+    let (kind, value) = (Kind::Estimate, Value::Rounded(value));
+    Figure { kind, value, formula, inputs, source: law.source() }
 }
 
 #[cfg(test)]

@@ -18,11 +18,8 @@ pub(super) fn window(law: Law, connection: &Connection, loss: f64) -> f64 {
 
 /// Segments per second by the short form.
 fn pftk_short(connection: &Connection, p: f64) -> f64 {
-    let (b, rtt, t0) = (
-        f64::from(connection.acks.segments()),
-        connection.rtt_s(),
-        connection.timeout.as_secs_f64(),
-    );
+    let b = f64::from(connection.acks.segments());
+    let (rtt, t0) = (connection.rtt_s(), connection.timeout.as_secs_f64());
     let timeouts = (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
     let by_loss = 1.0 / (rtt * (2.0 * b * p / 3.0).sqrt() + t0 * timeouts);
     by_loss.min(connection.window_segments() / rtt)
@@ -30,11 +27,8 @@ fn pftk_short(connection: &Connection, p: f64) -> f64 {
 
 /// Segments per second by the full form.
 fn pftk(connection: &Connection, p: f64) -> f64 {
-    let (b, rtt, t0) = (
-        f64::from(connection.acks.segments()),
-        connection.rtt_s(),
-        connection.timeout.as_secs_f64(),
-    );
+    let b = f64::from(connection.acks.segments());
+    let (rtt, t0) = (connection.rtt_s(), connection.timeout.as_secs_f64());
     let k = (2.0 + b) / (3.0 * b);
     let unlimited = k + (8.0 * (1.0 - p) / (3.0 * b * p) + k * k).sqrt();
     let largest = connection.window_segments();

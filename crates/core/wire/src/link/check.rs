@@ -32,9 +32,7 @@ impl Range {
 
     /// The number that `text` is.
     pub fn read(&self, text: Option<&str>, default: u16) -> Result<u16, ParseLinkError> {
-        let Some(text) = text else {
-            return Ok(default);
-        };
+        let Some(text) = text else { return Ok(default) };
         let mtu = text.parse().map_err(|_| self.error(text.to_owned()))?;
         self.check(mtu)?;
         Ok(mtu)
@@ -57,14 +55,12 @@ impl Link {
         match self {
             Self::Loopback => Ok(()),
             Self::Veth { mtu } => Range::IP.check(mtu),
-            Self::Ethernet { rate, mtu, vlan } => {
+            Self::Ethernet { rate, mtu, vlan }
+            | Self::RoceV1 { rate, mtu, vlan }
+            | Self::RoceV2 { rate, mtu, vlan } => {
                 check_rate(rate, self.kind())?;
-                Range::IP.check(mtu)?;
-                check_vlan(vlan)
-            }
-            Self::RoceV1 { rate, mtu, vlan } | Self::RoceV2 { rate, mtu, vlan } => {
-                check_rate(rate, self.kind())?;
-                Range::ROCE.check(mtu)?;
+                let range = if let Self::Ethernet { .. } = self { Range::IP } else { Range::ROCE };
+                range.check(mtu)?;
                 check_vlan(vlan)
             }
             Self::Ib(Ib { mtu, .. }) => check_ib_mtu(mtu, "mtu"),

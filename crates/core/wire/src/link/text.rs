@@ -66,23 +66,15 @@ impl FromStr for Link {
     /// Reads `veth`, `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1`,
     /// `ipoib:4X-FDR,mode=connected,mtu=65520,grh`, `ib:4X-HDR,mtu=2048`, `rocev2:25G,mtu=4200`.
     fn from_str(text: &str) -> Result<Self, ParseLinkError> {
-        let (head, settings) = match text.split_once(',') {
-            Some((head, settings)) => (head, Some(settings)),
-            None => (text, None),
-        };
-        let (kind, rest) = match head.split_once(':') {
-            Some((kind, rest)) => (kind, Some(rest)),
-            None => (head, None),
-        };
+        let (head, settings) = split(text, ',');
+        let (kind, rest) = split(head, ':');
         let head = Head { text: head, rest };
         Ok(match kind {
             "loopback" if rest.is_none() => {
                 let [] = read_settings(settings, "loopback", "none", [])?;
                 Self::Loopback
             }
-            "veth" if rest.is_some() => {
-                return Err(ParseLinkError::VethRate(head.text.to_owned()));
-            }
+            "veth" if rest.is_some() => return Err(ParseLinkError::VethRate(head.text.to_owned())),
             "veth" => {
                 let [mtu] = read_settings(settings, "veth", "mtu=N", ["mtu"])?;
                 Self::Veth { mtu: Range::IP.read(mtu, MTU_DEFAULT)? }
@@ -106,6 +98,11 @@ impl FromStr for Link {
     }
 }
 
+/// What stands before the first `at`, and behind it.
+fn split(text: &str, at: char) -> (&str, Option<&str>) {
+    text.split_once(at).map_or((text, None), |(before, behind)| (before, Some(behind)))
+}
+
 /// What stands before the first comma.
 struct Head<'a> {
     text: &'a str,
@@ -127,10 +124,8 @@ impl Head<'_> {
             .ok_or_else(|| ParseLinkError::Rate { text: self.text.to_owned(), kind })?;
         let known = "mtu=N and vlan=N";
         let [mtu, vlan] = read_settings(settings, kind, known, ["mtu", "vlan"])?;
-        let vlan = match vlan {
-            None => 0,
-            Some(text) => text.parse().map_err(|_| ParseLinkError::Vlan(text.to_owned()))?,
-        };
+        let vlan = vlan.unwrap_or("0");
+        let vlan = vlan.parse().map_err(|_| ParseLinkError::Vlan(vlan.to_owned()))?;
         check_vlan(vlan)?;
         Ok((rate, range.read(mtu, MTU_DEFAULT)?, vlan))
     }
@@ -192,9 +187,7 @@ fn read_settings<'a, const N: usize>(
 }
 
 fn read_ib_mtu(text: Option<&str>, key: &'static str, default: u16) -> Result<u16, ParseLinkError> {
-    let Some(text) = text else {
-        return Ok(default);
-    };
+    let Some(text) = text else { return Ok(default) };
     let mtu = text.parse().map_err(|_| ParseLinkError::IbMtu { key, text: text.to_owned() })?;
     check_ib_mtu(mtu, key)?;
     Ok(mtu)
