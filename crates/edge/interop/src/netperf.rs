@@ -49,10 +49,7 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
                     continue;
                 }
             };
-            if !guard.admits(peer.ip()) {
-                continue;
-            }
-            if Arc::strong_count(&places) > guard.clients_max {
+            if !guard.admits(peer.ip()) || Arc::strong_count(&places) > guard.clients_max {
                 continue;
             }
             let place = Arc::clone(&places);

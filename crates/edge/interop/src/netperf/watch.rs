@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_units::{BitRate, Nanos};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::LOOK_EVERY;
+use crate::socket::wait;
 
 /// Time for the first connection or datagram of a test. netperf's `-s` waits before them.
 const OPENS_WITHIN: Duration = Duration::from_secs(30);
@@ -94,9 +95,8 @@ impl<'a> Watch<'a> {
 /// Whether the other end has said that it sends no more, or is gone; bytes that wait do not matter.
 pub(super) fn has_ended(socket: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     // HUP and ERR are always told (poll(2)).
-    poll(&mut polled, Some(&at_once)).is_ok() && !polled[0].revents().is_empty()
+    wait(&mut polled, Duration::ZERO).is_ok() && !polled[0].revents().is_empty()
 }
 
 /// How fast a client may have bytes sent to it.
