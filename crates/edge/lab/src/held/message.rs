@@ -227,13 +227,11 @@ pub(crate) fn receive_descriptors(from: &UnixStream) -> io::Result<[OwnedFd; 2]>
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptors: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
     descriptors.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
 }

@@ -135,21 +135,13 @@ impl File {
 
     /// Adds the routers and links of a chain to the others.
     fn expand(&mut self, name: &str, chain: FileChain) -> Result<(), String> {
-        let FileChain {
-            between: [first, last],
-            routers: count,
-            words,
-            there,
-            back,
-            single,
-            backend,
-        } = chain;
+        let FileChain { between, routers: count, words, there, back, single, backend } = chain;
         if count >= LINKS_MAX {
             return Err(too_many_links(count.saturating_add(1)));
         }
         let router = |number: usize| match number {
-            0 => first.clone(),
-            _ if number > count => last.clone(),
+            0 => between[0].clone(),
+            _ if number > count => between[1].clone(),
             _ => format!("{name}-r{number}"),
         };
         if count > 0 && router(count).len() > NAME_MAX {
