@@ -42,11 +42,7 @@ pub enum Distribution {
 
 impl Distribution {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "normal" => Some(Self::Normal),
-            "pareto" => Some(Self::Pareto),
-            _ => None,
-        }
+        [Self::Normal, Self::Pareto].into_iter().find(|it| it.to_string() == text)
     }
 }
 
