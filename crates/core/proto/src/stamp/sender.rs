@@ -258,11 +258,8 @@ fn rtt(answer: &ReflectorPacket, sent: Timestamp, received: Timestamp) -> Option
     whole_ns.checked_sub(turnaround_ns).map(Nanos)
 }
 
-fn one_way(
-    answer: &ReflectorPacket,
-    (sent, ours): (Timestamp, ErrorEstimate),
-    received: Timestamp,
-) -> Option<OneWay> {
+fn one_way(answer: &ReflectorPacket, departed: Departed, received: Timestamp) -> Option<OneWay> {
+    let (sent, ours) = departed;
     let theirs = ErrorEstimate::parse(answer.error).filter(|theirs| !theirs.is_ptp)?;
     (ours.is_synchronised || theirs.is_synchronised).then(|| OneWay {
         forward_ns: answer.received.since_ns(sent),
@@ -272,6 +269,9 @@ fn one_way(
         is_reflector_synchronised: theirs.is_synchronised,
     })
 }
+
+/// When a packet departed, and how uncertain that is.
+type Departed = (Timestamp, ErrorEstimate);
 
 /// Packets remembered at most, 24 octets each: a million packets a second that wait for a second.
 const PACKETS_MAX: usize = 1 << 20;
@@ -334,11 +334,7 @@ impl Window {
 
     /// Notes an answer to the packet of this number and departure, as the reflector gives them back; gives
     /// the departure as it was here.
-    fn answer(
-        &mut self,
-        number: u32,
-        sent: Timestamp,
-    ) -> Result<(Timestamp, ErrorEstimate), Ignored> {
+    fn answer(&mut self, number: u32, sent: Timestamp) -> Result<Departed, Ignored> {
         let place = u64::from(number).checked_sub(self.first).ok_or(Ignored::Late)?;
         let packet = self.packets.get_mut(usize::try_from(place).unwrap_or(usize::MAX));
         let packet = packet.filter(|packet| packet.sent == sent).ok_or(Ignored::Foreign)?;
