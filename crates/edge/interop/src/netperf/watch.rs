@@ -43,26 +43,26 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(control: &'a TcpStream, stop: &'a AtomicBool, pace: &'a mut Pace) -> Self {
+    pub fn new(control: &'a TcpStream, stop: &'a AtomicBool, pace: &'a mut Pace) -> Self {
         let now = Instant::now();
         Self { control, stop, pace, ends: now + OPENS_WITHIN, next_look: now, events: None }
     }
 
     /// Takes note that the test's first connection or datagram is there.
-    pub(super) fn begin(&mut self, within: Nanos) {
+    pub fn begin(&mut self, within: Nanos) {
         let now = Instant::now();
         self.ends = now + Duration::from(within);
         self.events = Some((now, now));
     }
 
     /// Time from the first event to the last; nothing where the test has not begun.
-    pub(super) fn elapsed(&self) -> Option<Duration> {
+    pub fn elapsed(&self) -> Option<Duration> {
         self.events.map(|(first, last)| last - first)
     }
 
     /// Whether the time is up; `is_event` says that bytes have moved. Fails when nobody waits for the
     /// result.
-    pub(super) fn is_over(&mut self, is_event: bool) -> Result<bool, Failure> {
+    pub fn is_over(&mut self, is_event: bool) -> Result<bool, Failure> {
         let now = Instant::now();
         if let Some((_, last)) = self.events.as_mut().filter(|_| is_event) {
             *last = now;
@@ -77,7 +77,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits until so many bytes may be sent; whether the time is up instead.
-    pub(super) fn wait_to_send(&mut self, bytes: usize) -> Result<bool, Failure> {
+    pub fn wait_to_send(&mut self, bytes: usize) -> Result<bool, Failure> {
         loop {
             let ahead = self.pace.due.saturating_duration_since(Instant::now());
             if ahead.is_zero() {
@@ -109,7 +109,7 @@ impl Pace {
     /// Time that may be caught up: of a wait that took too long.
     const CATCH_UP: Duration = Duration::from_millis(10);
 
-    pub(super) fn of(rate: BitRate) -> Self {
+    pub fn of(rate: BitRate) -> Self {
         Self { rate, due: Instant::now() }
     }
 
