@@ -192,12 +192,9 @@ impl FileLink {
             return Err(format!("both ends of link `{name}` are at one node: name two"));
         }
         let mut parse = |text: &str| {
-            let words = text.parse::<LinkWords>().map_err(|error| error.to_string());
-            let filled = words.and_then(|mut words| {
-                fill_trace(&mut words, &mut *read)?;
-                Ok(words)
-            });
-            filled.map_err(|error| format!("link `{name}`: {error}"))
+            let of_link = |error: String| format!("link `{name}`: {error}");
+            let mut words: LinkWords = text.parse().map_err(|error| of_link(format!("{error}")))?;
+            fill_trace(&mut words, &mut *read).map(|()| words).map_err(of_link)
         };
         let mut both = LinkWords::default();
         for junction in between.iter().filter_map(|node| junctions.get(node)) {
