@@ -211,13 +211,10 @@ pub(crate) fn read<T: DeserializeOwned>(mut from: &UnixStream) -> io::Result<T> 
 }
 
 /// Hands descriptors over, with one byte that carries them.
-pub(crate) fn send_descriptors(
-    to: &UnixStream,
-    descriptors: [BorrowedFd<'_>; 2],
-) -> io::Result<()> {
+pub(crate) fn send_descriptors(to: &UnixStream, both: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    control.push(SendAncillaryMessage::ScmRights(&both));
     sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
