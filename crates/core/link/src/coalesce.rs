@@ -107,19 +107,12 @@ impl<T> Element<T> for Coalesce<T> {
         if let Input::Packet { packet, .. } = input {
             self.arrive(now, packet);
         }
-        if self.waiting.is_empty() {
-            return Output::Idle;
-        }
-        if self.due > now {
+        if self.due > now && !self.waiting.is_empty() {
             return Output::Wake(self.due);
         }
-        match self.waiting.pop_front() {
-            Some(packet) => {
-                self.frames -= u64::from(packet.length.segments());
-                Output::Packet { port: 0, packet }
-            }
-            None => Output::Idle,
-        }
+        let Some(packet) = self.waiting.pop_front() else { return Output::Idle };
+        self.frames -= u64::from(packet.length.segments());
+        Output::Packet { port: 0, packet }
     }
 }
 

@@ -65,12 +65,8 @@ enum Waiting<T> {
 impl<T> Delay<T> {
     /// The same delay for all packets.
     pub fn fixed(delay: Nanos) -> Self {
-        Self {
-            delays: Delays::Fixed(delay),
-            stream: Stream::new(0, "delay"),
-            place: 0,
-            waiting: Waiting::Ordered(VecDeque::new()),
-        }
+        let waiting = Waiting::Ordered(VecDeque::new());
+        Self { delays: Delays::Fixed(delay), stream: Stream::new(0, "delay"), place: 0, waiting }
     }
 
     /// Delays that differ; `stream` is what chance takes its numbers from.
@@ -79,9 +75,7 @@ impl<T> Delay<T> {
             Delays::Pareto { shape, .. } => {
                 positive("the shape of a Pareto delay", *shape)?;
             }
-            Delays::Trace(delays) => {
-                some("the number of delays in a trace", delays.len() as u64)?;
-            }
+            Delays::Trace(delays) => some("the number of delays in a trace", delays.len() as u64)?,
             Delays::Fixed(_) | Delays::Normal { .. } => {}
         }
         let waiting = match order {

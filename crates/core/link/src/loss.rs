@@ -140,10 +140,7 @@ impl<T: Clone> Element<T> for Loss<T> {
                 },
             );
         }
-        match spared.pop_front() {
-            Some(packet) => Output::Packet { port: 0, packet },
-            None => Output::Idle,
-        }
+        spared.pop_front().map_or(Output::Idle, |packet| Output::Packet { port: 0, packet })
     }
 }
 

@@ -72,11 +72,8 @@ impl<T> Net<T> {
 
     /// Adds an element. What comes out of its ports leaves the net until they are connected.
     pub fn add(&mut self, element: impl Element<T> + 'static) -> Id {
-        self.nodes.push(Node {
-            element: Box::new(element),
-            edges: Vec::new(),
-            counters: Counters::default(),
-        });
+        let element = Box::new(element);
+        self.nodes.push(Node { element, edges: Vec::new(), counters: Counters::default() });
         self.wakes.push(NEVER);
         Id(self.nodes.len() - 1)
     }

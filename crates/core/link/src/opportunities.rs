@@ -12,8 +12,8 @@ use crate::{Counters, Element, Input, Invalid, Output, Packet, Queue, Trace, som
 pub struct Opportunities<T> {
     calendar: Calendar,
     queue: Queue<T>,
-    /// The packet whose first bytes may have left, and how many have not.
-    leaving: Option<(Packet<T>, u64)>,
+    /// How many bytes have not left of the packet whose first may have, and that packet.
+    leaving: Option<(u64, Packet<T>)>,
     /// What is left of the last opportunity.
     credit_bytes: u64,
 }
@@ -64,7 +64,7 @@ impl<T: Clone> Opportunities<T> {
     /// At each time of a trace, which begins at instant 0, up to 1500 bytes of what waits then.
     pub fn trace(trace: Trace, queue: Queue<T>) -> Self {
         let period = Nanos::from_millis(trace.period_ms());
-        Self::new(trace.into_stamps_ms(), period, Trace::BYTES, false, queue)
+        Self::new(trace.stamps_ms, period, Trace::BYTES, false, queue)
     }
 
     /// A departure schedule: up to `bytes` in each period, the first of which begins at instant 0, as
@@ -88,12 +88,10 @@ impl<T: Clone> Opportunities<T> {
     fn depart(&mut self, now: Instant, counters: &mut Counters) -> Option<Packet<T>> {
         loop {
             if self.leaving.is_none() {
-                self.leaving = self.queue.pop(now, counters).map(|(_, packet)| {
-                    let bytes = packet.length.bytes();
-                    (packet, bytes)
-                });
+                let next = self.queue.pop(now, counters);
+                self.leaving = next.map(|(_, packet)| (packet.length.bytes(), packet));
             }
-            let Some((_, left)) = &mut self.leaving else {
+            let Some((left, _)) = &mut self.leaving else {
                 self.credit_bytes *= u64::from(self.calendar.stay);
                 return None;
             };
@@ -101,7 +99,7 @@ impl<T: Clone> Opportunities<T> {
             self.credit_bytes -= bytes;
             *left -= bytes;
             if *left == 0 {
-                return self.leaving.take().map(|(packet, _)| packet);
+                return self.leaving.take().map(|(_, packet)| packet);
             }
             if self.calendar.next() > now {
                 return None;

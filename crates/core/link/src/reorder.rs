@@ -28,13 +28,8 @@ struct Held<T> {
 impl<T> Reorder<T> {
     /// Holds each packet back with probability `share` until `gap` others have passed it or `longest`
     /// is over, so that none is held for ever.
-    pub fn new(
-        probability: f64,
-        gap: u32,
-        longest: Nanos,
-        stream: Stream,
-    ) -> Result<Self, Invalid> {
-        let share = share("the probability of being overtaken", probability)?;
+    pub fn new(chance: f64, gap: u32, longest: Nanos, stream: Stream) -> Result<Self, Invalid> {
+        let share = share("the probability of being overtaken", chance)?;
         some("the number of packets that overtake", gap.into())?;
         some("the longest time to be overtaken", longest.0)?;
         Ok(Self { share, gap, longest, stream, held: VecDeque::new(), passing: None })

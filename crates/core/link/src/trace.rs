@@ -5,7 +5,7 @@ use std::num::ParseIntError;
 /// Milliseconds at which 1500 bytes may leave, in order; after the last it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    stamps_ms: Vec<u32>,
+    pub(crate) stamps_ms: Vec<u32>,
 }
 
 /// Why a text is no trace.
@@ -64,10 +64,6 @@ impl Trace {
     /// The mean rate in bit/s.
     pub fn mean_rate_bps(&self) -> f64 {
         (8 * Self::BYTES * 1000) as f64 * self.stamps_ms.len() as f64 / self.period_ms() as f64
-    }
-
-    pub(crate) fn into_stamps_ms(self) -> Vec<u32> {
-        self.stamps_ms
     }
 
     /// The last time: never 0.

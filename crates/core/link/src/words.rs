@@ -76,10 +76,8 @@ impl LinkWords {
 
     /// The file of `trace=`, which the caller reads and hands to [`set_trace`](Self::set_trace).
     pub fn trace_file(&self) -> Option<&str> {
-        match self.get(Key::Pace) {
-            Some(Value::Trace(file)) => Some(file),
-            _ => None,
-        }
+        let Value::Trace(file) = self.get(Key::Pace)? else { return None };
+        Some(file)
     }
 
     /// What stands in the file of `trace=`.
@@ -107,18 +105,14 @@ impl LinkWords {
 
     /// The standard deviation of the delay in this direction; `None` where all are delayed alike.
     pub fn jitter(&self) -> Option<Nanos> {
-        match self.get(Key::Jitter) {
-            Some(Value::Time(jitter)) => Some(*jitter),
-            _ => None,
-        }
+        let &Value::Time(jitter) = self.get(Key::Jitter)? else { return None };
+        Some(jitter)
     }
 
     /// Which packets the medium loses; `None` where it loses none.
     pub fn losses(&self) -> Option<Losses> {
-        match self.get(Key::Loss) {
-            Some(Value::Loss(loss)) => Some(loss.losses()),
-            _ => None,
-        }
+        let Value::Loss(loss) = self.get(Key::Loss)? else { return None };
+        Some(loss.losses())
     }
 
     /// The rate of the wire in bit/s; `None` where there is none, or no single one.
@@ -160,10 +154,8 @@ impl LinkWords {
 
     /// The technology of the wire, where one is named.
     pub fn link(&self) -> Option<Link> {
-        match self.get(Key::Link) {
-            Some(Value::Link(link)) => Some(*link),
-            _ => None,
-        }
+        let &Value::Link(link) = self.get(Key::Link)? else { return None };
+        Some(link)
     }
 }
 

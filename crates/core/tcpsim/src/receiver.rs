@@ -76,15 +76,11 @@ impl Receiver {
 
     fn take_in(&mut self, first: u64, end: u64) {
         if first > self.expected {
-            self.remember(first, end);
-            return;
+            return self.remember(first, end);
         }
         self.expected = self.expected.max(end);
-        while let Some(stretch) = self.beyond.first_entry() {
-            if *stretch.key() > self.expected {
-                break;
-            }
-            self.expected = self.expected.max(stretch.remove());
+        while let Some(next) = self.beyond.first_entry().filter(|it| *it.key() <= self.expected) {
+            self.expected = self.expected.max(next.remove());
         }
     }
 

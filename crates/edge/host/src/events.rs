@@ -18,9 +18,9 @@ const SOFTWARE: u32 = 1;
 
 /// An event as linux/perf_event.h numbers it.
 #[derive(Clone, Copy)]
-struct Event {
-    kind: u32,
-    config: u64,
+pub(crate) struct Event {
+    pub(crate) kind: u32,
+    pub(crate) config: u64,
     /// Whether it happens in user mode, too: a thread leaves its processor in the kernel only, so
     /// that without the kernel the count would be 0.
     happens_in_user_mode: bool,
@@ -71,7 +71,7 @@ fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
     for entry in fs::read_dir("/proc/self/task")? {
         let name = entry?.file_name();
         let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        match sys::count_event(event.kind, event.config, thread, with_kernel) {
+        match sys::count_event(event, thread, with_kernel) {
             Ok(descriptor) => descriptors.push(descriptor),
             // A thread that has ended since.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}

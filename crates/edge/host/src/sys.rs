@@ -4,6 +4,8 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::events::Event;
+
 /// The resources that this process has used: getrusage(2), RUSAGE_SELF.
 pub(crate) fn resources() -> libc::rusage {
     // SAFETY: zeros are valid in a plain structure of integers.
@@ -67,12 +69,8 @@ struct PerfEventAttr {
 /// Starts to count an event of one thread, and of the threads that it starts from now on. What is
 /// read from the descriptor is the count, the time since now and the part of it in which the event
 /// was counted, each a u64.
-pub(crate) fn count_event(
-    kind: u32,
-    config: u64,
-    thread: u32,
-    with_kernel: bool,
-) -> io::Result<OwnedFd> {
+pub(crate) fn count_event(event: Event, thread: u32, with_kernel: bool) -> io::Result<OwnedFd> {
+    let Event { kind, config, .. } = event;
     const READ_TIME_ENABLED: u64 = 1 << 0;
     const READ_TIME_RUNNING: u64 = 1 << 1;
     const INHERIT: u64 = 1 << 1;

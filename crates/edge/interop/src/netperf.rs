@@ -49,10 +49,7 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
                     continue;
                 }
             };
-            if !guard.admits(peer.ip()) {
-                continue;
-            }
-            if Arc::strong_count(&places) > guard.clients_max {
+            if !guard.admits(peer.ip()) || Arc::strong_count(&places) > guard.clients_max {
                 continue;
             }
             let place = Arc::clone(&places);
@@ -70,19 +67,12 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
 
 /// Whether an error only says that nothing has come yet.
 fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 /// Whether an error says that the client has closed its socket.
 fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::NotConnected
-    )
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotConnected};
+    matches!(error.kind(), ConnectionReset | ConnectionRefused | BrokenPipe | NotConnected)
 }

@@ -16,6 +16,11 @@ pub(crate) fn wait(sockets: &mut [PollFd<'_>], within: Duration) -> io::Result<(
     }
 }
 
+/// Whether an error only says that nothing can be moved now, or that a signal came.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 /// Makes a control connection send each word at once, and end when the other host, its kernel included, has
 /// been silent for 4 s. The probes also keep the connection alive in what remembers it on the way.
 pub(crate) fn notice_silence(stream: &TcpStream) -> io::Result<()> {

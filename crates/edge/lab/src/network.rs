@@ -73,12 +73,8 @@ impl Wiring {
         let nodes = BTreeMap::from([(between[0].clone(), client)]);
         let (name, words) = (name.to_owned(), [words.clone(), words]);
         let wire = Wire { name, between, words, single: None, backend: Backend::Emulator };
-        Emulator::start(
-            ends,
-            Topology { nodes, links: vec![wire], ..Topology::default() },
-            seed,
-            cpu,
-        )
+        let topology = Topology { nodes, links: vec![wire], ..Topology::default() };
+        Emulator::start(ends, topology, seed, cpu)
     }
 }
 
@@ -137,10 +133,9 @@ impl Lab {
     /// emulators is drawn from `seed`; their threads stay on the processor `cpu`, where one is named.
     pub fn build(links: &[Wiring], seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         if links.len() > LINKS_MAX {
-            let asked = links.len();
-            return Err(LabError::Input(format!(
-                "a lab has at most {LINKS_MAX} links, the plan names {asked}"
-            )));
+            let why =
+                format!("a lab has at most {LINKS_MAX} links, the plan names {}", links.len());
+            return Err(LabError::Input(why));
         }
         for wiring in links.iter().filter(|wiring| wiring.words.is_none()) {
             check_emulated(wiring.link)?;
@@ -175,9 +170,8 @@ impl Lab {
             let name = Self::device(index);
             // IPv6 does not live on a device of a smaller MTU.
             let has_v6 = words.as_ref().map_or(link.mtu(), LinkWords::mtu) >= MTU_MIN;
-            for family in
-                [Family::V4, Family::V6].into_iter().filter(|f| has_v6 || *f == Family::V4)
-            {
+            let families = if has_v6 { &[Family::V4, Family::V6][..] } else { &[Family::V4] };
+            for &family in families {
                 text += &topology::add_address(index, host(role), family, &name);
             }
             if let Some(words) = words {

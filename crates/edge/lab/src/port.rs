@@ -21,30 +21,21 @@ pub(crate) struct SwitchPort {
 type Elements = (Vec<Box<dyn Element<Slice> + Send>>, u16);
 
 impl SwitchPort {
-    pub(crate) fn new(forwarding: Forwarding, delay: Nanos, ports: usize) -> Result<Self, Invalid> {
+    pub fn new(forwarding: Forwarding, delay: Nanos, ports: usize) -> Result<Self, Invalid> {
         Ok(Self { forwarding, delay, wires: vec![no_wire()?; ports] })
     }
 
     /// Says what the link does by which packets come to another port; whether that matters here.
-    pub(crate) fn set_wire(&mut self, from: u16, words: &LinkWords) -> Result<bool, Invalid> {
-        let wire = match words.build_line::<()>(0, "")? {
-            Some((wire, _)) => wire,
-            None => no_wire()?,
-        };
+    pub fn set_wire(&mut self, from: u16, words: &LinkWords) -> Result<bool, Invalid> {
+        let wire = words.build_line::<()>(0, "")?.map_or_else(no_wire, |(wire, _)| Ok(wire))?;
         let Some(place) = self.wires.get_mut(usize::from(from)) else { return Ok(false) };
-        let is_other = *place != wire;
-        *place = wire;
+        let is_other = std::mem::replace(place, wire) != wire;
         Ok(is_other && matches!(self.forwarding, Forwarding::CutThrough { .. }))
     }
 
     /// The switch with the wire of the words, and what is behind the wire. Where the words have no wire,
     /// there is nothing to cut through to.
-    pub(crate) fn build(
-        &self,
-        words: &LinkWords,
-        seed: u64,
-        name: &str,
-    ) -> Result<Elements, Invalid> {
+    pub fn build(&self, words: &LinkWords, seed: u64, name: &str) -> Result<Elements, Invalid> {
         let mut elements: Vec<Box<dyn Element<Slice> + Send>> = Vec::new();
         let Some(out) = words.build_line(seed, name)? else {
             if self.delay > Nanos(0) {

@@ -164,11 +164,8 @@ impl Ask<'_> {
                 rate.0,
                 token_bucket.framing()
             );
-            return Ok(Qdiscs {
-                root: format!("{counted}htb default 1"),
-                class: Some(class),
-                leaf,
-            });
+            let root = format!("{counted}htb default 1");
+            return Ok(Qdiscs { root, class: Some(class), leaf });
         }
         let bucket = token_bucket.words(limited(wire.queue_bytes));
         Ok(Qdiscs { root: format!("{counted}{bucket}"), class: None, leaf })
@@ -178,11 +175,9 @@ impl Ask<'_> {
     fn framed(&self, wire: WireDescription) -> Result<(BitRate, Option<u8>), String> {
         match (wire.framing, wire.rate) {
             // A link of memory has no framing.
-            (None | Some(Link::Loopback | Link::Veth { .. }), (rate, 1)) => {
-                Ok((BitRate(rate), None))
-            }
-            (Some(Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. }), (rate, 1)) => {
-                Ok((BitRate(rate), Some(vlan)))
+            (None | Some(Link::Loopback | Link::Veth { .. }), (bps, 1)) => Ok((BitRate(bps), None)),
+            (Some(Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. }), (bps, 1)) => {
+                Ok((BitRate(bps), Some(vlan)))
             }
             _ => {
                 let key = if self.said("framing").is_some() { "framing" } else { "link" };

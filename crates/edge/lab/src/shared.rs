@@ -45,7 +45,7 @@ struct Place {
 }
 
 impl Shared {
-    pub(crate) fn new(topology: &Topology, directions: usize) -> Result<Self, Invalid> {
+    pub fn new(topology: &Topology, directions: usize) -> Result<Self, Invalid> {
         let places = topology.junctions.keys().map(|name| Place::new(topology, name));
         let places: Vec<Place> = places.collect::<Result<_, _>>()?;
         let buses = topology.buses().map(|(host, bus)| Bus::new(topology, host, bus));
@@ -73,23 +73,17 @@ impl Shared {
     }
 
     /// Whether a direction begins or ends here.
-    pub(crate) fn has(&self, direction: usize) -> bool {
+    pub fn has(&self, direction: usize) -> bool {
         self.is_member[direction]
     }
 
     /// Whether the bus of a device wants nothing more of it now.
-    pub(crate) fn is_full(&self, direction: usize) -> bool {
+    pub fn is_full(&self, direction: usize) -> bool {
         self.on_bus[direction].is_some_and(|(bus, device)| self.buses[bus].is_full(device))
     }
 
     /// Takes what a device sends.
-    pub(crate) fn arrive(
-        &mut self,
-        now: Instant,
-        direction: usize,
-        slice: Slice,
-        paths: &mut [Path],
-    ) {
+    pub fn arrive(&mut self, now: Instant, direction: usize, slice: Slice, paths: &mut [Path]) {
         match self.on_bus[direction] {
             Some((bus, device)) => self.buses[bus].send(now, device, path::packet(slice)),
             None => paths[direction].arrive(now, slice),
@@ -97,14 +91,14 @@ impl Shared {
     }
 
     /// Lets the bus before a link know whether its queue wants nothing now.
-    pub(crate) fn press(&mut self, at: Instant, direction: usize, paths: &[Path]) {
+    pub fn press(&mut self, at: Instant, direction: usize, paths: &[Path]) {
         if let Some((bus, device)) = self.on_bus.get(direction).copied().flatten() {
             self.buses[bus].pause(at, device, paths[direction].is_stopped());
         }
     }
 
     /// What a direction begins with, if it begins at a switch.
-    pub(crate) fn port(&self, direction: usize) -> Result<Option<SwitchPort>, Invalid> {
+    pub fn port(&self, direction: usize) -> Result<Option<SwitchPort>, Invalid> {
         let Some((place, _)) = self.ends[direction][BEGIN] else { return Ok(None) };
         let Place { junction, inward, .. } = &self.places[place];
         let Junction::Switch { forwarding, delay } = *junction else { return Ok(None) };
@@ -112,12 +106,12 @@ impl Shared {
     }
 
     /// Lets all ports know by which wires packets come to them.
-    pub(crate) fn connect(&self, paths: &mut [Path]) -> Result<(), Invalid> {
+    pub fn connect(&self, paths: &mut [Path]) -> Result<(), Invalid> {
         self.members.iter().try_for_each(|&direction| self.connect_from(direction, paths))
     }
 
     /// The same for one wire that has changed.
-    pub(crate) fn connect_from(&self, from: usize, paths: &mut [Path]) -> Result<(), Invalid> {
+    pub fn connect_from(&self, from: usize, paths: &mut [Path]) -> Result<(), Invalid> {
         let Some((place, port)) = self.ends[from][END] else { return Ok(()) };
         let words = paths[from].words.clone();
         let inward = self.places[place].inward.iter().filter(|&&inward| inward != from);
@@ -125,13 +119,13 @@ impl Shared {
     }
 
     /// When there is something to do that no path knows of.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let places = self.places.iter().filter_map(Place::deadline);
         places.chain(self.buses.iter().filter_map(Bus::deadline)).min()
     }
 
     /// Hands on and writes out what is due, in the order of time.
-    pub(crate) fn deliver(&mut self, now: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
+    pub fn deliver(&mut self, now: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
         while let Some((due, part)) = self.earliest(paths).filter(|&(due, _)| due <= now) {
             match part {
                 Part::Path(number) => self.leave(number, due, paths, devices),
@@ -155,30 +149,24 @@ impl Shared {
     }
 
     /// What happened at each place and on each bus.
-    pub(crate) fn traffic(&self) -> Vec<Traffic> {
+    pub fn traffic(&self) -> Vec<Traffic> {
         self.places.iter().map(Place::traffic).chain(self.buses.iter().map(Bus::traffic)).collect()
     }
 
     /// Hands on what comes out of a path until `due`.
-    fn leave(
-        &mut self,
-        number: usize,
-        due: Instant,
-        paths: &mut [Path],
-        devices: &[Option<Device>],
-    ) {
-        while let Some(departure) = paths[number].next(due) {
-            if let Some((place, port)) = self.ends[number][END] {
-                paths[number].traffic.departed += departure.packet.length.into();
+    fn leave(&mut self, from: usize, due: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
+        while let Some(departure) = paths[from].next(due) {
+            if let Some((place, port)) = self.ends[from][END] {
+                paths[from].traffic.departed += departure.packet.length.into();
                 self.places[place].arrive(port, departure, paths);
-            } else if let Some((bus, device)) = self.on_bus[number ^ 1] {
-                paths[number].traffic.departed += departure.packet.length.into();
+            } else if let Some((bus, device)) = self.on_bus[from ^ 1] {
+                paths[from].traffic.departed += departure.packet.length.into();
                 self.buses[bus].receive(departure.at, device, departure.packet);
-            } else if let Some(Device { tun, .. }) = &devices[number ^ 1] {
-                paths[number].write(&departure, tun);
+            } else if let Some(Device { tun, .. }) = &devices[from ^ 1] {
+                paths[from].write(&departure, tun);
             }
         }
-        self.press(due, number, paths);
+        self.press(due, from, paths);
     }
 
     /// Hands on and writes out what has crossed a bus until `due`.

@@ -22,10 +22,8 @@ pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     // because descriptors survive fork; it closes on exec.
     unsafe {
         command.pre_exec(move || {
-            if libc::setns(namespace, libc::CLONE_NEWNET) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
+            let done = libc::setns(namespace, libc::CLONE_NEWNET);
+            if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
     }
 }

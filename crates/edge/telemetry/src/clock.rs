@@ -11,11 +11,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The first reading in this process.
-static START_NS: LazyLock<u64> = LazyLock::new(monotonic_ns);
-
-fn monotonic_ns() -> u64 {
-    read_ns(ClockId::Monotonic)
-}
+static START_NS: LazyLock<u64> = LazyLock::new(|| read_ns(ClockId::Monotonic));
 
 fn read_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
@@ -31,7 +27,7 @@ pub fn process_cpu_ns() -> u64 {
 pub fn now_ns() -> u64 {
     // The start is read first, so that the present is never before it.
     let start_ns = *START_NS;
-    monotonic_ns() - start_ns
+    read_ns(ClockId::Monotonic) - start_ns
 }
 
 /// Sleeps until `now_ns` reaches a time, or a signal arrives. How much later the thread wakes up is

@@ -35,12 +35,11 @@ impl Snapshot {
 
     /// What was counted since `before`.
     pub fn since(&self, before: &Self) -> Self {
+        let since = u64::saturating_sub;
         Self {
             counters: self.counters.since(&before.counters),
-            device_drops: self.device_drops.saturating_sub(before.device_drops),
-            reassembly_failures: self
-                .reassembly_failures
-                .saturating_sub(before.reassembly_failures),
+            device_drops: since(self.device_drops, before.device_drops),
+            reassembly_failures: since(self.reassembly_failures, before.reassembly_failures),
         }
     }
 }
@@ -96,10 +95,8 @@ fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
 
 /// A name and a value on each line.
 fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
-    let mut words = text
-        .lines()
-        .map(str::split_whitespace)
-        .find_map(|mut words| (words.next()? == name).then_some(words))?;
+    let mut lines = text.lines().map(str::split_whitespace);
+    let mut words = lines.find_map(|mut words| (words.next()? == name).then_some(words))?;
     words.next()?.parse().ok()
 }
 

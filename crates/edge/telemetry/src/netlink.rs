@@ -35,12 +35,8 @@ pub fn socket(protocol: i32) -> io::Result<Socket> {
 /// A message of netlink.
 pub fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = (HEADER_BYTES + body.len()) as u32;
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(&flags.to_ne_bytes());
-    bytes.extend_from_slice(&[0; 8]);
-    bytes.extend_from_slice(body);
-    bytes
+    let (length, kind, flags) = (length.to_ne_bytes(), kind.to_ne_bytes(), flags.to_ne_bytes());
+    [&length[..], &kind, &flags, &[0; 8], body].concat()
 }
 
 /// The value of an attribute among others.

@@ -59,10 +59,8 @@ impl Subflows {
         socket.write_all(&message(BY_FAMILY, REQUEST, &request(from, to)))?;
         let mut answer = vec![0; ANSWER_BYTES];
         let bytes = socket.read(&mut answer)?;
-        Ok(Messages(&answer[..bytes])
-            .next()
-            .filter(|(kind, _)| *kind != ERROR)
-            .and_then(|(_, body)| waiting(body)))
+        let first = Messages(&answer[..bytes]).next().filter(|(kind, _)| *kind != ERROR);
+        Ok(first.and_then(|(_, body)| waiting(body)))
     }
 }
 

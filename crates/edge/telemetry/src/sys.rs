@@ -15,22 +15,15 @@ use crate::tcp_info::RawTcpInfo;
 /// # Safety
 /// Any bytes are a valid value.
 pub unsafe trait Plain: Copy {}
-// SAFETY: numbers, and structures of numbers without anything between them that matters.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for u16 {}
-// SAFETY: as above.
-unsafe impl Plain for c_int {}
-// SAFETY: as above.
-unsafe impl Plain for u32 {}
-// SAFETY: as above.
-unsafe impl Plain for u64 {}
-// SAFETY: as above.
-unsafe impl Plain for libc::timespec {}
-// SAFETY: as above.
-unsafe impl Plain for libc::sock_extended_err {}
-// SAFETY: as above.
-unsafe impl Plain for RawTcpInfo {}
+
+macro_rules! plain_types {
+    ($($type:ty),+) => {$(
+        // SAFETY: numbers, and structures of numbers without anything between them that matters.
+        unsafe impl Plain for $type {}
+    )+};
+}
+plain_types!(u8, u16, c_int, u32, u64, libc::timespec, libc::sock_extended_err, RawTcpInfo);
+
 // SAFETY: as its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 

@@ -41,15 +41,10 @@ where
         if reader.push(piece).is_err() {
             return found;
         }
-        loop {
-            match reader.next_message::<T>() {
-                Ok(Some(message)) => {
-                    check_round_trip(&message);
-                    found.push(message);
-                }
-                Ok(None) => break,
-                Err(_) => return found,
-            }
+        while let Some(next) = reader.next_message::<T>().transpose() {
+            let Ok(message) = next else { return found };
+            check_round_trip(&message);
+            found.push(message);
         }
     }
     found

@@ -11,8 +11,8 @@ use fabricmark_units::{Instant, Nanos};
 const SENT: Timestamp = Timestamp(0xee00_0000_8000_0000);
 const LATER: Timestamp = Timestamp(0xee00_0001_0000_0000);
 
-fn key() -> Option<Key> {
-    Key::new(b"a key that the bytes cannot know")
+fn key(how: u8) -> Option<Key> {
+    Key::new(b"a key that the bytes cannot know").filter(|_| how & 1 == 1)
 }
 
 fn error() -> ErrorEstimate {
@@ -23,7 +23,7 @@ fn error() -> ErrorEstimate {
 /// there is a key; a packet is signed then, so that its extensions are reached.
 pub fn stamp_reflector(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
-    let key = if how & 1 == 1 { key() } else { None };
+    let key = key(how);
     let octets = match (&key, SenderPacket::parse(bytes, None)) {
         (Some(_), Ok(packet)) => {
             let rest = bytes.get(PACKET_BYTES..).unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn stamp_reflector(bytes: &[u8]) {
 /// TWAMP-Light, and which fields are made right, so that what lies behind them is reached.
 pub fn stamp_sender(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
-    let key = if how & 1 == 1 { key() } else { None };
+    let key = key(how);
     let protocol = if how & 2 == 2 { Protocol::TwampLight } else { Protocol::Stamp };
     let session = Session {
         protocol,

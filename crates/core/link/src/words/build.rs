@@ -183,10 +183,7 @@ impl LinkWords {
 
     /// The link whose framing is added.
     pub(super) fn framing_link(&self) -> Option<Link> {
-        match self.get(Key::Framing) {
-            Some(Value::Framing(link)) => *link,
-            _ => self.link(),
-        }
+        if let Some(Value::Framing(link)) = self.get(Key::Framing) { *link } else { self.link() }
     }
 
     /// What says when packets leave, with its queue.
@@ -278,34 +275,26 @@ impl LinkWords {
 
     fn delaying<T>(&self, stream: Stream) -> Result<Option<Delay<T>>, Invalid> {
         let mean = self.delay();
-        let order = self.order();
         let delays = match (self.jitter(), self.distribution()) {
             (Some(deviation), Distribution::Normal) => Delays::Normal { mean, deviation },
             (Some(deviation), Distribution::Pareto) if deviation.0 > 0 => pareto(mean, deviation)?,
             _ => return Ok((mean.0 > 0).then(|| Delay::fixed(mean))),
         };
-        Delay::new(delays, order, stream).map(Some)
+        Delay::new(delays, self.order(), stream).map(Some)
     }
 
     pub(super) fn discipline(&self) -> Discipline {
-        match self.get(Key::Discipline) {
-            Some(Value::Discipline(discipline)) => *discipline,
-            _ => Discipline::DropTail,
-        }
+        let said = self.get(Key::Discipline);
+        if let Some(Value::Discipline(said)) = said { *said } else { Discipline::default() }
     }
 
     pub(super) fn order(&self) -> Order {
-        match self.get(Key::Order) {
-            Some(Value::Order(order)) => *order,
-            _ => Order::Kept,
-        }
+        if let Some(Value::Order(order)) = self.get(Key::Order) { *order } else { Order::Kept }
     }
 
     pub(super) fn distribution(&self) -> Distribution {
-        match self.get(Key::Distribution) {
-            Some(Value::Distribution(distribution)) => *distribution,
-            _ => Distribution::default(),
-        }
+        let said = self.get(Key::Distribution);
+        if let Some(Value::Distribution(said)) = said { *said } else { Distribution::default() }
     }
 }
 

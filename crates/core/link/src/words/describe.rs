@@ -52,10 +52,7 @@ pub struct WireDescription {
 impl LinkWords {
     /// What they ask for, as values.
     pub fn describe(&self) -> Description {
-        let share = |key| match self.get(key) {
-            Some(Value::Share(share)) => share.0,
-            _ => 0.0,
-        };
+        let share = |key| if let Some(Value::Share(share)) = self.get(key) { share.0 } else { 0.0 };
         Description {
             delay: self.delay(),
             jitter: self.jitter().unwrap_or_default(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use fabricmark_units::{Bytes, Nanos, Percent};
 
+use super::word::Value;
 use crate::{CoDel, GilbertElliott, Losses, Moderation};
 
 /// A number from 0 to 1, read as one or as a percentage.
@@ -41,11 +42,7 @@ pub enum Distribution {
 
 impl Distribution {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "normal" => Some(Self::Normal),
-            "pareto" => Some(Self::Pareto),
-            _ => None,
-        }
+        [Self::Normal, Self::Pareto].into_iter().find(|it| it.to_string() == text)
     }
 }
 
@@ -184,14 +181,14 @@ impl fmt::Display for LossWord {
 }
 
 /// Reads `62487B/5995us`.
-pub(super) fn schedule(text: &str) -> Option<(Bytes, Nanos)> {
+pub(super) fn schedule(text: &str) -> Option<Value> {
     let (bytes, period) = text.split_once('/')?;
     let (bytes, period) = (bytes.parse::<Bytes>().ok()?, period.parse::<Nanos>().ok()?);
-    (bytes.0 > 0 && period.0 > 0).then_some((bytes, period))
+    (bytes.0 > 0 && period.0 > 0).then_some(Value::Schedule { bytes, period })
 }
 
 /// Reads `0.01:5ms` and `0.01:5ms:3`.
-pub(super) fn reorder(text: &str) -> Option<(Share, Nanos, Option<u32>)> {
+pub(super) fn reorder(text: &str) -> Option<Value> {
     let mut parts = text.split(':');
     let share = Share::parse(parts.next()?)?;
     let longest: Nanos = parts.next()?.parse().ok()?;
@@ -199,14 +196,16 @@ pub(super) fn reorder(text: &str) -> Option<(Share, Nanos, Option<u32>)> {
         Some(gap) => Some(gap.parse().ok().filter(|&gap| gap > 0)?),
         None => None,
     };
-    (longest.0 > 0 && parts.next().is_none()).then_some((share, longest, gap))
+    let is_whole = longest.0 > 0 && parts.next().is_none();
+    is_whole.then_some(Value::Reorder { share, longest, gap })
 }
 
 /// Reads `64:50us` and `adaptive`, which is `None`.
-pub(super) fn coalesce(text: &str) -> Option<Option<Moderation>> {
+pub(super) fn coalesce(text: &str) -> Option<Value> {
     if text == "adaptive" {
-        return Some(None);
+        return Some(Value::Coalesce(None));
     }
     let (frames, time) = text.split_once(':')?;
-    Some(Some(Moderation { time: time.parse().ok()?, frames: frames.parse().ok()? }))
+    let moderation = Moderation { time: time.parse().ok()?, frames: frames.parse().ok()? };
+    Some(Value::Coalesce(Some(moderation)))
 }

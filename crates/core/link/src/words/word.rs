@@ -136,15 +136,10 @@ impl Word {
             "framing" if text == "none" => (Some(Value::Framing(None)), ""),
             "framing" => {
                 let link = Some(link()?).filter(|link| Framing::of(*link).is_some());
-                let value = link.map(|link| Value::Framing(Some(link)));
-                (value, "none, or a link with a wire that carries IP")
+                (link.map(Some).map(Value::Framing), "none, or a link with a wire that carries IP")
             }
             "rate" => (text.parse().ok().map(Value::Rate), "a bit rate such as 100M or 10G"),
-            "schedule" => {
-                let value = value::schedule(text);
-                let value = value.map(|(bytes, period)| Value::Schedule { bytes, period });
-                (value, "bytes and a period, such as 62487B/5995us")
-            }
+            "schedule" => (value::schedule(text), "bytes and a period, such as 62487B/5995us"),
             "trace" => {
                 let is_name = !text.is_empty() && !text.contains(char::is_whitespace);
                 let value = is_name.then(|| Value::Trace(text.to_owned()));
@@ -173,22 +168,11 @@ impl Word {
             "corrupt" | "duplicate" => {
                 (Share::parse(text).map(Value::Share), "a share such as 1e-6 or 0.1%")
             }
-            "reorder" => {
-                let value = value::reorder(text);
-                let value =
-                    value.map(|(share, longest, gap)| Value::Reorder { share, longest, gap });
-                (value, "a share, a time and perhaps packets: 0.01:5ms:3")
-            }
-            _ => (
-                value::coalesce(text).map(Value::Coalesce),
-                "packets and a time such as 64:50us, or adaptive",
-            ),
+            "reorder" => (value::reorder(text), "a share, a time and perhaps packets: 0.01:5ms:3"),
+            _ => (value::coalesce(text), "packets and a time such as 64:50us, or adaptive"),
         };
-        let value = value.ok_or_else(|| WordsError::Value {
-            key: name,
-            value: text.to_owned(),
-            expected,
-        })?;
+        let refused = || WordsError::Value { key: name, value: text.to_owned(), expected };
+        let value = value.ok_or_else(refused)?;
         Ok((key, Self { name, value }))
     }
 }

@@ -72,9 +72,7 @@ impl Caller {
                 None
             }
             Answer::Report { report } => {
-                if matches!(report, Report::Finished { .. } | Report::Failed { .. }) {
-                    self.in_a_run = false;
-                }
+                self.in_a_run &= !matches!(report, Report::Finished { .. } | Report::Failed { .. });
                 Some(News::Report(report))
             }
         }

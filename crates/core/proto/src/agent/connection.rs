@@ -101,13 +101,10 @@ impl Connection {
                 self.keepalive.rtt = Nanos(rtt_ns);
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
-            (
-                Request::Order { order },
-                State::Idle | State::Waiting(_) | State::Busy(_) | State::Ending(..),
-            ) => self.on_order(order),
-            (Request::Hello { .. } | Request::Order { .. }, _) => {
+            (Request::Hello { .. }, _) | (Request::Order { .. }, State::Greeting) => {
                 self.refuse("a request came that the conversation does not allow here".to_owned());
             }
+            (Request::Order { order }, _) => self.on_order(order),
         }
     }
 

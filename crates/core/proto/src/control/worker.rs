@@ -53,7 +53,10 @@ pub struct Worker {
 impl Worker {
     /// Takes an order; says what to do about it.
     pub fn on_order(&mut self, order: Order) -> Option<Action> {
-        match (order, self.state) {
+        let state = self.state;
+        let is_own =
+            |run| matches!(state, State::Ready(busy, _) | State::Busy(busy, _) if run == busy);
+        match (order, state) {
             (Order::Hello { version }, State::Idle) => {
                 self.output.push_back(Report::Hello { version: PROTOCOL_VERSION });
                 if version != PROTOCOL_VERSION {
@@ -73,21 +76,12 @@ impl Worker {
                 Order::Drain { run, bytes, idle_ns },
                 State::Ready(ready, Role::Server) | State::Busy(ready, Role::Client),
             ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
-            (Order::Slice { run, counts }, State::Ready(busy, _) | State::Busy(busy, _))
-                if run == busy =>
-            {
-                Some(Action::Slice { counts })
+            (Order::Slice { run, counts }, _) if is_own(run) => Some(Action::Slice { counts }),
+            (Order::EndSlice { run, bytes, idle_ns, counts }, _) if is_own(run) => {
+                Some(Action::EndSlice { bytes, idle: idle_ns, counts })
             }
-            (
-                Order::EndSlice { run, bytes, idle_ns, counts },
-                State::Ready(busy, _) | State::Busy(busy, _),
-            ) if run == busy => Some(Action::EndSlice { bytes, idle: idle_ns, counts }),
-            (Order::Hold { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
-                Some(Action::Hold)
-            }
-            (Order::Stop { run }, State::Ready(busy, _) | State::Busy(busy, _)) if run == busy => {
-                Some(Action::Stop)
-            }
+            (Order::Hold { run }, _) if is_own(run) => Some(Action::Hold),
+            (Order::Stop { run }, _) if is_own(run) => Some(Action::Stop),
             // The run may have ended by itself.
             (Order::Hold { .. } | Order::Stop { .. }, _) => None,
             (Order::Drain { run, .. }, State::Idle) if self.finished == Some(run) => None,

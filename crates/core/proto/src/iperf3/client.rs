@@ -127,10 +127,8 @@ impl Client {
                 Err(_) => self.end_with(Err(ClientError::Malformed)),
             },
             Step::Error => {
-                let Some(numbers) = self.input.fixed::<8>() else { return false };
-                let [a, b, c, d, e, f, g, h] = numbers;
-                let (number, os) =
-                    (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]));
+                let Some(both) = self.input.fixed().map(u64::from_be_bytes) else { return false };
+                let (number, os) = ((both >> 32) as i32, both as i32);
                 self.end_with(Err(ClientError::Refused { number, os }));
             }
             _ => {

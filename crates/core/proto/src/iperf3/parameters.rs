@@ -107,30 +107,24 @@ impl Parameters {
             "pacing_timer": 1000,
             "client_version": "3.12",
         });
-        for (key, is_set) in [
-            ("reverse", self.is_reverse),
-            ("bidirectional", self.is_bidirectional),
-            ("nodelay", self.is_nodelay),
+        // What is false, 0 or absent is left out.
+        let flag = |is_set: bool| is_set.then(|| Value::from(true));
+        let number = |number: u64| (number > 0).then(|| Value::from(number));
+        for (key, value) in [
+            ("reverse", flag(self.is_reverse)),
+            ("bidirectional", flag(self.is_bidirectional)),
+            ("nodelay", flag(self.is_nodelay)),
+            ("MSS", number(self.mss.into())),
+            ("window", number(self.window_bytes.into())),
+            ("bandwidth", number(self.rate.0)),
+            ("TOS", number(self.tos.into())),
+            ("dont_fragment", number(self.is_unfragmented.into())),
+            ("udp_counters_64bit", number(self.has_wide_counters.into())),
+            ("congestion", self.congestion.as_deref().map(Value::from)),
+            ("authtoken", self.token.as_deref().map(Value::from)),
         ] {
-            if is_set {
-                object[key] = true.into();
-            }
-        }
-        for (key, number) in [
-            ("MSS", u64::from(self.mss)),
-            ("window", u64::from(self.window_bytes)),
-            ("bandwidth", self.rate.0),
-            ("TOS", u64::from(self.tos)),
-            ("dont_fragment", u64::from(self.is_unfragmented)),
-            ("udp_counters_64bit", u64::from(self.has_wide_counters)),
-        ] {
-            if number > 0 {
-                object[key] = number.into();
-            }
-        }
-        for (key, text) in [("congestion", &self.congestion), ("authtoken", &self.token)] {
-            if let Some(text) = text {
-                object[key] = text.as_str().into();
+            if let Some(value) = value {
+                object[key] = value;
             }
         }
         object.to_string().into_bytes()

@@ -119,6 +119,8 @@ impl Results {
     pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
         let object: Map<String, Value> = serde_json::from_slice(json).map_err(|_| Malformed)?;
         let percent = |key| fraction(&object, key).ok_or(Malformed);
+        let [total, user, system] =
+            ["cpu_util_total", "cpu_util_user", "cpu_util_system"].map(percent);
         let streams = object.get("streams").and_then(Value::as_array).ok_or(Malformed)?;
         if streams.len() > 2 * STREAMS_MAX as usize {
             return Err(Malformed);
@@ -127,11 +129,7 @@ impl Results {
             |stream: &Value| stream.as_object().ok_or(Malformed).and_then(StreamResults::parse);
         let has_retransmits = integer(&object, "sender_has_retransmits").ok_or(Malformed)?;
         Ok(Self {
-            cpu_percent: [
-                percent("cpu_util_total")?,
-                percent("cpu_util_user")?,
-                percent("cpu_util_system")?,
-            ],
+            cpu_percent: [total?, user?, system?],
             has_retransmits: (has_retransmits >= 0).then_some(has_retransmits > 0),
             congestion: text(&object, "congestion_used"),
             streams: streams.iter().map(stream).collect::<Result<_, _>>()?,

@@ -100,7 +100,7 @@ impl Server {
         };
         // A length, and the few words that may come behind a block.
         if self.input.push(bytes, most + 8).is_err() {
-            return self.malformed();
+            return self.end(ServerEnd::Malformed);
         }
         while self.step != Step::Over && self.go_on(now) {}
     }
@@ -132,7 +132,7 @@ impl Server {
                         self.deadline = Some(now + WORD_WITHIN);
                     }
                     (Step::Showing, Some(State::IperfDone)) => self.done(),
-                    _ => self.malformed(),
+                    _ => self.end(ServerEnd::Malformed),
                 }
             }
             Step::Over => return false,
@@ -252,14 +252,8 @@ impl Server {
     }
 
     fn done(&mut self) {
-        match self.theirs.take() {
-            Some(theirs) => self.end(ServerEnd::Done(theirs)),
-            None => self.malformed(),
-        }
-    }
-
-    fn malformed(&mut self) {
-        self.end(ServerEnd::Malformed);
+        let theirs = self.theirs.take();
+        self.end(theirs.map_or(ServerEnd::Malformed, ServerEnd::Done));
     }
 
     fn end(&mut self, end: ServerEnd) {

@@ -102,12 +102,11 @@ impl Server {
     /// of the error number that prevents it.
     pub fn on_prepared(&mut self, now: Instant, prepared: Result<Response, i32>) {
         let State::Preparing(test) = &self.state else { return };
-        let is_ready = prepared.is_ok();
-        let message = match prepared {
-            Ok(socket) => response(test, socket),
-            Err(errno) => Message::new(Message::OMNI_RESPONSE, errno),
+        let (message, state) = match prepared {
+            Ok(socket) => (response(test, socket), State::Busy),
+            Err(errno) => (Message::new(Message::OMNI_RESPONSE, errno), State::Idle),
         };
-        self.state = if is_ready { State::Busy } else { State::Idle };
+        self.state = state;
         self.deadline = after(now);
         self.say(message);
     }

@@ -1,6 +1,6 @@
 //! A request that is within its bounds.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use fabricmark_units::Nanos;
 
@@ -264,14 +264,8 @@ fn names(words: [u32; 4], address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(words[0]) == address && words[1..] == [0; 3],
         IpAddr::V6(address) => {
-            let of = |words: [u32; 4]| {
-                let mut octets = [0; 16];
-                for (word, octets) in words.iter().zip(octets.chunks_exact_mut(4)) {
-                    octets.copy_from_slice(&word.to_be_bytes());
-                }
-                Ipv6Addr::from(octets)
-            };
-            of(words) == address || of(words.map(u32::swap_bytes)) == address
+            let is = |octets: [[u8; 4]; 4]| octets.as_flattened() == address.octets();
+            is(words.map(u32::to_be_bytes)) || is(words.map(u32::to_le_bytes))
         }
     }
 }

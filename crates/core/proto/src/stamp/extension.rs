@@ -255,12 +255,9 @@ fn fill(octets: &mut [u8], known: &Known, has_key: bool) -> Option<u8> {
 fn mark_unauthentic(octets: &mut [u8]) {
     let mut at = 0;
     while at < octets.len() {
-        let Some(end) = end_of(octets, at) else {
-            octets[at] |= UNAUTHENTIC | MALFORMED;
-            return;
-        };
-        octets[at] |= UNAUTHENTIC;
-        at = end;
+        let end = end_of(octets, at);
+        octets[at] |= if end.is_some() { UNAUTHENTIC } else { UNAUTHENTIC | MALFORMED };
+        at = end.unwrap_or(octets.len());
     }
 }
 

@@ -24,9 +24,7 @@ impl Key {
     /// The code of texts, one behind the other.
     pub(super) fn code(&self, texts: &[&[u8]]) -> [u8; CODE_BYTES] {
         let whole = self.of(texts).finalize().into_bytes();
-        let mut code = [0; CODE_BYTES];
-        code.copy_from_slice(&whole[..CODE_BYTES]);
-        code
+        std::array::from_fn(|octet| whole[octet])
     }
 
     /// Whether the code is that of the texts; takes as long for each wrong one.

@@ -134,14 +134,15 @@ impl Sender {
             Protocol::Stamp => session,
             Protocol::TwampLight => Session { key: None, identifier: 0, ..session },
         };
-        let window = Window::new(session.timeout);
+        let timeout = session.timeout;
+        let window = Window { timeout, first: 0, packets: VecDeque::new(), open: 0 };
         Self { session, begin, window, counts: Counts::default(), highest: None }
     }
 
     /// When there is something to do again; nothing when the session has ended, because all packets were
     /// sent and each was answered or given up.
     pub fn deadline(&self) -> Option<Instant> {
-        let given_up = self.window.deadline().filter(|_| self.window.is_open());
+        let given_up = self.window.deadline().filter(|_| self.window.open > 0);
         self.next_departure().into_iter().chain(given_up).min()
     }
 
@@ -257,11 +258,8 @@ fn rtt(answer: &ReflectorPacket, sent: Timestamp, received: Timestamp) -> Option
     whole_ns.checked_sub(turnaround_ns).map(Nanos)
 }
 
-fn one_way(
-    answer: &ReflectorPacket,
-    (sent, ours): (Timestamp, ErrorEstimate),
-    received: Timestamp,
-) -> Option<OneWay> {
+fn one_way(answer: &ReflectorPacket, departed: Departed, received: Timestamp) -> Option<OneWay> {
+    let (sent, ours) = departed;
     let theirs = ErrorEstimate::parse(answer.error).filter(|theirs| !theirs.is_ptp)?;
     (ours.is_synchronised || theirs.is_synchronised).then(|| OneWay {
         forward_ns: answer.received.since_ns(sent),
@@ -271,6 +269,9 @@ fn one_way(
         is_reflector_synchronised: theirs.is_synchronised,
     })
 }
+
+/// When a packet departed, and how uncertain that is.
+type Departed = (Timestamp, ErrorEstimate);
 
 /// Packets remembered at most, 24 octets each: a million packets a second that wait for a second.
 const PACKETS_MAX: usize = 1 << 20;
@@ -295,18 +296,9 @@ struct Window {
 }
 
 impl Window {
-    fn new(timeout: Nanos) -> Self {
-        Self { timeout, first: 0, packets: VecDeque::new(), open: 0 }
-    }
-
     /// The number of the next packet.
     fn next(&self) -> u64 {
         self.first + self.packets.len() as u64
-    }
-
-    /// Whether an answer is waited for.
-    fn is_open(&self) -> bool {
-        self.open > 0
     }
 
     /// When the oldest packet is given up.
@@ -325,11 +317,9 @@ impl Window {
 
     /// The same for whatever is left.
     fn clear(&mut self) -> u64 {
-        let mut lost = 0;
-        while !self.packets.is_empty() {
-            lost += u64::from(self.forget_first());
-        }
-        lost
+        self.first = self.next();
+        self.packets.clear();
+        std::mem::take(&mut self.open) as u64
     }
 
     /// Notes a departure; gives the number of the packet, and whether one without an answer was given up
@@ -344,11 +334,7 @@ impl Window {
 
     /// Notes an answer to the packet of this number and departure, as the reflector gives them back; gives
     /// the departure as it was here.
-    fn answer(
-        &mut self,
-        number: u32,
-        sent: Timestamp,
-    ) -> Result<(Timestamp, ErrorEstimate), Ignored> {
+    fn answer(&mut self, number: u32, sent: Timestamp) -> Result<Departed, Ignored> {
         let place = u64::from(number).checked_sub(self.first).ok_or(Ignored::Late)?;
         let packet = self.packets.get_mut(usize::try_from(place).unwrap_or(usize::MAX));
         let packet = packet.filter(|packet| packet.sent == sent).ok_or(Ignored::Foreign)?;

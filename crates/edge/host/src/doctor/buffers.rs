@@ -1,6 +1,6 @@
 //! Whether the kernel lets a socket hold what a fast or long path has under way.
 
-use super::finding::{Check, Evidence, Finding};
+use super::finding::{Check, Evidence, Finding, Found};
 use super::tree::{File, Tree};
 
 pub(super) const SOCKET_BUFFERS: Check = Check {
@@ -51,10 +51,16 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Longest round trip at which a window fills 10 Gbit/s.
-fn reach(window_bytes: f64) -> String {
-    let rtt_ms = window_bytes * 8.0 / PATH_BPS * 1e3;
-    format!("10 Gbit/s up to {rtt_ms:.1} ms of round trip")
+/// Judges a window by the longest round trip at which it fills 10 Gbit/s.
+fn judged(found: Found, what: &str, window_bytes: f64, command: String) -> Finding {
+    let (window_mb, rtt_ms) = (window_bytes / 1e6, window_bytes * 8.0 / PATH_BPS * 1e3);
+    let reach = format!("10 Gbit/s up to {rtt_ms:.1} ms of round trip");
+    let title = format!("{what} {window_mb:.1} MB: {reach}");
+    if window_bytes < PATH_BYTES {
+        found.warning(title).fixed_by(command)
+    } else {
+        found.fine(title)
+    }
 }
 
 /// Judges the limits of SO_RCVBUF and SO_SNDBUF, which the kernel doubles for its overhead
@@ -64,17 +70,9 @@ fn socket_buffers(limits: &[File; 2]) -> Finding {
     let [Some(receive_max), Some(send_max)] = limits.each_ref().map(File::count) else {
         return found.not_observable("Limits of socket buffers: cannot be read");
     };
-    let window = receive_max.min(send_max) as f64;
-    let title = format!("Sockets may ask for {:.1} MB: {}", window / 1e6, reach(window));
-    if window < PATH_BYTES {
-        found.warning(title).fixed_by(format!(
-            "sysctl -w net.core.rmem_max={} net.core.wmem_max={}",
-            receive_max.max(SOCKET_BYTES),
-            send_max.max(SOCKET_BYTES)
-        ))
-    } else {
-        found.fine(title)
-    }
+    let [receive, send] = [receive_max, send_max].map(|bytes| bytes.max(SOCKET_BYTES));
+    let command = format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}");
+    judged(found, "Sockets may ask for", receive_max.min(send_max) as f64, command)
 }
 
 /// Judges the largest of `min default max`, up to which TCP grows its buffers by itself.
@@ -87,17 +85,12 @@ fn tcp_buffers(limits: &[File; 2]) -> Finding {
         return found.not_observable("Limits of TCP's buffers: cannot be read");
     };
     let window = receive_max.min(send_max) as f64 / TCP_BYTES_PER_WINDOW_BYTE;
-    let title = format!("TCP's window ends near {:.1} MB: {}", window / 1e6, reach(window));
-    if window < PATH_BYTES {
-        found.warning(title).fixed_by(format!(
-            "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {}\" \
-             net.ipv4.tcp_wmem=\"{send_min} {send_default} {}\"",
-            receive_max.max(TCP_BYTES),
-            send_max.max(TCP_BYTES)
-        ))
-    } else {
-        found.fine(title)
-    }
+    let [receive, send] = [receive_max, send_max].map(|bytes| bytes.max(TCP_BYTES));
+    let command = format!(
+        "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {receive}\" \
+         net.ipv4.tcp_wmem=\"{send_min} {send_default} {send}\""
+    );
+    judged(found, "TCP's window ends near", window, command)
 }
 
 /// Judges drops since boot: the second number, in hexadecimal, of each processor's line in

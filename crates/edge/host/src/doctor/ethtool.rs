@@ -112,10 +112,9 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
             .warning(format!("{name} merges packets beyond recognition (lro)"))
             .fixed_by(format!("ethtool -K {name} lro off"))
     } else if !off.is_empty() {
-        let commands: Vec<String> = off.iter().map(|offload| format!("{offload} on")).collect();
         found
             .warning(format!("{name} has offloads switched off: {}", off.join(", ")))
-            .fixed_by(format!("ethtool -K {name} {}", commands.join(" ")))
+            .fixed_by(format!("ethtool -K {name} {} on", off.join(" on ")))
     } else if named.iter().all(|(_, is_on)| is_on.is_none()) {
         found.not_observable(format!("Offloads of {name}: its driver does not say"))
     } else {
@@ -126,16 +125,14 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
 /// Judges how long a received packet waits for more before the card interrupts.
 pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Finding {
     let found = |value: &str| COALESCING.found(Evidence::new(format!("{SOURCE} {name}"), value));
+    let unseen = |why: &str| format!("Interrupt coalescing of {name}: {why}");
     let (rx_usecs, adaptive_rx) = match settings {
         Ok(Settings { rx_usecs: Some(rx_usecs), adaptive_rx, .. }) => (*rx_usecs, *adaptive_rx),
         Ok(_) => {
-            let title = format!("Interrupt coalescing of {name}: its driver does not say");
-            return found("ETHTOOL_GCOALESCE is not supported").not_observable(title);
+            let found = found("ETHTOOL_GCOALESCE is not supported");
+            return found.not_observable(unseen("its driver does not say"));
         }
-        Err(reason) => {
-            let title = format!("Interrupt coalescing of {name}: no answer");
-            return found(reason).not_observable(title);
-        }
+        Err(reason) => return found(reason).not_observable(unseen("no answer")),
     };
     let found = found(&format!("rx-usecs {rx_usecs}, adaptive-rx {}", word(adaptive_rx)));
     let command = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");

@@ -95,11 +95,8 @@ impl Check {
         self.found_all([evidence])
     }
 
-    pub(super) fn found_all(
-        self,
-        evidence: impl IntoIterator<Item = impl Into<Evidence>>,
-    ) -> Found {
-        Found { check: self, evidence: Vec::new() }.found_all(evidence)
+    pub(super) fn found_all(self, all: impl IntoIterator<Item = impl Into<Evidence>>) -> Found {
+        Found { check: self, evidence: Vec::new() }.found_all(all)
     }
 }
 
@@ -108,11 +105,8 @@ impl Found {
         self.found_all([evidence])
     }
 
-    pub(super) fn found_all(
-        mut self,
-        evidence: impl IntoIterator<Item = impl Into<Evidence>>,
-    ) -> Self {
-        self.evidence.extend(evidence.into_iter().map(Into::into));
+    pub(super) fn found_all(mut self, all: impl IntoIterator<Item = impl Into<Evidence>>) -> Self {
+        self.evidence.extend(all.into_iter().map(Into::into));
         self
     }
 

@@ -54,20 +54,16 @@ fn governor(governors: &[File], driver: &File) -> Finding {
 
 /// Judges the switches of intel_pstate (`no_turbo`) and of the other drivers (`boost`).
 fn turbo(no_turbo: &File, boost: &File) -> Finding {
-    let (file, on, command) = match (no_turbo.number(), boost.number()) {
-        (Some(value), _) => {
-            (no_turbo, value == 0, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
-        }
-        (None, Some(value)) => {
-            (boost, value != 0, "echo 0 > /sys/devices/system/cpu/cpufreq/boost")
-        }
+    let (file, on, off) = match (no_turbo.number(), boost.number()) {
+        (Some(value), _) => (no_turbo, value == 0, 1),
+        (None, Some(value)) => (boost, value != 0, 0),
         (None, None) => {
             return TURBO
                 .found_all([no_turbo, boost])
                 .not_observable("Turbo: no driver here has a switch for it");
         }
     };
-    let found = TURBO.found(file);
+    let (found, command) = (TURBO.found(file), format!("echo {off} > {}", file.path));
     if on { found.warning("Turbo is on").fixed_by(command) } else { found.fine("Turbo is off") }
 }
 

@@ -60,10 +60,7 @@ fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
     let found = VIRTUAL_MACHINE
         .found(Evidence::new(format!("{} flags", cpuinfo.path), flag))
         .found_all(named);
-    if is_flagged == Some(true)
-        || hypervisor.text().is_some()
-        || (is_flagged.is_none() && is_made_by)
-    {
+    if is_flagged.unwrap_or(is_made_by) || hypervisor.text().is_some() {
         found.warning("This is a virtual machine")
     } else if is_flagged.is_none() && maker.text().is_none() {
         found.not_observable("Virtual machine: neither processor flags nor a maker")

@@ -80,12 +80,10 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
             .not_observable("Memory: /proc/meminfo cannot be read");
     };
     let swapped = kib("SwapTotal").unwrap_or(0).saturating_sub(kib("SwapFree").unwrap_or(0));
-    let waiting = some_avg10(pressure);
+    let waiting = some_avg10(pressure).filter(|share| *share >= PRESSURE_FINE);
     let value = format!("MemAvailable {available} of {total} kB, swapped {swapped} kB");
     let found = MEMORY.found(Evidence::new(&meminfo.path, value)).found(first_line(pressure));
-    if let Some(share) = waiting
-        && share >= PRESSURE_FINE
-    {
+    if let Some(share) = waiting {
         found.warning(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
     } else if (available as f64) < AVAILABLE_MIN * total as f64 {
         found.warning(format!("Little memory is left: {} of {} MiB", available >> 10, total >> 10))

@@ -61,10 +61,8 @@ fn found(finding: &Finding, columns: usize) -> String {
 
 /// Never broken into lines, so that it can be copied.
 fn fix(finding: &Finding) -> String {
-    finding
-        .remedy
-        .as_ref()
-        .map_or_else(String::new, |remedy| format!("  fix      {}\n", printable(remedy)))
+    let fix = |remedy: &String| format!("  fix      {}\n", printable(remedy));
+    finding.remedy.as_ref().map(fix).unwrap_or_default()
 }
 
 /// A control character, which a process or an interface may have in its name, as `?`.

@@ -126,15 +126,12 @@ impl Account {
         });
         let streams: Vec<_> = streams.collect();
         let sends = (0..streams.len()).any(|place| self.sends(place));
+        let tcp = self.streams.first().and_then(|stream| stream.socket.tcp());
         Results {
             cpu_percent: cpu.percent(ended_ns.saturating_sub(self.began_ns)),
             has_retransmits: sends.then_some(!is_udp),
-            congestion: self.congestion(),
+            congestion: tcp.and_then(|tcp| congestion(&SockRef::from(tcp)).ok()),
             streams,
         }
-    }
-
-    fn congestion(&self) -> Option<String> {
-        congestion(&SockRef::from(self.streams.first()?.socket.tcp()?)).ok()
     }
 }

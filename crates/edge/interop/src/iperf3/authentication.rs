@@ -1,6 +1,5 @@
 //! Users, passwords and keys at both ends.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -53,11 +52,10 @@ pub enum AuthenticationError {
 }
 
 fn read(path: &Path) -> Result<String, AuthenticationError> {
-    let unread = |reason: std::io::Error| AuthenticationError::File {
+    fs::read_to_string(path).map_err(|reason| AuthenticationError::File {
         path: path.to_owned(),
         reason: reason.to_string(),
-    };
-    fs::read_to_string(path).map_err(unread)
+    })
 }
 
 fn now_s() -> u64 {
@@ -150,11 +148,7 @@ fn decoded(token: &str) -> Option<Vec<u8>> {
 }
 
 fn is_user(users: &str, Token { user, password, .. }: &Token) -> bool {
-    let digest = Sha256::digest(format!("{{{user}}}{password}"));
-    let mut hex = String::new();
-    for byte in digest {
-        let _ = write!(hex, "{byte:02x}");
-    }
+    let hex = format!("{:x}", Sha256::digest(format!("{{{user}}}{password}")));
     let lines = users.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines
         .filter_map(|line| line.split_once(','))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::socket::{notice_silence, wait};
+use crate::socket::{is_passing, notice_silence, wait};
 
 /// Time to hand over what is to be said: at most 100 KB, of which the kernel buffers most.
 const SAY_WITHIN: Duration = Duration::from_secs(2);
@@ -50,10 +50,8 @@ impl Line {
         wait(&mut [PollFd::new(&self.0, PollFlags::IN)], within)?;
         match (&self.0).read(buffer) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(error),
-            },
+            Err(error) if is_passing(&error) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

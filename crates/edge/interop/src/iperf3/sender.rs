@@ -47,10 +47,6 @@ impl Load {
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
 /// Sends by flows that do not block until told to stop, or until the amount is sent.
 pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> io::Result<()> {
     let mut payload = vec![0x5a; load.block_bytes as usize];
@@ -78,7 +74,7 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
                             return Ok(());
                         }
                     }
-                    Err(error) if is_timeout(&error) => {
+                    Err(error) if socket::is_passing(&error) => {
                         full.push(place);
                         break;
                     }

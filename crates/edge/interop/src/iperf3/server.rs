@@ -55,8 +55,7 @@ enum Look {
 impl Newcomer {
     fn look(&mut self) -> Look {
         match self.stream.read(&mut self.cookie[self.filled..]) {
-            Ok(0) => Look::Gone,
-            Ok(bytes) => {
+            Ok(bytes) if bytes > 0 => {
                 self.filled += bytes;
                 match self.filled == COOKIE_BYTES {
                     true if self.cookie.ends_with(&[0]) => Look::Named,
@@ -64,14 +63,8 @@ impl Newcomer {
                     false => Look::Waits,
                 }
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                    if Instant::now() < self.until =>
-                {
-                    Look::Waits
-                }
-                _ => Look::Gone,
-            },
+            Err(error) if socket::is_passing(&error) && Instant::now() < self.until => Look::Waits,
+            Ok(_) | Err(_) => Look::Gone,
         }
     }
 }
@@ -116,7 +109,7 @@ pub fn serve(
 }
 
 fn wait(listener: &TcpListener, udp: &UdpPort, newcomers: &[Newcomer]) -> io::Result<()> {
-    let ports = [listener.as_fd(), udp.socket().as_fd()];
+    let ports = [listener.as_fd(), udp.socket.as_fd()];
     let fds: Vec<BorrowedFd<'_>> =
         ports.into_iter().chain(newcomers.iter().map(|newcomer| newcomer.stream.as_fd())).collect();
     let mut asked: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();

@@ -121,10 +121,9 @@ pub(super) fn session(
 }
 
 fn is_admitted(shared: &Shared<'_>, asked: &Parameters) -> bool {
-    match &shared.authentication {
-        None => true,
-        Some(users) => asked.token.as_deref().is_some_and(|token| users.admits(token)),
-    }
+    let token = asked.token.as_deref();
+    let users = shared.authentication.as_ref();
+    users.is_none_or(|users| token.is_some_and(|token| users.admits(token)))
 }
 
 /// Starts the test whose streams are open.

@@ -14,7 +14,7 @@ const TURN: usize = 64;
 /// The socket at which streams are opened.
 #[derive(Debug)]
 pub(super) struct UdpPort {
-    socket: UdpSocket,
+    pub socket: UdpSocket,
     /// Openings that arrived at the socket of another stream, while that was between bound and
     /// connected.
     astray: Vec<SocketAddr>,
@@ -37,11 +37,6 @@ impl UdpPort {
     /// Binds the port of a TCP listener.
     pub fn bind(at: SocketAddr, only_v6: bool) -> io::Result<Self> {
         Ok(Self { socket: bound(at, only_v6)?, astray: Vec::new() })
-    }
-
-    /// The socket, to be waited for.
-    pub fn socket(&self) -> &UdpSocket {
-        &self.socket
     }
 
     /// Opens the streams whose datagrams have arrived. A datagram from anybody else than a client that

@@ -28,11 +28,7 @@ pub(super) struct Data {
 impl Data {
     /// Opens the data socket of a test at the address of the control connection. Buffers, the traffic
     /// class and congestion control are what the system grants: the client is told which they are.
-    pub(super) fn open(
-        test: &Test,
-        local: SocketAddr,
-        peer: SocketAddr,
-    ) -> io::Result<(Self, Response)> {
+    pub fn open(test: &Test, local: SocketAddr, peer: SocketAddr) -> io::Result<(Self, Response)> {
         let kind = match test.transport {
             Transport::Tcp => Type::STREAM,
             Transport::Udp => Type::DGRAM,
@@ -75,7 +71,7 @@ impl Data {
     }
 
     /// Carries the test out; fails where no client came.
-    pub(super) fn carry_out(self, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
+    pub fn carry_out(self, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
         let mut counted = Results {
             processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
             ..Results::default()
@@ -105,7 +101,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// The client's next connection; nothing when the time is up.
-    pub(super) fn accept(&self, watch: &mut Watch<'_>) -> Result<Option<TcpStream>, Failure> {
+    pub fn accept(&self, watch: &mut Watch<'_>) -> Result<Option<TcpStream>, Failure> {
         loop {
             match self.socket.accept() {
                 Ok((stream, from)) if from.ip() == self.peer.ip() => {

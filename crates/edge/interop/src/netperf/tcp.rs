@@ -56,10 +56,13 @@ struct End<'a, 'w> {
 impl End<'_, '_> {
     /// A test over one connection.
     fn connection(&mut self, test: &Test, count: u64) -> Result<(), Failure> {
+        let full = self.buffer.len();
         match test.traffic {
             // The client closes when it has sent what it was to send.
-            Traffic::Receive { .. } => while self.receive()? {},
-            Traffic::Send { .. } => while self.counted.bytes_sent < count && self.send()? {},
+            Traffic::Receive { .. } => while self.receive_some(full)?.is_some() {},
+            Traffic::Send { .. } => {
+                while self.counted.bytes_sent < count && self.send_all(full)? {}
+            }
             Traffic::Exchange { request_bytes, response_bytes }
             | Traffic::Crr { request_bytes, response_bytes } => {
                 while self.counted.transactions < count
@@ -96,26 +99,12 @@ impl End<'_, '_> {
         }
     }
 
-    /// Receives what is there; whether more may come.
-    fn receive(&mut self) -> Result<bool, Failure> {
-        let length = self.buffer.len();
-        Ok(self.receive_some(length)?.is_some())
-    }
-
-    /// Sends a buffer full; whether more may be sent.
-    fn send(&mut self) -> Result<bool, Failure> {
-        let length = self.buffer.len();
-        self.send_all(length)
-    }
-
     /// Answers one request; whether the client may send another.
     fn exchange(&mut self, request_bytes: u32, response_bytes: u32) -> Result<bool, Failure> {
         let mut left = request_bytes as usize;
         while left > 0 {
-            match self.receive_some(left)? {
-                Some(length) => left -= length,
-                None => return Ok(false),
-            }
+            let Some(length) = self.receive_some(left)? else { return Ok(false) };
+            left -= length;
         }
         if !self.send_all(response_bytes as usize)? {
             return Ok(false);
@@ -151,10 +140,7 @@ impl End<'_, '_> {
         let mut left = bytes;
         while left > 0 {
             let piece = left.min(self.buffer.len());
-            if self.watch.wait_to_send(piece)? {
-                return Ok(false);
-            }
-            if !self.send_piece(piece)? {
+            if self.watch.wait_to_send(piece)? || !self.send_piece(piece)? {
                 return Ok(false);
             }
             left -= piece;

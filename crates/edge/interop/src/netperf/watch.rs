@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_units::{BitRate, Nanos};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::LOOK_EVERY;
+use crate::socket::wait;
 
 /// Time for the first connection or datagram of a test. netperf's `-s` waits before them.
 const OPENS_WITHIN: Duration = Duration::from_secs(30);
@@ -42,26 +43,26 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(control: &'a TcpStream, stop: &'a AtomicBool, pace: &'a mut Pace) -> Self {
+    pub fn new(control: &'a TcpStream, stop: &'a AtomicBool, pace: &'a mut Pace) -> Self {
         let now = Instant::now();
         Self { control, stop, pace, ends: now + OPENS_WITHIN, next_look: now, events: None }
     }
 
     /// Takes note that the test's first connection or datagram is there.
-    pub(super) fn begin(&mut self, within: Nanos) {
+    pub fn begin(&mut self, within: Nanos) {
         let now = Instant::now();
         self.ends = now + Duration::from(within);
         self.events = Some((now, now));
     }
 
     /// Time from the first event to the last; nothing where the test has not begun.
-    pub(super) fn elapsed(&self) -> Option<Duration> {
+    pub fn elapsed(&self) -> Option<Duration> {
         self.events.map(|(first, last)| last - first)
     }
 
     /// Whether the time is up; `is_event` says that bytes have moved. Fails when nobody waits for the
     /// result.
-    pub(super) fn is_over(&mut self, is_event: bool) -> Result<bool, Failure> {
+    pub fn is_over(&mut self, is_event: bool) -> Result<bool, Failure> {
         let now = Instant::now();
         if let Some((_, last)) = self.events.as_mut().filter(|_| is_event) {
             *last = now;
@@ -76,7 +77,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits until so many bytes may be sent; whether the time is up instead.
-    pub(super) fn wait_to_send(&mut self, bytes: usize) -> Result<bool, Failure> {
+    pub fn wait_to_send(&mut self, bytes: usize) -> Result<bool, Failure> {
         loop {
             let ahead = self.pace.due.saturating_duration_since(Instant::now());
             if ahead.is_zero() {
@@ -94,9 +95,8 @@ impl<'a> Watch<'a> {
 /// Whether the other end has said that it sends no more, or is gone; bytes that wait do not matter.
 pub(super) fn has_ended(socket: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     // HUP and ERR are always told (poll(2)).
-    poll(&mut polled, Some(&at_once)).is_ok() && !polled[0].revents().is_empty()
+    wait(&mut polled, Duration::ZERO).is_ok() && !polled[0].revents().is_empty()
 }
 
 /// How fast a client may have bytes sent to it.
@@ -109,7 +109,7 @@ impl Pace {
     /// Time that may be caught up: of a wait that took too long.
     const CATCH_UP: Duration = Duration::from_millis(10);
 
-    pub(super) fn of(rate: BitRate) -> Self {
+    pub fn of(rate: BitRate) -> Self {
         Self { rate, due: Instant::now() }
     }
 

@@ -50,7 +50,7 @@ pub enum MeasureError {
 }
 
 /// What was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Packets by what became of them.
     pub counts: Counts,
@@ -123,14 +123,7 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
     let socket = socket(settings)?;
     let mut clock = Clock::new();
     let mut sender = Sender::new(settings.session.clone(), clock.now());
-    let mut measured = Measured {
-        counts: Counts::default(),
-        rtt: Histogram::new(),
-        one_way: None,
-        forward: Seen::default(),
-        backward: Seen::default(),
-        timestamp_information: None,
-    };
+    let mut measured = Measured::default();
     let mut buffer = vec![0; DATAGRAM_BYTES];
     while let Some(deadline) = sender.deadline() {
         if stop.load(Ordering::Relaxed) {

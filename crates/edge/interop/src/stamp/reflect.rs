@@ -10,7 +10,7 @@ use fabricmark_proto::stamp::{Arrival, Dropped, PacketError, Reflector, Timestam
 use fabricmark_units::{BitRate, Instant};
 
 use super::clock::Clock;
-use super::datagrams::{self, Received};
+use super::datagrams;
 use crate::Guard;
 
 /// How often the loop looks whether it shall stop.
@@ -81,7 +81,13 @@ pub fn reflect(
             continue;
         }
         let octets = &buffer[..received.bytes];
-        let arrival = arrival(&received, now);
+        let arrival = Arrival {
+            source: received.source,
+            received: received.at.map_or_else(Clock::time, Timestamp::from_unix),
+            now,
+            ttl: received.ttl,
+            traffic_class: received.traffic_class.unwrap_or_default(),
+        };
         let error = clock.error();
         let answer = match reflector.answer(octets, &arrival, Clock::time(), error) {
             Ok(answer) => answer,
@@ -119,16 +125,6 @@ fn is_served(guard: &Guard, source: SocketAddr, own_port: u16) -> bool {
     const FIRST_USER_PORT: u16 = 1024;
     let port = source.port();
     guard.admits(source.ip()) && port >= FIRST_USER_PORT && port != own_port
-}
-
-fn arrival(received: &Received, now: Instant) -> Arrival {
-    Arrival {
-        source: received.source,
-        received: received.at.map_or_else(Clock::time, Timestamp::from_unix),
-        now,
-        ttl: received.ttl,
-        traffic_class: received.traffic_class.unwrap_or_default(),
-    }
 }
 
 /// Whether an error of receiving says nothing about the next packet: the time to look is over, a signal

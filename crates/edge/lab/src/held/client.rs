@@ -57,15 +57,13 @@ pub fn ask_to_hold(
 /// Whether a lab of this name answers. A holder that was killed takes connections until the kernel has ended
 /// it, and what it leaves is ended once it takes none.
 fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
-    loop {
-        let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) else {
-            return Ok(false);
-        };
+    while let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) {
         match lab.report() {
             Err(HeldError::Lost(error)) if has_ended(&error) => {}
             _ => return Ok(true),
         }
     }
+    Ok(false)
 }
 
 /// Whether an error says that the other end of a socket is gone.

@@ -40,8 +40,8 @@ pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
 fn build(order: &Order) -> Result<(Place, UnixListener, Fabric), HeldError> {
     // The signals of the terminal from which it was started are not for it.
     let _ = rustix::process::setsid();
-    let topology =
-        order.topology.topology().map_err(|error| HeldError::Refused(error.to_string()))?;
+    let topology = order.topology.topology();
+    let topology = topology.map_err(|error| HeldError::Refused(error.to_string()))?;
     privilege::acquire()?;
     let fabric = Fabric::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
@@ -115,13 +115,12 @@ impl Holder {
             refused(unknown("link", link, links.iter().map(|wire| wire.name.as_str())))
         })?;
         let ends = &links[place].between;
-        let end = from
-            .map(|node| {
-                ends.iter().position(|end| end == node).ok_or_else(|| {
-                    refused(unknown("end of the link", node, ends.iter().map(String::as_str)))
-                })
+        let end = |node: &str| {
+            ends.iter().position(|end| end == node).ok_or_else(|| {
+                refused(unknown("end of the link", node, ends.iter().map(String::as_str)))
             })
-            .transpose()?;
+        };
+        let end = from.map(end).transpose()?;
         let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
         fill_trace(&mut words, |_| trace.ok_or_else(|| "it was not sent".to_owned()))
             .map_err(refused)?;

@@ -211,13 +211,10 @@ pub(crate) fn read<T: DeserializeOwned>(mut from: &UnixStream) -> io::Result<T> 
 }
 
 /// Hands descriptors over, with one byte that carries them.
-pub(crate) fn send_descriptors(
-    to: &UnixStream,
-    descriptors: [BorrowedFd<'_>; 2],
-) -> io::Result<()> {
+pub(crate) fn send_descriptors(to: &UnixStream, both: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    control.push(SendAncillaryMessage::ScmRights(&both));
     sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
@@ -227,13 +224,11 @@ pub(crate) fn receive_descriptors(from: &UnixStream) -> io::Result<[OwnedFd; 2]>
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptors: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
     descriptors.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
 }

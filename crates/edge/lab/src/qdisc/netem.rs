@@ -1,8 +1,6 @@
 //! What a netem is told: tc-netem(8), and net/sched/sch_netem.c where that says less.
 
-use fabricmark_link::{
-    Description, Discipline, Distribution, Losses, Order, WireDescription, beyond_header,
-};
+use fabricmark_link::{Description, Discipline, Losses, Order, WireDescription, beyond_header};
 use fabricmark_units::Nanos;
 
 use super::{Ask, HEADER, Qdiscs, limited};
@@ -77,10 +75,6 @@ impl Ask<'_> {
         }
         if jitter.0 > 0 {
             // Without one, the kernel draws evenly, whatever tc-netem(8) says.
-            let distribution = match distribution {
-                Distribution::Normal => "normal",
-                Distribution::Pareto => "pareto",
-            };
             text += &format!(" {jitter} distribution {distribution}");
         }
         match loss {

@@ -135,21 +135,13 @@ impl File {
 
     /// Adds the routers and links of a chain to the others.
     fn expand(&mut self, name: &str, chain: FileChain) -> Result<(), String> {
-        let FileChain {
-            between: [first, last],
-            routers: count,
-            words,
-            there,
-            back,
-            single,
-            backend,
-        } = chain;
+        let FileChain { between, routers: count, words, there, back, single, backend } = chain;
         if count >= LINKS_MAX {
             return Err(too_many_links(count.saturating_add(1)));
         }
         let router = |number: usize| match number {
-            0 => first.clone(),
-            _ if number > count => last.clone(),
+            0 => between[0].clone(),
+            _ if number > count => between[1].clone(),
             _ => format!("{name}-r{number}"),
         };
         if count > 0 && router(count).len() > NAME_MAX {
@@ -200,12 +192,9 @@ impl FileLink {
             return Err(format!("both ends of link `{name}` are at one node: name two"));
         }
         let mut parse = |text: &str| {
-            let words = text.parse::<LinkWords>().map_err(|error| error.to_string());
-            let filled = words.and_then(|mut words| {
-                fill_trace(&mut words, &mut *read)?;
-                Ok(words)
-            });
-            filled.map_err(|error| format!("link `{name}`: {error}"))
+            let of_link = |error: String| format!("link `{name}`: {error}");
+            let mut words: LinkWords = text.parse().map_err(|error| of_link(format!("{error}")))?;
+            fill_trace(&mut words, &mut *read).map(|()| words).map_err(of_link)
         };
         let mut both = LinkWords::default();
         for junction in between.iter().filter_map(|node| junctions.get(node)) {

@@ -17,10 +17,7 @@ pub(crate) struct Networks {
 }
 
 impl Networks {
-    pub(super) fn of(
-        links: &[Wire],
-        junctions: &BTreeMap<String, Junction>,
-    ) -> Result<Self, String> {
+    pub fn of(links: &[Wire], junctions: &BTreeMap<String, Junction>) -> Result<Self, String> {
         let mut of_link: Vec<usize> = (0..links.len()).collect();
         let mut of_junction: BTreeMap<&str, usize> = BTreeMap::new();
         for (place, link) in links.iter().enumerate() {
@@ -67,17 +64,17 @@ impl Networks {
     }
 
     /// The network of a link.
-    pub(crate) fn of_link(&self, link: usize) -> usize {
+    pub fn of_link(&self, link: usize) -> usize {
         self.of_link[link]
     }
 
     /// The number of a host in its network; 0 where an end is at a switch or a hub.
-    pub(crate) fn host(&self, link: usize, end: usize) -> u8 {
+    pub fn host(&self, link: usize, end: usize) -> u8 {
         self.hosts[link][end]
     }
 
     /// The ends in a network at hosts and routers, in the order of their addresses.
-    pub(crate) fn ends(&self, network: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub fn ends(&self, network: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let links = (0..self.of_link.len()).filter(move |&link| self.of_link[link] == network);
         let ends = links.flat_map(|link| [(link, 0), (link, 1)]);
         ends.filter(|&(link, end)| self.hosts[link][end] > 0)

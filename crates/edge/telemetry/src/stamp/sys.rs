@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use libc::{c_int, c_ulong};
 use rustix::net::{AddressFamily, SocketType, socket};
 
 /// What a device can do and what it is set to.
@@ -62,12 +63,7 @@ pub(super) fn device_stamps(device: &str) -> io::Result<DeviceStamps> {
 ///
 /// # Safety
 /// `data` points to what the request lets the kernel read and write.
-unsafe fn ask<T>(
-    fd: libc::c_int,
-    device: &str,
-    what: libc::c_ulong,
-    data: *mut T,
-) -> io::Result<()> {
+unsafe fn ask<T>(fd: c_int, device: &str, what: c_ulong, data: *mut T) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data, for which zero bytes are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // One byte is left for the zero at its end.
