@@ -253,7 +253,10 @@ fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
     if let Stack::Rc { operation: Operation::Read, .. } = stack {
         notes.push("the payload of a read travels in the response to its request".to_owned());
     }
-    let is_bound = !matches!(stack, Stack::Tcp { option_bytes, .. } if option_bytes > 0 || stores);
+    let is_bound = match stack {
+        Stack::Tcp { option_bytes, .. } => option_bytes == 0 && !stores,
+        Stack::Udp { .. } | Stack::Rc { .. } | Stack::Ud { .. } => true,
+    };
     (if is_bound && !assumes { Kind::Bound } else { Kind::Conditional }, notes)
 }
 
