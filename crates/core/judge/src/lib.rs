@@ -4,6 +4,7 @@
 //!
 //! Deliberately not here: how a run is carried out (`control`), and what many runs say together (`stats`, `report`).
 
+mod bottleneck;
 mod figures;
 mod limits;
 mod validity;
@@ -17,6 +18,7 @@ use fabricmark_record::{
 use fabricmark_units::Nanos;
 use fabricmark_wire::Path;
 
+pub use bottleneck::bottleneck;
 pub use limits::{bucket_bytes, limits};
 pub use validity::violations;
 pub use warnings::{correlated, missed};
@@ -145,6 +147,8 @@ fn judge_part(
         received: passive.counts,
         sent_series: active.series.clone(),
         received_series: passive.series.clone(),
+        sent_thread: active.thread,
+        received_thread: passive.thread,
         drops,
         reordered: passive.sequence.map(|counts| counts.reordered),
         duplicates: passive.sequence.map(|counts| counts.duplicates),

@@ -230,6 +230,7 @@ fn an_emulator_that_lost_packets_is_a_warning() {
         offloaded: false,
         cpu: None,
         calibration: None,
+        busy_ns: None,
         there: way(there),
         back: way(back),
     };

@@ -4,9 +4,8 @@
 use fabricmark_judge::{outcome, violations};
 use fabricmark_plan::{Figure, Pattern, Point};
 use fabricmark_record::{
-    Counts, Drops, EmulatedWay, Emulation, Fairness, Figures, Flow, Interval, KernelCounters,
-    Limits, MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record, Series, Sourced,
-    Usage,
+    Counts, Drops, EmulatedWay, Emulation, Figures, Flow, Interval, KernelCounters, Limits,
+    MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record, Series, Sourced, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
@@ -33,6 +32,7 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
         offloaded: true,
         cpu: None,
         calibration: None,
+        busy_ns: None,
         there: way,
         back: way,
     };
@@ -41,24 +41,7 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
 }
 
 fn flow(sent: Counts, received: Counts) -> Flow {
-    Flow {
-        group: "load".to_owned(),
-        from: "client".to_owned(),
-        to: "server".to_owned(),
-        sent,
-        received,
-        sent_series: None,
-        received_series: None,
-        drops: Drops::default(),
-        reordered: None,
-        duplicates: None,
-        fairness: None::<Fairness>,
-        rtt_ns: None,
-        kernel_times: None,
-        pacing: None,
-        tcp: None,
-        quic: None,
-    }
+    Flow { sent, received, ..fabricmark_testkit::flow() }
 }
 
 /// A second of TCP at 940 Mbit/s, of 949.28 that a wire of 1 Gbit/s carries.

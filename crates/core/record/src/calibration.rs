@@ -269,6 +269,10 @@ pub struct Emulation {
     /// How true the emulator is on this machine; absent where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibrated>,
+    /// Time in which the emulator's thread took or delivered packets; absent in records of versions that did not count
+    /// it, and of slices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ns: Option<u64>,
     /// From the node that opens flows.
     pub there: EmulatedWay,
     /// To it.

@@ -30,6 +30,12 @@ pub struct Flow {
     /// What the other end did through time.
     #[serde(default)]
     pub received_series: Option<Series>,
+    /// The sender's load thread, of requests and their responses the client's; absent where its time was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_thread: Option<ThreadTime>,
+    /// That of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_thread: Option<ThreadTime>,
     /// Where datagrams were lost.
     pub drops: Drops,
     /// Datagrams that arrived after one with a higher sequence number; absent where payloads are
@@ -121,6 +127,22 @@ impl AddAssign for Counts {
     }
 }
 
+/// Time of a load thread while it carried its pattern out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadTime {
+    /// Processor time (CLOCK_THREAD_CPUTIME_ID).
+    pub cpu_ns: u64,
+    /// Time on the monotonic clock; of an end that only answers, the wait for the first request is in it.
+    pub elapsed_ns: u64,
+}
+
+impl AddAssign for ThreadTime {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.elapsed_ns += other.elapsed_ns;
+    }
+}
+
 /// How evenly flows shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
@@ -179,6 +201,16 @@ pub struct TcpCounters {
     pub unsent_bytes: u64,
     /// Smoothed round-trip time in nanoseconds.
     pub srtt_ns: u64,
+    /// Time with data to send or to be acknowledged (tcpi_busy_time), the sum of all flows, in steps of a kernel tick, as are
+    /// the next two; absent before Linux 4.10.
+    #[serde(default)]
+    pub busy_ns: Option<u64>,
+    /// The part of `busy_ns` in which the receiver's window was the limit (tcpi_rwnd_limited).
+    #[serde(default)]
+    pub rwnd_limited_ns: Option<u64>,
+    /// The part of `busy_ns` in which the send buffer was the limit (tcpi_sndbuf_limited).
+    #[serde(default)]
+    pub sndbuf_limited_ns: Option<u64>,
     /// Writes per data segment: above 1 where the kernel put several writes into one segment.
     pub writes_per_segment: f64,
     /// Segments that the writes would have filled one by one, over segments sent: above 1.05 the

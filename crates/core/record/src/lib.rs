@@ -7,6 +7,7 @@
 //!
 //! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
 
+mod bottleneck;
 mod calibration;
 mod figure;
 mod flow;
@@ -18,12 +19,13 @@ mod series;
 mod usage;
 mod warning;
 
+pub use bottleneck::Bottleneck;
 pub use calibration::{
     BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, EmulatedWay, Emulation,
     Quantity, RATE_GOAL, THE_EMULATOR, Unit,
 };
 pub use figure::{Figures, Limits, Provenance, Sourced};
-pub use flow::{Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters};
+pub use flow::{Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters, ThreadTime};
 pub use kernel::{KernelCounters, UdpCounters};
 pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;

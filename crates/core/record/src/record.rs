@@ -5,6 +5,7 @@ use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bottleneck::Bottleneck;
 use crate::calibration::Emulation;
 use crate::figure::{Figures, Limits};
 use crate::flow::Flow;
@@ -52,6 +53,9 @@ pub struct Record {
     /// What the emulator did, where the link was emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<Emulation>,
+    /// What kept it from being faster; absent where nothing shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
     /// What to know before trusting it.
     pub warnings: Vec<Warning>,
     /// Whether the run counts.

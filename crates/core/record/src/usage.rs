@@ -21,6 +21,10 @@ pub struct Usage {
     pub machine: Option<MachineUsage>,
     /// Events that the processor and the kernel counted for this process.
     pub events: Events,
+    /// Time in which the quota of the process's control group was used up (`throttled_usec` in cpu.stat), of all its
+    /// processors together; absent where no group can have a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
 }
 
 /// What one process used, all its threads together.

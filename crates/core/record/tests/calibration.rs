@@ -23,6 +23,7 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
         offloaded: true,
         cpu: None,
         calibration: None,
+        busy_ns: None,
         there: late,
         back: EmulatedWay { late_p99_ns: Some(9_000), ..late },
     };
@@ -51,22 +52,10 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
 
 fn flow(sent: u64, lost: u64, rtt_ns: Option<Histogram>) -> Flow {
     Flow {
-        group: "load".to_owned(),
-        from: "client".to_owned(),
-        to: "server".to_owned(),
         sent: Counts { calls: sent, ..Counts::default() },
-        received: Counts::default(),
-        sent_series: None,
-        received_series: None,
         drops: Drops { lost, ..Drops::default() },
-        reordered: None,
-        duplicates: None,
-        fairness: None,
         rtt_ns,
-        kernel_times: None,
-        pacing: None,
-        tcp: None,
-        quic: None,
+        ..fabricmark_testkit::flow()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The answer in plain words: how many rows differ, by how much, and what could not be seen.
 
-use fabricmark_plan::Compare;
+use fabricmark_plan::{Compare, Limit};
 use fabricmark_stats::{Comparison, Verdict};
 
 use crate::Experiment;
-use crate::label;
-use crate::number::{count, percent, share};
+use crate::number::{count, fixed, percent, share};
 use crate::table::{Change, Group, TableView};
+use crate::{label, notes};
 
 /// More sentences than this are no longer an answer.
 const SENTENCES_MAX: usize = 8;
@@ -42,6 +42,10 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
                 .filter_map(|(place, compare)| of_group(table, group, place, compare))
         })
         .collect();
+    if all.is_empty() {
+        let groups = tables.iter().flat_map(|table| table.groups.iter().map(move |g| (table, g)));
+        all.extend(groups.filter_map(|(table, group)| reached(table, group)));
+    }
     if all.is_empty() {
         let runs = e.records.iter().filter(|record| !record.place.warm_up).count();
         let text = format!("{} in {}; this plan compares nothing.", count(runs, "run"), e.name);
@@ -201,11 +205,7 @@ fn of_group(
         parts.push(format!("no comparison in {uncompared} of {rows}"));
     }
     (!group.rows.is_empty()).then(|| Answer {
-        about: [table.title(), &group.title]
-            .into_iter()
-            .filter(|words| !words.is_empty())
-            .collect::<Vec<_>>()
-            .join(", "),
+        about: about(table, group),
         text: [sentence(&parts.join("; ")), at_ceiling(group, place)].concat(),
         verdicts: group
             .rows
@@ -217,6 +217,32 @@ fn of_group(
             })
             .collect(),
     })
+}
+
+/// `47.1 to 99.7 % of the ceiling; limited by the wire in 3 of 4 cells, the emulator in 1.`
+fn reached(table: &TableView<'_>, group: &Group<'_>) -> Option<Answer> {
+    let shares = group.cells().filter_map(|cell| Some(cell.limit.as_ref()?.share));
+    let range = shares.fold(None, |range, share| {
+        let (low, high) = range.unwrap_or((share, share));
+        Some((f64::min(low, share), f64::max(high, share)))
+    });
+    let (written, of): (fn(f64) -> String, _) = match table.spec.figure.spec().limit {
+        Limit::Ceiling => (share, "\u{a0}% of the ceiling"),
+        Limit::Floor(_) | Limit::None => (|times| fixed(times, 1), " times the floor"),
+    };
+    let range = range.map(|(low, high)| match (written(low), written(high)) {
+        (low, high) if low == high => high + of,
+        (low, high) => format!("{low} to {high}{of}"),
+    });
+    let parts: Vec<String> = range.into_iter().chain(notes::limited_by(group.cells())).collect();
+    let text = sentence(&parts.join("; "));
+    (!parts.is_empty()).then(|| Answer::remark(&about(table, group), text))
+}
+
+/// The table's title and the group's.
+fn about(table: &TableView<'_>, group: &Group<'_>) -> String {
+    let words = [table.title(), &group.title].into_iter().filter(|words| !words.is_empty());
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// ` In 3 rows both reach 95 % of their ceilings or more, which differ by −1.6 % to −1.7 %.`

@@ -1,7 +1,7 @@
 //! One cell: what the runs of one point say about one figure.
 
 use fabricmark_plan::{Figure, Limit as Allows, Pattern, Point};
-use fabricmark_record::{Drops, Provenance, Record};
+use fabricmark_record::{Bottleneck, Drops, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule, median};
 use fabricmark_wire::{Ceiling, Kind};
 
@@ -33,6 +33,8 @@ pub(crate) struct Cell<'a> {
     pub lost_packets: Option<u64>,
     /// Datagrams lost in a stream.
     pub loss: Option<Loss>,
+    /// What kept it from being faster.
+    pub bottleneck: Option<&'a Bottleneck>,
 }
 
 /// A ceiling or a floor, and where the figure stands to it.
@@ -92,7 +94,7 @@ impl Loss {
 impl<'a> Cell<'a> {
     pub(crate) fn of(
         point: &'a Point,
-        runs: Option<&Runs<'_>>,
+        runs: Option<&Runs<'a>>,
         figure: Figure,
         rule: &StopRule,
     ) -> Self {
@@ -135,6 +137,7 @@ impl<'a> Cell<'a> {
             retransmitted: (!tcp.is_empty()).then(|| tcp.iter().map(|tcp| tcp.retransmitted).sum()),
             lost_packets: lost_packets.reduce(|sum, lost| sum + lost),
             loss: (loss.drops.lost > 0).then_some(loss),
+            bottleneck: runs.bottleneck().filter(|_| figure.spec().limit != Allows::None),
             estimate,
         }
     }

@@ -98,6 +98,9 @@ fn fields(record: Option<&Record>, columns: &Columns) -> Vec<(String, String)> {
     put("ceiling_conditional_bps", ceiling(Kind::Conditional));
     let floor = record.and_then(|record| record.limits.rtt_floor.as_ref());
     put("rtt_floor_ns", floor.map(|floor| floor.time_ns.as_f64().to_string()));
+    let bottleneck = record.and_then(|record| record.bottleneck.as_ref());
+    put("limited_by", bottleneck.map(ToString::to_string));
+    put("limited_by_share", bottleneck.map(|by| by.share().to_string()));
     counts(record, &mut put);
     usage(record, &mut put);
     let warnings = record.map(|record| {

@@ -1,10 +1,11 @@
 //! Factors, levels and figures in words.
 
 use fabricmark_plan::{Amount, Compare, Factor, Kind, Level, Plan, Topology, Transport};
-use fabricmark_record::Provenance;
+use fabricmark_record::{Bottleneck, Provenance};
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
 
+use crate::cell::Cell;
 use crate::number;
 
 /// A level as it stands in a heading.
@@ -134,6 +135,19 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
 /// Whether the interval of a change excludes zero.
 fn differs(comparison: &Comparison) -> bool {
     comparison.change.interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
+}
+
+/// `CPU of server, 97 % of the time its processor was busy`.
+pub(crate) fn limited(by: &Bottleneck) -> String {
+    format!("{by}, {} % {}", number::share(by.share()), by.evidence())
+}
+
+/// Where nothing shows what limited a cell.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// The name of what limited a cell.
+pub(crate) fn limited_by(cell: &Cell<'_>) -> String {
+    cell.bottleneck.map_or_else(|| UNKNOWN.to_owned(), Bottleneck::to_string)
 }
 
 #[cfg(test)]

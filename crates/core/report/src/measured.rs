@@ -96,6 +96,9 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let of_points: Vec<_> =
         m.experiment.plan.points.iter().filter_map(|point| runs.get(point)).collect();
+    if let [only] = settings.as_slice() {
+        lines.extend(only.cell.bottleneck.map(|by| ("limited by", label::limited(by))));
+    }
     lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
     for (name, requirement, kept) in m.judged() {
         let of = if settings.len() > 1 { format!(" by {name}") } else { String::new() };
@@ -181,6 +184,10 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
     if has_limit {
         header.push("% of limit".to_owned());
     }
+    let is_limited = settings.iter().any(|setting| setting.cell.bottleneck.is_some());
+    if is_limited {
+        header.push("limited by".to_owned());
+    }
     let first = settings.first().map_or("", |setting| setting.name);
     header.extend([format!("against {first}"), "verdict".to_owned()]);
     let row = |setting: &Setting<'_>| {
@@ -195,6 +202,9 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
         let mut row = vec![setting.name.to_owned(), value];
         if has_limit {
             row.push(cell.limit.as_ref().map(|l| number::share(l.share)).unwrap_or_default());
+        }
+        if is_limited {
+            row.push(label::limited_by(cell));
         }
         row.extend(setting.change.written());
         row
@@ -256,6 +266,7 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             "name": setting.name,
             "point": point,
             "figures": figures,
+            "limited_by": setting.cell.bottleneck,
             "change": setting.change.comparison.as_ref().map(summary::comparison),
             "withheld": setting.change.withheld,
         })

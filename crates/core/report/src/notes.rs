@@ -1,9 +1,11 @@
 //! Footnotes of a table: what to know before trusting it.
 
-use fabricmark_plan::Table;
-use fabricmark_record::{Record, Warning};
+use std::cmp::Reverse;
 
-use crate::cell::Loss;
+use fabricmark_plan::Table;
+use fabricmark_record::{Bottleneck, Record, Warning};
+
+use crate::cell::{Cell, Loss};
 use crate::label;
 use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure, without_numbers};
@@ -58,6 +60,7 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
                 .to_owned(),
         );
     }
+    notes.extend(groups.iter().filter_map(limited));
     notes.extend(groups.iter().filter_map(loss));
     let shown: Vec<&Runs<'_>> =
         groups.iter().flat_map(Group::cells).filter_map(|cell| runs.get(cell.point)).collect();
@@ -97,6 +100,37 @@ fn kind(warning: &Warning) -> String {
         Warning::NotPinned { node, reason } => format!("{node} {reason}"),
         other => format!("{:?}", std::mem::discriminant(other)),
     }
+}
+
+/// `ethernet:1G (emulated): limited by the wire in 6 of 8 cells, the CPU of client in 2`, the most frequent first. Tables that compare
+/// nothing have a column for it.
+fn limited(group: &Group<'_>) -> Option<String> {
+    let by = limited_by(group.cells()).filter(|_| group.is_compared())?;
+    Some(format!("{}: {by}", group.title))
+}
+
+/// `limited by the wire in 6 of 9 cells, the CPU of client in 2, unknown in 1`; `None` where nothing is known of any.
+pub(crate) fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell<'a>>) -> Option<String> {
+    let cells: Vec<&Cell<'_>> = cells.filter(|cell| cell.estimate.is_some()).collect();
+    if cells.iter().all(|cell| cell.bottleneck.is_none()) {
+        return None;
+    }
+    let name = |cell: &&Cell<'_>| {
+        cell.bottleneck.map_or_else(|| label::UNKNOWN.to_owned(), Bottleneck::in_a_sentence)
+    };
+    let mut names: Vec<String> = cells.iter().map(name).collect();
+    names.sort();
+    let mut same: Vec<&[String]> = names.chunk_by(|a, b| a == b).collect();
+    same.sort_by_key(|same| Reverse(same.len()));
+    if let [only] = same.as_slice() {
+        return Some(format!("limited by {}", only[0]));
+    }
+    let [first, others @ ..] = same.as_slice() else { return None };
+    let mut words = format!("limited by {} in {} of {} cells", first[0], first.len(), cells.len());
+    for same in others {
+        words += &format!(", {} in {}", same[0], same.len());
+    }
+    Some(words)
 }
 
 fn loss(group: &Group<'_>) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fabricmark_plan::{Figure, Point};
-use fabricmark_record::{INVALID_SHARE_MAX, Outcome, Record};
+use fabricmark_record::{Bottleneck, INVALID_SHARE_MAX, Outcome, Record};
 
 use crate::number::count;
 
@@ -49,7 +49,7 @@ impl<'a> ByPoint<'a> {
     }
 }
 
-impl Runs<'_> {
+impl<'a> Runs<'a> {
     /// A figure of each counted run, in the order of blocks.
     pub(crate) fn values(&self, figure: Figure) -> Vec<f64> {
         self.by_block(figure).into_values().collect()
@@ -106,6 +106,20 @@ impl Runs<'_> {
         let invalid = worse.invalid().count();
         let all = count(invalid + worse.counted.len(), "run");
         Some(format!("{invalid} of {all} invalid: {reason}"))
+    }
+
+    /// What limited most runs that count, with the evidence of the one in the middle; `None` where most do not show it.
+    pub(crate) fn bottleneck(&self) -> Option<&'a Bottleneck> {
+        let mut all: Vec<_> = self
+            .counted
+            .iter()
+            .map(|record| record.bottleneck.as_ref())
+            .map(|found| (found.map_or_else(String::new, Bottleneck::to_string), found))
+            .collect();
+        let share = |found: Option<&Bottleneck>| found.map_or(0.0, Bottleneck::share);
+        all.sort_by(|a, b| a.0.cmp(&b.0).then(share(a.1).total_cmp(&share(b.1))));
+        let most = all.chunk_by(|a, b| a.0 == b.0).max_by_key(|same| same.len())?;
+        most[most.len() / 2].1
     }
 
     /// The values that decided how often the point was run, in the order of blocks.

@@ -95,6 +95,7 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
         ("retransmitted".to_owned(), json!(cell.retransmitted)),
         ("lost_packets".to_owned(), json!(cell.lost_packets)),
         ("loss".to_owned(), json!(cell.loss.map(loss))),
+        ("limited_by".to_owned(), json!(cell.bottleneck)),
         (format!("published_{unit}"), json!(published)),
     ];
     fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into()

@@ -107,6 +107,16 @@ impl Change {
 }
 
 impl<'a> Group<'a> {
+    /// Whether any row compares something.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.rows.iter().any(|row| !row.changes.is_empty())
+    }
+
+    /// Whether a column says what limited each cell: where nothing is compared, and it is known of one.
+    pub(crate) fn names_bottlenecks(&self) -> bool {
+        !self.is_compared() && self.cells().any(|cell| cell.bottleneck.is_some())
+    }
+
     pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.rows.iter().flat_map(|row| row.cells.iter().flatten())
     }

@@ -76,6 +76,10 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
             group.rows.iter().map(|row| row.cells[place].as_ref()).collect();
         columns.push((heading.clone(), figures(&cells, table.unit)));
         columns.extend(limits(&cells, table.unit));
+        if group.names_bottlenecks() {
+            let name = |cell: &Option<&Cell<'_>>| cell.map(label::limited_by).unwrap_or_default();
+            columns.push(("limited by".to_owned(), cells.iter().map(name).collect()));
+        }
         if group.cells().any(|cell| cell.loss.is_some()) {
             let lost = |cell: &Option<&Cell<'_>>| {
                 cell.and_then(|cell| cell.loss)

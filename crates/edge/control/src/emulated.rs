@@ -7,10 +7,12 @@ use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
-/// What happened on the links between the ends of a point since `before`; `None` where it is not emulated.
+/// What happened on the links between the ends of a point since `before`; `None` where it is not emulated. Unless the point
+/// is alone, what the emulator did for others at the same time is not told apart.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
+    is_alone: bool,
     before: Option<&[Vec<Traffic>; 2]>,
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
@@ -24,9 +26,16 @@ pub(crate) fn emulation(
         offloaded: point.offload == Some(Offload::On),
         cpu: coordinator.emulator_cpu(),
         calibration: calibration.map(Calibration::in_short),
+        busy_ns: busy_ns(before, &after).filter(|_| is_alone),
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),
     }))
+}
+
+/// For how long the emulator's thread was busy; every way says it.
+fn busy_ns(before: &[Vec<Traffic>; 2], after: &[Vec<Traffic>; 2]) -> Option<u64> {
+    let [before, after] = [before, after].map(|ways| ways[0].first());
+    Some(after?.busy.0.saturating_sub(before?.busy.0))
 }
 
 /// What crossed a way of several links, in order. Packets of others may enter and leave it where links meet, so that what entered

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use fabricmark_judge::{Part, Route, correlated, judge, missed, outcome};
+use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome};
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Plan, Point, Step, block};
 use fabricmark_record::{
@@ -137,6 +137,7 @@ impl Context<'_> {
             figures: Figures::default(),
             limits: Limits::default(),
             emulation: None,
+            bottleneck: None,
             warnings: Vec::new(),
             outcome,
         }
@@ -188,8 +189,13 @@ impl Context<'_> {
             let mut record = self.record(step, place, Outcome::Completed);
             let link_drops = Before::drops(coordinator, &record.point)?;
             let dropped = link_drops.saturating_sub(before.link_drops);
-            record.emulation =
-                emulation(coordinator, &record.point, before.traffic.as_ref(), self.calibration)?;
+            record.emulation = emulation(
+                coordinator,
+                &record.point,
+                step.slice.is_none(),
+                before.traffic.as_ref(),
+                self.calibration,
+            )?;
             record.duration_ns = duration;
             record.started.clone_from(&started);
             match &result {
@@ -251,6 +257,7 @@ impl Context<'_> {
         record.warnings = found.warnings;
         record.warnings.extend(record.emulation.as_ref().and_then(missed));
         record.outcome = outcome(record);
+        record.bottleneck = bottleneck(record).filter(|_| record.outcome == Outcome::Completed);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod doctor;
 mod events;
+mod quota;
 mod stat;
 #[expect(unsafe_code, reason = "system calls that no safe crate offers")]
 mod sys;

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::events::EventMeter;
 use crate::stat::{self, Ticks};
-use crate::{read, sys};
+use crate::{quota, read, sys};
 
 /// Reads what was used from its start to its finish. Both take 0.3 ms or so, and belong outside of
 /// what is measured.
@@ -16,6 +16,7 @@ pub struct UsageMeter {
     began: Instant,
     process: ProcessUsage,
     ticks: Ticks,
+    throttled_ns: Option<u64>,
 }
 
 impl UsageMeter {
@@ -24,7 +25,8 @@ impl UsageMeter {
     pub fn start() -> Self {
         // Opened first, so that the other readings are as close to what is measured as they can be.
         let events = EventMeter::start();
-        Self { events, began: Instant::now(), process: process(), ticks: ticks() }
+        let throttled_ns = quota::throttled_ns();
+        Self { events, began: Instant::now(), process: process(), ticks: ticks(), throttled_ns }
     }
 
     /// What was used since the start.
@@ -35,6 +37,9 @@ impl UsageMeter {
             process: since(&self.process, &now),
             machine: stat::usage(&self.ticks, &ticks),
             events: self.events.finish(),
+            throttled_ns: quota::throttled_ns()
+                .zip(self.throttled_ns)
+                .map(|(now, before)| now.saturating_sub(before)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The emulator: a thread that carries packets from device to device when they are due.
 
+use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
@@ -92,7 +93,8 @@ impl Emulator {
         self.ask(|worker| {
             // What has come out of a net is held by nobody who counts.
             worker.deliver();
-            worker.paths.iter().map(Path::traffic).collect()
+            let busy = worker.busy;
+            worker.paths.iter().map(|path| Traffic { busy, ..path.traffic() }).collect()
         })
     }
 
@@ -183,6 +185,12 @@ struct Worker {
     stopped: Vec<usize>,
     /// Who waits for a direction to have nothing on its way.
     settling: Vec<(usize, Sender<()>)>,
+    /// Since when the present turn lasts.
+    turn_began: Instant,
+    /// Whether something was taken or delivered in it.
+    has_worked: bool,
+    /// Length of the turns in which something was.
+    busy: Nanos,
 }
 
 pub(crate) struct Device {
@@ -231,6 +239,9 @@ impl Worker {
             orders,
             stopped: Vec::new(),
             settling: Vec::new(),
+            turn_began: clock(),
+            has_worked: false,
+            busy: Nanos(0),
         })
     }
 
@@ -254,7 +265,7 @@ impl Worker {
                     self.take(number);
                 }
             }
-            for (direction, to) in std::mem::take(&mut self.settling) {
+            for (direction, to) in mem::take(&mut self.settling) {
                 if self.is_settled(direction) {
                     // Who has given up waiting does not need it.
                     let _ = to.send(());
@@ -277,6 +288,7 @@ impl Worker {
 
     fn deliver(&mut self) {
         let now = clock();
+        self.begin_turn(now);
         for number in 0..self.paths.len() {
             self.deliver_from(number, now);
         }
@@ -291,17 +303,19 @@ impl Worker {
             && !self.shared.has(number)
         {
             path.deliver(now, tun);
+            self.has_worked = true;
         }
     }
 
     /// Sleeps until there is something to do, or not at all when it is due soon.
-    fn wait(&self, events: &mut Vec<epoll::Event>) {
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         let due = self.paths.iter().filter_map(Path::deadline);
         let due = due.chain(self.shared.deadline()).min();
         let now = clock();
         let is_awake = self.devices.iter().flatten().any(|device| device.awake_until.is_some());
         let is_soon = is_awake || due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
+            self.begin_turn(now);
             // 0 disarms.
             let at = Duration::from_nanos(due.map_or(0, |due| due.0 - SPIN.0));
             let it_value = Timespec::try_from(at).unwrap_or_default();
@@ -312,6 +326,17 @@ impl Worker {
         let timeout = is_soon.then_some(Timespec::default());
         // Interrupted by a signal, it comes here again.
         let _ = epoll::wait(&self.ready, spare_capacity(events), timeout.as_ref());
+        if !is_soon {
+            self.turn_began = clock();
+        }
+    }
+
+    /// Counts the turn that is over, if there was something to do in it.
+    fn begin_turn(&mut self, now: Instant) {
+        if mem::take(&mut self.has_worked) {
+            self.busy = self.busy + (now - self.turn_began);
+        }
+        self.turn_began = now;
     }
 
     /// Takes a device out of the epoll set, to ask it again and again.
@@ -340,6 +365,7 @@ impl Worker {
                 Ok(Some(slice)) => {
                     let now = clock();
                     *awake_until = Some(now + STAY_AWAKE);
+                    self.has_worked = true;
                     self.arrive(now, number, slice);
                     // A packet of 64 KiB takes some 15 us: what is due does not wait for several.
                     self.deliver_from(number, now);

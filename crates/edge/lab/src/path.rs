@@ -64,6 +64,8 @@ pub struct Traffic {
     pub paused: Nanos,
     /// How much later than due packets were written to the other device, in ns.
     pub lateness: Histogram,
+    /// Time in which the emulator's thread took or delivered packets, of all directions: what is left it was idle.
+    pub busy: Nanos,
     /// The elements of now, in the order of the way.
     pub elements: Vec<Counters>,
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use fabricmark_plan::{Delivery, Pace, Path, Pattern, Point, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
-use fabricmark_record::{Counts, Fairness, Instrument};
+use fabricmark_record::{Counts, Fairness, Instrument, ThreadTime};
+use fabricmark_telemetry::clock::{now_ns, thread_cpu_ns};
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
@@ -100,6 +101,7 @@ fn carry_once<F: Flow>(
     if prepare.is_active() {
         begin();
     }
+    let (cpu_began_ns, began_ns) = (thread_cpu_ns(), now_ns());
     // The schedule begins with the run.
     let paced = if prepare.is_active() { pacer(prepare, control)? } else { None };
     let (carried, failed) = match (prepare.point.pattern, prepare.is_active()) {
@@ -112,7 +114,9 @@ fn carry_once<F: Flow>(
         (_, false) => (answer(flows, prepare, control), "cannot answer"),
     };
     drop(interrupting);
-    carried.map_err(peer(failed))
+    let (cpu_ns, elapsed_ns) = (thread_cpu_ns() - cpu_began_ns, now_ns() - began_ns);
+    let thread = Some(ThreadTime { cpu_ns, elapsed_ns });
+    Ok(EndReport { thread, ..carried.map_err(peer(failed))? })
 }
 
 /// Ends the flows, and serves all of them until the other end has everything: one after the other would take

@@ -52,6 +52,9 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     sum.counts += if counts || is_sender { part.counts } else { of_ramp };
     sum.lost_round_trips += part.lost_round_trips;
     sum.fairness = part.fairness.or(sum.fairness);
+    if let Some(thread) = part.thread {
+        *sum.thread.get_or_insert_default() += thread;
+    }
     if let Some(rtt_ns) = part.rtt_ns.filter(|_| counts) {
         sum.rtt_ns.get_or_insert_with(Histogram::new).merge(&rtt_ns);
     }

@@ -141,6 +141,7 @@ pub(crate) fn counters<'a>(
         }
     }
     let sum = |of: fn(&Sent) -> u64| flows.iter().map(of).sum::<u64>();
+    let time = |of: fn(&Sent) -> Option<u64>| flows.iter().map(of).sum::<Option<u64>>();
     let data_segments = sum(|sent| sent.segments);
     let retransmitted = sum(|sent| sent.retransmitted_segments);
     let count = flows.len().max(1) as u64;
@@ -159,6 +160,9 @@ pub(crate) fn counters<'a>(
         retransmitted,
         unsent_bytes,
         srtt_ns: sum(|sent| sent.srtt_us) * 1000 / count,
+        busy_ns: time(|sent| sent.busy_ns),
+        rwnd_limited_ns: time(|sent| sent.rwnd_limited_ns),
+        sndbuf_limited_ns: time(|sent| sent.sndbuf_limited_ns),
         writes_per_segment: writes as f64 / first_sent as f64,
         merging: alone as f64 / first_sent as f64,
     }))

@@ -23,6 +23,11 @@ pub fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
+/// Processor time of the calling thread so far, in user and in kernel mode.
+pub fn thread_cpu_ns() -> u64 {
+    read_ns(ClockId::ThreadCPUTime)
+}
+
 /// Nanoseconds since the first reading in this process.
 pub fn now_ns() -> u64 {
     // The start is read first, so that the present is never before it.

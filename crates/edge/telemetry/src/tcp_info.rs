@@ -116,12 +116,19 @@ pub struct Sent {
     pub notsent_bytes: u64,
     /// Smoothed RTT in microseconds.
     pub srtt_us: u64,
+    /// Time with data to send or to be acknowledged; nothing before Linux 4.10, as of the next two.
+    pub busy_ns: Option<u64>,
+    /// The part of it in which the other end's window was the limit.
+    pub rwnd_limited_ns: Option<u64>,
+    /// The part of it in which the send buffer was the limit.
+    pub sndbuf_limited_ns: Option<u64>,
 }
 
 /// What a connection has sent; nothing before Linux 4.6, which does not count segments with data.
 pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
     let (raw, filled) = tcp_info(fd)?;
     let last = offset_of!(RawTcpInfo, data_segs_out) + size_of_val(&raw.data_segs_out);
+    let TcpSample { busy_ns, rwnd_limited_ns, sndbuf_limited_ns, .. } = read(&raw, filled);
     Ok((filled >= last).then_some(Sent {
         segment_bytes: raw.snd_mss.into(),
         segments: raw.data_segs_out.into(),
@@ -129,6 +136,9 @@ pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
         unacked_segments: raw.unacked.into(),
         notsent_bytes: raw.notsent_bytes.into(),
         srtt_us: raw.rtt.into(),
+        busy_ns,
+        rwnd_limited_ns,
+        sndbuf_limited_ns,
     }))
 }
 

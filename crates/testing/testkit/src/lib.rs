@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fabricmark_plan::{Contradiction, Figure, Point, Role, Testbed, overlay, resolve};
 use fabricmark_proto::Prepare;
 use fabricmark_record::{
-    Carrier, Figures, HostFacts, Limits, Node, Outcome, Place, Provenance, Record, SCHEMA_VERSION,
-    Side, Sourced,
+    Carrier, Counts, Drops, Figures, Flow, HostFacts, Limits, Node, Outcome, Place, Provenance,
+    Record, SCHEMA_VERSION, Side, Sourced,
 };
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
@@ -97,7 +97,32 @@ pub fn record(point: Point) -> Record {
         figures: Figures::default(),
         limits: Limits::default(),
         emulation: None,
+        bottleneck: None,
         warnings: Vec::new(),
         outcome: Outcome::Completed,
+    }
+}
+
+/// The load from client to server, of which nothing was counted.
+pub fn flow() -> Flow {
+    Flow {
+        group: "load".to_owned(),
+        from: Role::Client.name().to_owned(),
+        to: Role::Server.name().to_owned(),
+        sent: Counts::default(),
+        received: Counts::default(),
+        sent_series: None,
+        received_series: None,
+        sent_thread: None,
+        received_thread: None,
+        drops: Drops::default(),
+        reordered: None,
+        duplicates: None,
+        fairness: None,
+        rtt_ns: None,
+        kernel_times: None,
+        pacing: None,
+        tcp: None,
+        quic: None,
     }
 }

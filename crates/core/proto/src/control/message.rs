@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
     Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, Series, Side,
-    TcpCounters, Usage,
+    TcpCounters, ThreadTime, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -240,6 +240,9 @@ pub struct EndReport {
     pub device_drops: u64,
     /// Failures of reassembly, each of which may be a datagram or one fragment of it.
     pub reassembly_failures: u64,
+    /// The load thread while the pattern was carried out, where its time was read.
+    #[serde(default)]
+    pub thread: Option<ThreadTime>,
     /// Why the load thread could not be bound to its processor, where it could not.
     pub not_pinned: Option<String>,
     /// What the kernel counted beside the sockets.

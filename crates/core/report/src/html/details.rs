@@ -3,6 +3,7 @@
 use fabricmark_stats::Comparison;
 
 use crate::cell::Cell;
+use crate::label;
 use crate::number::{self, Scale};
 use crate::table::{Group, Row, TableView};
 
@@ -62,6 +63,7 @@ fn cell_detail(row: &str, column: &str, cell: &Cell<'_>, unit: Scale) -> Detail 
         ("runs", runs),
         ("median with interval", median(cell, unit)),
         ("limit", limit),
+        ("limited by", cell.bottleneck.map_or_else(String::new, label::limited)),
         ("writes per segment", writes),
         ("retransmitted segments, all runs", count(cell.retransmitted)),
         ("lost packets", count(cell.lost_packets)),

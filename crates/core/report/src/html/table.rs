@@ -96,6 +96,9 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
             let heading = if unit.key == "bps" { "of ceiling" } else { "× floor" };
             put(heading, "share", &|cell| limit_part(cell, unit));
         }
+        if group.names_bottlenecks() {
+            put("limited by", "share", &limited_part);
+        }
         if group.cells().any(|cell| cell.loss.is_some()) {
             put("lost", "share", &loss_part);
         }
@@ -157,6 +160,11 @@ fn figure_part(cell: &Cell<'_>, unit: Scale) -> CellPart {
         side: written.spread + &cell.marks(),
         ..CellPart::default()
     }
+}
+
+fn limited_part(cell: &Cell<'_>) -> CellPart {
+    let title = cell.bottleneck.map(label::limited).unwrap_or_default();
+    CellPart { main: label::limited_by(cell), title, ..CellPart::default() }
 }
 
 fn loss_part(cell: &Cell<'_>) -> CellPart {

@@ -2,9 +2,9 @@
 
 use fabricmark_plan::{Factor, Figure, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
-    Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figures, Flow, HostFacts, Instrument,
-    Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record, SCHEMA_VERSION,
-    Side, Sourced, TcpCounters, Usage, Warning,
+    Bottleneck, Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figures, Flow, HostFacts,
+    Instrument, Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record,
+    SCHEMA_VERSION, Side, Sourced, TcpCounters, Usage, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
@@ -148,7 +148,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     let mut figures = Figures::default();
     let noise = drift * (1.0 + 0.012 * stream.normal());
     let mut drops = Drops::default();
-    let mut tcp = None;
+    let (mut tcp, mut bottleneck) = (None, None);
     let calls;
     match point.pattern {
         Pattern::Stream => {
@@ -159,6 +159,14 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
             let overload = if point.transport == Transport::Udp { host / goodput } else { 1.0 };
             let sent = if overload > 1.02 { goodput * 1.004 } else { goodput };
             figures.set(Figure::Goodput, figure(goodput));
+            bottleneck = match ceiling {
+                Some(ceiling) if goodput < host => {
+                    Some(Bottleneck::Wire { share: goodput / ceiling })
+                }
+                // Nothing shows what limits the longest payload.
+                _ => (payload < 32_768)
+                    .then(|| Bottleneck::Cpu { node: "a".to_owned(), share: 0.97 }),
+            };
             figures.set(Figure::SendRate, figure(sent));
             calls = (sent * seconds / 8.0 / payload as f64) as u64;
             if sent > goodput {
@@ -222,8 +230,11 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         slice_ns: None,
         started: "2026-01-05T09:00:00Z".to_owned(),
         emulation: None,
+        bottleneck,
         nodes: ["a", "b"].map(node).to_vec(),
         flows: vec![Flow {
+            sent_thread: None,
+            received_thread: None,
             group: "main".to_owned(),
             from: "a".to_owned(),
             to: "b".to_owned(),

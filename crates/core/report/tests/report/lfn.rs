@@ -32,6 +32,7 @@ fn fabricated(size: Size) -> Fabricated {
             offloaded: point.offload == Some(Offload::On),
             calibration: None,
             cpu: Some(1),
+            busy_ns: None,
             there: EmulatedWay::default(),
             back: EmulatedWay::default(),
         });

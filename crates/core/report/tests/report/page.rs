@@ -126,6 +126,7 @@ fn emulated(is_calibrated: bool) -> Emulation {
         offloaded: true,
         cpu: None,
         calibration: is_calibrated.then_some(calibration),
+        busy_ns: None,
         there: way,
         back: EmulatedWay { late_p99_ns: None, ..way },
     }

@@ -76,3 +76,26 @@ fn a_point_whose_runs_all_failed_shows_why() {
     let found = text(&quick.experiment(), 120);
     assert!(found.contains("invalid: peer gone") && found.contains("60 runs: invalid"), "{found}");
 }
+
+#[test]
+fn a_plan_without_a_comparison_says_what_was_reached_and_what_limited_it() {
+    let mut quick = Fabricated::quick();
+    quick.plan.compare.clear();
+    let found = text(&quick.experiment(), 120);
+    let answers: Vec<&str> = found.lines().skip(2).take_while(|line| !line.is_empty()).collect();
+    assert_eq!(
+        answers,
+        [
+            "UDP goodput, veth: Limited by the CPU of a in 4 of 6 cells, unknown in 2.",
+            "UDP goodput, ethernet:1G (emulated): 99.9\u{a0}% of the ceiling; limited by the wire.",
+            "UDP latency, ethernet:1G (emulated): 1.1 to 14.0 times the floor.",
+            "TCP goodput, veth: Limited by the CPU of a in 4 of 6 cells, unknown in 2.",
+            "TCP goodput, ethernet:1G (emulated): 99.9\u{a0}% of the ceiling; limited by the wire.",
+            "TCP latency, ethernet:1G (emulated): 1.1 to 10.5 times the floor.",
+            "TCP tail: 1.7 to 17.2 times the floor.",
+            "Quick look: 5 runs of 0.4 s: expect “inconclusive”; the full plan decides.",
+        ]
+    );
+    let headings = found.lines().filter(|line| line.contains("limited by  "));
+    assert!(headings.count() >= 4, "{found}");
+}

@@ -7,6 +7,7 @@
 
 mod aa;
 mod agent;
+mod bottleneck;
 mod burst;
 mod calibrate;
 mod emulated;

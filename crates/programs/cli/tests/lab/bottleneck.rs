@@ -1,0 +1,72 @@
+//! What limits a run, in labs that are made so that it is known.
+
+use crate::support::{bench, program, skip, stderr};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn what_limits_a_stream_is_named_where_it_is_known() {
+    let Some(bench) = bench("bottlenecks") else { return };
+    let long = "lab:ethernet:100M --rtt 20ms --congestion cubic";
+    for (expected, ends) in [
+        ("wire", "lab:ethernet:100M --transport udp --payload 1000 -t 300ms".to_owned()),
+        ("wire", format!("{long} -t 1s")),
+        ("pace", "lab:veth --transport udp --payload 64 --pace fixed:1000/s -t 300ms".to_owned()),
+        ("cpu", "lab:veth --transport udp --payload 64 -t 300ms".to_owned()),
+        ("window", format!("{long} --receive-buffer 16KiB -t 1s")),
+        ("send-buffer", format!("{long} --send-buffer 16KiB -t 1s")),
+        ("loss", format!("{long} --emulate loss=0.01 -t 2s")),
+    ] {
+        let answer = bench.measure(&format!("stream {ends}"));
+        let found = &answer["settings"][0]["limited_by"];
+        assert_eq!(found["kind"], expected, "{ends}: {found}");
+    }
+}
+
+/// A control group that may use a fifth of a processor; gone with this value.
+struct Quota(PathBuf);
+
+impl Quota {
+    fn new() -> Option<Self> {
+        let name = format!("fabricmark-{}", std::process::id());
+        let version_2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+        let mount = if version_2 { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpu" };
+        let group = Path::new(mount).join(name);
+        fs::create_dir(&group).ok()?;
+        let quota = Self(group);
+        let set = |file: &str, text: &str| fs::write(quota.0.join(file), text);
+        let is_set = match version_2 {
+            true => set("cpu.max", "20000 100000"),
+            false => {
+                set("cpu.cfs_period_us", "100000").and_then(|()| set("cpu.cfs_quota_us", "20000"))
+            }
+        };
+        is_set.is_ok().then_some(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_quota_of_a_control_group_is_named() {
+    let Some(bench) = bench("a quota") else { return };
+    let Some(quota) = Quota::new() else { return skip("a quota", "no control group can be made") };
+    let line = "echo $$ > \"$1/cgroup.procs\" && shift && exec \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", line, "sh"])
+        .args([quota.0.as_path(), program()])
+        .args("measure stream loopback --transport udp --payload 64 -t 1s --json".split(' '))
+        .env("XDG_STATE_HOME", bench.folder.path())
+        .output()
+        .unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let found = &answer["settings"][0]["limited_by"];
+    assert_eq!(found["kind"], "quota", "{found}");
+}
