@@ -149,6 +149,19 @@ pub(crate) fn figures(
         .collect()
 }
 
+/// What a slice moved, of which these are the counts of its active and its passive end: the goodput in bit/s of a stream or of
+/// bursts, else the answers each second; 0 where nothing arrived.
+pub fn slice_rate(point: &Point, active: &Counts, passive: &Counts) -> f64 {
+    let rate = match point.pattern {
+        Pattern::Stream => passive.received_bps(),
+        Pattern::Burst => active.received_bps(),
+        Pattern::Rr | Pattern::Crr | Pattern::PingPong | Pattern::PingPing => {
+            active.received_per_s()
+        }
+    };
+    rate.unwrap_or(0.0)
+}
+
 /// Goodput over the distance of the emulated round trip, in bit-metres per second.
 fn land_speed(point: &Point, goodput_bps: f64) -> Option<f64> {
     let rtt = point.rtt.filter(|&rtt| rtt > Nanos(0))?;

@@ -19,6 +19,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Path;
 
 pub use bottleneck::bottleneck;
+pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
 pub use validity::violations;
 pub use warnings::{correlated, missed};
@@ -34,6 +35,8 @@ pub struct Part {
     pub omit: Nanos,
     /// What both ends counted.
     pub ends: Ends,
+    /// The rate of each slice that counts, see [`slice_rate`]; none where the run is one piece.
+    pub slice_rates: Vec<f64>,
 }
 
 /// The network between the ends.
@@ -113,7 +116,7 @@ fn judge_part(
     provenance: Provenance,
     link_drops: u64,
 ) -> (Flow, Figures, Vec<Warning>) {
-    let Part { purpose, point, omit, ends: Ends { client, server } } = part;
+    let Part { purpose, point, omit, ends: Ends { client, server }, .. } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
     let figures = figures::figures(point, *omit, active, passive, provenance);

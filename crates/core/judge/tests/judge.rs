@@ -40,7 +40,8 @@ fn answered(calls: u64) -> EndReport {
 }
 
 fn part(purpose: Purpose, levels: &str, client: EndReport, server: EndReport) -> Part {
-    Part { purpose, point: point(levels), omit: Nanos(0), ends: Ends { client, server } }
+    let (point, ends) = (point(levels), Ends { client, server });
+    Part { purpose, point, omit: Nanos(0), ends, slice_rates: Vec::new() }
 }
 
 fn of_parts(parts: &[Part]) -> Findings {

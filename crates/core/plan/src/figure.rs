@@ -287,6 +287,16 @@ impl Figure {
         }
     }
 
+    /// Whether it rises as the rate does at which a closed loop moves payloads or answers (true), or falls (false: Little's
+    /// law); nothing of the others.
+    pub fn of_rate(self) -> Option<bool> {
+        match self {
+            Self::Goodput | Self::PayloadRate | Self::TransactionRate => Some(true),
+            Self::Rtt | Self::HalfRtt => Some(false),
+            _ => None,
+        }
+    }
+
     /// The figure that a point is judged by where nobody names one. The rate of an open loop is given,
     /// so transactions are judged by their RTT there.
     pub fn deciding(point: &Point) -> Self {

@@ -22,6 +22,7 @@ use std::ops::Range;
 use crate::figure::Figure;
 use crate::pair::Pair;
 use crate::plan::Plan;
+use fabricmark_stats::Sample;
 use fabricmark_units::{Nanos, Stream};
 
 /// Most invalid runs of a point that are repeated.
@@ -58,7 +59,7 @@ impl Step {
 }
 
 /// What a counted run gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Its block.
     pub block: u32,
@@ -66,13 +67,13 @@ pub struct Outcome {
     pub point: usize,
     /// Its deciding figure: goodput in bit/s for streams and bursts, mean round trip in nanoseconds
     /// for ping-pong; nothing for a run that was invalid.
-    pub value: Option<f64>,
+    pub value: Option<Sample>,
 }
 
 /// What the counted runs of each point gave, by block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
-    values: BTreeMap<usize, BTreeMap<u32, Option<f64>>>,
+    values: BTreeMap<usize, BTreeMap<u32, Option<Sample>>>,
     /// Points that cannot be run here, with the block in which that was said.
     skipped: BTreeMap<usize, u32>,
 }
@@ -106,20 +107,22 @@ impl Outcomes {
     /// The valid values of one point in the order of their blocks, from blocks before `before`.
     pub fn samples(&self, point: usize, before: u32) -> Vec<f64> {
         let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
-        runs.filter_map(|(_, value)| *value).collect()
+        runs.filter_map(|(_, sample)| Some(sample.as_ref()?.value)).collect()
     }
 }
 
 impl Outcomes {
-    /// The values of both members of a pair, from blocks before `before` in which both have one.
-    fn paired(&self, pair: &Pair, before: u32) -> (Vec<f64>, Vec<f64>) {
-        let runs =
-            |point| self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
-        let candidates: BTreeMap<u32, f64> =
-            runs(pair.candidate).filter_map(|(&block, &value)| Some((block, value?))).collect();
-        runs(pair.baseline)
-            .filter_map(|(block, &value)| Some((value?, *candidates.get(block)?)))
-            .unzip()
+    /// The logarithms of the ratios of a pair, candidate to baseline, from blocks before `before` in which both have a value.
+    fn log_ratios(&self, pair: &Pair, before: u32) -> Vec<f64> {
+        let (Some(baseline), Some(candidate)) =
+            (self.values.get(&pair.baseline), self.values.get(&pair.candidate))
+        else {
+            return Vec::new();
+        };
+        let ratio = |(block, sample): (&u32, &Option<Sample>)| {
+            sample.as_ref()?.log_ratio_to(candidate.get(block)?.as_ref()?)
+        };
+        baseline.range(..before).filter_map(ratio).collect()
     }
 }
 
@@ -153,10 +156,10 @@ fn group_is_finished(
     let pairs = if plan.stop.decides { plan.pairs(&tried) } else { Vec::new() };
     if !pairs.is_empty() {
         return pairs.iter().all(|pair| {
-            let (a, b) = outcomes.paired(pair, block);
+            let ratios = outcomes.log_ratios(pair, block);
             let rows = families.get(&pair.family(plan)).copied().unwrap_or(1);
-            a.len() >= plan.stop.runs_max
-                || plan.stop.is_look(a.len()) && pair.is_decided(plan, &a, &b, rows)
+            ratios.len() >= plan.stop.runs_max
+                || plan.stop.is_look(ratios.len()) && pair.is_decided(plan, &ratios, rows)
         });
     }
     let members: Vec<Vec<f64>> =
@@ -236,7 +239,7 @@ mod tests {
         let mut outcomes = nothing();
         for number in 0..blocks {
             for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
-                let value = value(number, step.points[0]);
+                let value = value(number, step.points[0]).map(Sample::from);
                 outcomes.add(Outcome { block: number, point: step.points[0], value });
             }
         }

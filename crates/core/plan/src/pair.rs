@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_stats::{Verdict, paired};
+use fabricmark_stats::{Verdict, paired_ratios};
 
 use crate::factor::{Factor, Point};
 use crate::figure::Figure;
@@ -61,12 +61,12 @@ impl Pair {
         (self.compare, Figure::deciding(&plan.points[self.baseline]))
     }
 
-    /// Whether these values of both members, found in the same blocks, answer the question, of which it is one of `rows`:
+    /// Whether these logarithms of ratios, one of each block, answer the question, of which the pair is one of `rows`:
     /// they are as sure of a difference as Holm's correction can ask, or sure that it is within the tie band.
-    pub(crate) fn is_decided(&self, plan: &Plan, a: &[f64], b: &[f64], rows: usize) -> bool {
+    pub(crate) fn is_decided(&self, plan: &Plan, log_ratios: &[f64], rows: usize) -> bool {
         let (_, figure) = self.family(plan);
         let (better, tie) = figure.judged_by();
-        paired(a, b, &plan.stop, better, tie).is_some_and(|comparison| {
+        paired_ratios(log_ratios, &plan.stop, better, tie).is_some_and(|comparison| {
             comparison.verdict == Verdict::Same
                 || comparison.p_t * rows as f64 <= 1.0 - plan.stop.confidence
         })

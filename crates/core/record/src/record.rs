@@ -1,6 +1,7 @@
 //! The record itself.
 
 use fabricmark_plan::{Figure, Point, Purpose, Testbed, Transport};
+use fabricmark_stats::Sample;
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,10 @@ pub struct Record {
     /// Length of a slice, where the run consists of slices between which the levels that it is compared with had the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ns: Option<Nanos>,
+    /// What was moved in each slice that counts, in the order of their rounds: of a stream or bursts the goodput in bit/s, else the
+    /// answers each second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slice_rates: Vec<f64>,
     /// When it began, in RFC 3339.
     pub started: String,
     /// The nodes.
@@ -112,6 +117,23 @@ impl Record {
     /// nothing where the run does not count.
     pub fn deciding_value(&self) -> Option<f64> {
         (self.outcome == Outcome::Completed).then(|| self.measured_value())?
+    }
+
+    /// A figure of the run with that of each slice, where the rate of the slices says it.
+    pub fn sample(&self, figure: Figure) -> Option<Sample> {
+        let value = self.figures.value(figure).filter(|value| value.is_finite())?;
+        let slices = match figure.of_rate() {
+            Some(true) => self.slice_rates.clone(),
+            Some(false) => self.slice_rates.iter().map(|rate| 1.0 / rate).collect(),
+            None => Vec::new(),
+        };
+        Some(Sample { value, slices })
+    }
+
+    /// [`Self::deciding_value`] with that of each slice.
+    pub fn deciding_sample(&self) -> Option<Sample> {
+        let value = self.deciding_value()?;
+        self.sample(Figure::deciding(&self.point)).or(Some(value.into()))
     }
 
     /// What the run measured, whether it counts or not: goodput for streams and bursts, mean round trip

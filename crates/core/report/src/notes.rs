@@ -60,6 +60,14 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
                 .to_owned(),
         );
     }
+    let changes = groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.changes);
+    let beyond = changes.filter(|change| change.is_beyond_means).count();
+    if beyond > 0 {
+        notes.push(format!(
+            "in {} disturbed slices shift the means by more than their interval; the change is taken over rounds of slices",
+            count(beyond, "row")
+        ));
+    }
     notes.extend(groups.iter().filter_map(limited));
     notes.extend(groups.iter().filter_map(loss));
     let shown: Vec<&Runs<'_>> =

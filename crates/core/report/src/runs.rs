@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Bottleneck, INVALID_SHARE_MAX, Outcome, Record};
 
+use fabricmark_stats::Sample;
+
 use crate::number::count;
 
 /// What was run of one point, warm-ups left out.
@@ -63,13 +65,24 @@ impl<'a> Runs<'a> {
         self.counted.iter().filter_map(value).collect()
     }
 
-    /// The values of two points from the blocks in which both have one.
-    pub(crate) fn paired(&self, other: &Self, figure: Figure) -> (Vec<f64>, Vec<f64>) {
-        let others = other.by_block(figure);
-        self.by_block(figure)
-            .into_iter()
-            .filter_map(|(block, value)| Some((value, *others.get(&block)?)))
-            .unzip()
+    /// The logarithms of the ratios of another point to this, from the blocks in which both have a value: by the rounds of runs
+    /// in slices, see [`Sample::log_ratio_to`].
+    pub(crate) fn log_ratios(&self, other: &Self, figure: Figure) -> Vec<f64> {
+        self.ratios(other, |record| record.sample(figure))
+    }
+
+    /// The same by whole runs.
+    pub(crate) fn log_ratios_of_wholes(&self, other: &Self, figure: Figure) -> Vec<f64> {
+        self.ratios(other, |record| Some(record.figures.value(figure)?.into()))
+    }
+
+    fn ratios(&self, other: &Self, sample: impl Fn(&Record) -> Option<Sample>) -> Vec<f64> {
+        let by_block = |runs: &Self| -> BTreeMap<u32, Sample> {
+            let of = |record: &&Record| Some((record.place.block, sample(record)?));
+            runs.counted.iter().filter_map(of).collect()
+        };
+        let (own, others) = (by_block(self), by_block(other));
+        own.iter().filter_map(|(block, own)| own.log_ratio_to(others.get(block)?)).collect()
     }
 
     /// The reason of each invalid run, in the order of blocks.

@@ -1,7 +1,7 @@
 //! Tables as values, before anything is printed.
 
 use fabricmark_plan::{Compare, Factor, Figure, Level, Limit, Table};
-use fabricmark_stats::{Comparison, StopRule, mean, paired, unpaired};
+use fabricmark_stats::{Comparison, Interval, StopRule, mean, paired_ratios, unpaired};
 
 use crate::cell::{Cell, hard_limit};
 use crate::label;
@@ -50,6 +50,8 @@ pub struct Change {
     pub withheld: Option<String>,
     /// Absent where one of the points has no limit.
     pub of_limits: Option<LimitChange>,
+    /// Whether the change over the rounds of slices is outside the interval of that of the whole runs: disturbed slices shift the means.
+    pub is_beyond_means: bool,
 }
 
 /// What the wire alone would make of a change.
@@ -81,9 +83,16 @@ impl LimitChange {
 impl Change {
     /// Run against run of each block.
     pub(crate) fn paired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, rule: &StopRule) -> Self {
-        let ((of_a, of_b), (better, tie)) = (a.paired(b, figure), figure.judged_by());
+        let (ratios, (better, tie)) = (a.log_ratios(b, figure), figure.judged_by());
         let of_limits = LimitChange::of(a, b, figure);
-        Self { of_limits, ..Self::unless_withheld(a, b, paired(&of_a, &of_b, rule, better, tie)) }
+        let found = paired_ratios(&ratios, rule, better, tie);
+        let of_wholes = paired_ratios(&a.log_ratios_of_wholes(b, figure), rule, better, tie);
+        let wholes = of_wholes.and_then(|wholes| wholes.change.interval);
+        let is_beyond = |(interval, found): (Interval, &Comparison)| {
+            !(interval.low..=interval.high).contains(&found.change.value)
+        };
+        let is_beyond_means = wholes.zip(found.as_ref()).is_some_and(is_beyond);
+        Self { of_limits, is_beyond_means, ..Self::unless_withheld(a, b, found) }
     }
 
     /// The deciding figures of all runs of one against those of the other.
@@ -94,7 +103,7 @@ impl Change {
 
     fn unless_withheld(a: &Runs<'_>, b: &Runs<'_>, comparison: Option<Comparison>) -> Self {
         let withheld = a.withheld(b);
-        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld, of_limits: None }
+        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld, ..Self::default() }
     }
 
     /// The change, and the verdict or why there is none.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{Estimate, Interval, MEAN_NEEDS};
-use crate::rank::{mann_whitney, wilcoxon_signed_rank};
+use crate::rank::{hodges_lehmann, mann_whitney, wilcoxon_signed_rank};
 use crate::stop::StopRule;
 use crate::student::{Moments, is_confidence, t_critical, t_quantile, two_sided_p};
 
@@ -81,12 +81,41 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Compares runs in pairs: `a[i]` and `b[i]` ran next to each other, under the same conditions.
-///
-/// Paired t test on `ln(b/a)`, with the critical value of `rule` (so both the interval and `p_t`
-/// pay for peeking and for the number of looks), and Wilcoxon's signed-rank test beside it. `None` when the lengths differ,
-/// with fewer than two pairs, when a sample is not positive and finite, and unless the confidence
-/// is between 0 and 1.
+/// What a level gave in a run, as a whole and in each of the slices of which the run consists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The figure of the whole.
+    pub value: f64,
+    /// The same of each slice, in the order of their rounds; none where the run is one piece.
+    pub slices: Vec<f64>,
+}
+
+impl From<f64> for Sample {
+    fn from(value: f64) -> Self {
+        Self { value, slices: Vec::new() }
+    }
+}
+
+/// Rounds from which on their ratios are taken instead of that of the wholes: a choice.
+const ROUNDS_MIN: usize = 4;
+
+impl Sample {
+    /// `ln(other / self)`, of two levels that took turns by the slices of each round: what disturbs a slice of one level spoils
+    /// one round of many, which [`hodges_lehmann`] hardly sees, where it would shift the whole. Nothing unless both are
+    /// positive and finite.
+    pub fn log_ratio_to(&self, other: &Self) -> Option<f64> {
+        let whole = log(other.value)? - log(self.value)?;
+        if self.slices.len() != other.slices.len() {
+            return Some(whole);
+        }
+        // A slice in which nothing arrived has no ratio.
+        let rounds = self.slices.iter().zip(&other.slices);
+        let ratios: Vec<f64> = rounds.filter_map(|(&a, &b)| Some(log(b)? - log(a)?)).collect();
+        if ratios.len() < ROUNDS_MIN { Some(whole) } else { hodges_lehmann(&ratios) }
+    }
+}
+
+/// Compares runs in pairs: `a[i]` and `b[i]` ran next to each other, under the same conditions. See [`paired_ratios`].
 pub fn paired(
     a: &[f64],
     b: &[f64],
@@ -98,7 +127,21 @@ pub fn paired(
         return None;
     }
     let ratios: Vec<f64> = logs(a)?.iter().zip(logs(b)?).map(|(a, b)| b - a).collect();
-    let moments = Moments::of(&ratios)?;
+    paired_ratios(&ratios, rule, better, tie_band)
+}
+
+/// Compares runs in pairs by the logarithms of their ratios, such as [`Sample::log_ratio_to`].
+///
+/// Paired t test on `ln(b/a)`, with the critical value of `rule` (so both the interval and `p_t`
+/// pay for peeking and for the number of looks), and Wilcoxon's signed-rank test beside it. `None` with
+/// fewer than two pairs, and unless the confidence is between 0 and 1.
+pub fn paired_ratios(
+    ratios: &[f64],
+    rule: &StopRule,
+    better: Better,
+    tie_band: f64,
+) -> Option<Comparison> {
+    let moments = Moments::of(ratios)?;
     let effect = Effect {
         n: moments.n,
         log_ratio: moments.mean,
@@ -108,7 +151,7 @@ pub fn paired(
         surcharge: if rule.decides { 1.0 } else { rule.surcharge(moments.n) },
         looks: rule.looks() as f64,
     };
-    effect.judge(wilcoxon_signed_rank(&ratios), better, tie_band)
+    effect.judge(wilcoxon_signed_rank(ratios), better, tie_band)
 }
 
 /// Compares two independent sets of samples, such as runs of two stored records.
@@ -171,8 +214,11 @@ pub fn holm_adjust(p: &[f64]) -> Vec<f64> {
 
 /// Logarithms of samples; `None` unless all are positive and finite.
 fn logs(samples: &[f64]) -> Option<Vec<f64>> {
-    let log = |&x: &f64| (x > 0.0 && x.is_finite()).then(|| x.ln());
-    samples.iter().map(log).collect()
+    samples.iter().map(|&x| log(x)).collect()
+}
+
+fn log(x: f64) -> Option<f64> {
+    (x > 0.0 && x.is_finite()).then(|| x.ln())
 }
 
 /// The fraction by which a quantity grows whose logarithm grows by `log_ratio`. Kept finite,

@@ -16,10 +16,11 @@ mod stop;
 mod student;
 
 pub use compare::{
-    Better, Comparison, LATENCY_TIE, THROUGHPUT_TIE, Verdict, holm, holm_adjust, paired, unpaired,
+    Better, Comparison, LATENCY_TIE, Sample, THROUGHPUT_TIE, Verdict, holm, holm_adjust, paired,
+    paired_ratios, unpaired,
 };
 pub use correlation::{LAG1_WARNING, lag1};
 pub use estimate::{Estimate, Interval, geometric_mean, mean, median, proportion, quantile};
 pub use histogram::{DecodeError, Histogram};
-pub use rank::{mann_whitney, wilcoxon_signed_rank};
+pub use rank::{hodges_lehmann, mann_whitney, wilcoxon_signed_rank};
 pub use stop::{PEEKING_SURCHARGE, StopRule};

@@ -33,6 +33,20 @@ pub fn wilcoxon_signed_rank(differences: &[f64]) -> f64 {
     normal_p(all / 2.0 - smaller, variance)
 }
 
+/// The median of the means of all pairs of values, each with itself too: the Hodges-Lehmann estimate of the centre, which
+/// belongs to the signed-rank test (Hollander and Wolfe, section 3.2). Of normal values it is 95 % as efficient as the
+/// mean, and a quarter of the values may be anything. `None` of no value.
+pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
+    let pairs = values
+        .iter()
+        .enumerate()
+        .flat_map(|(place, a)| values[place..].iter().map(move |b| f64::midpoint(*a, *b)));
+    let mut means: Vec<f64> = pairs.collect();
+    means.sort_by(f64::total_cmp);
+    let (low, high) = (means.get(means.len().checked_sub(1)? / 2)?, means.get(means.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
 /// Two-sided probability of the Mann-Whitney (Wilcoxon rank-sum) test that `a` and `b` come from
 /// one distribution.
 ///
@@ -131,6 +145,24 @@ mod tests {
 
     fn close(found: f64, expected: f64, within: f64) {
         assert!((found - expected).abs() < within, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn hodges_lehmann_is_the_median_of_all_pairwise_means() {
+        // Means: 1, 1.5, 2, 2, 2.5, 3, and 5.5, 6, 6.5, 10 with the fourth.
+        assert_eq!(hodges_lehmann(&[1.0, 2.0, 3.0]), Some(2.0));
+        assert_eq!(hodges_lehmann(&[10.0, 1.0, 3.0, 2.0]), Some(2.75));
+        assert_eq!(hodges_lehmann(&[7.0]), Some(7.0));
+        assert_eq!(hodges_lehmann(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_quarter_of_the_values_may_be_anything(far in 10.0..1e9f64) {
+            let values = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, far, far];
+            let found = hodges_lehmann(&values).unwrap();
+            prop_assert!((1.0..=1.5).contains(&found), "{}", found);
+        }
     }
 
     /// The share of sign patterns at least as extreme, by trying all.

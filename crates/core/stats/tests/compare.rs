@@ -1,8 +1,8 @@
 //! Verdicts, and the laws of comparisons.
 
 use fabricmark_stats::{
-    Better, Comparison, LATENCY_TIE, PEEKING_SURCHARGE, StopRule, THROUGHPUT_TIE, Verdict, holm,
-    holm_adjust, paired, unpaired,
+    Better, Comparison, LATENCY_TIE, PEEKING_SURCHARGE, Sample, StopRule, THROUGHPUT_TIE, Verdict,
+    holm, holm_adjust, paired, unpaired,
 };
 use proptest::prelude::*;
 
@@ -187,4 +187,28 @@ proptest! {
         prop_assert!((one.p_t - other.p_t).abs() < 1e-6 && one.verdict == other.verdict);
         prop_assert!((one.change.value.ln_1p() - other.change.value.ln_1p()).abs() < 1e-9);
     }
+}
+
+fn sample(value: f64, slices: &[f64]) -> Sample {
+    Sample { value, slices: slices.to_vec() }
+}
+
+#[test]
+fn one_disturbed_slice_of_many_hardly_changes_the_ratio() {
+    // Each slice of the second has 5 % more; one of the first took a hundredth of it.
+    let a = sample(407.0, &[100.0, 1.0, 101.0, 102.0, 103.0]);
+    let b = sample(535.5, &[105.0, 105.0, 106.05, 107.1, 108.15]);
+    let ratio = a.log_ratio_to(&b).unwrap();
+    assert!((ratio - 1.05f64.ln()).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
+fn few_rounds_and_unlike_ones_have_the_ratio_of_the_wholes() {
+    for slices in [&[][..], &[1.0, 1.0, 1.0], &[0.0, 0.0, 0.0, 0.0, 5.0]] {
+        let ratio = sample(2.0, slices).log_ratio_to(&sample(3.0, slices)).unwrap();
+        assert!((ratio - 1.5f64.ln()).abs() < 1e-12, "{slices:?}: {ratio}");
+    }
+    let ratio = sample(2.0, &[1.0; 9]).log_ratio_to(&sample(3.0, &[1.0; 8])).unwrap();
+    assert!((ratio - 1.5f64.ln()).abs() < 1e-12, "{ratio}");
+    assert_eq!(sample(0.0, &[]).log_ratio_to(&sample(3.0, &[])), None);
 }

@@ -131,6 +131,7 @@ impl Context<'_> {
             duration_ns: plan.duration_ns,
             omit_ns: plan.omitted(&plan.points[point]),
             slice_ns: step.slice,
+            slice_rates: Vec::new(),
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
@@ -252,6 +253,7 @@ impl Context<'_> {
         let found = judge(&point, parts, route, coordinator.provenance(&point), dropped);
         record.nodes = nodes(coordinator, &self.host, route.nodes, &point, parts)?;
         record.flows = found.flows;
+        record.slice_rates = parts.first().map(|part| part.slice_rates.clone()).unwrap_or_default();
         record.figures = found.figures;
         record.limits = found.limits;
         record.warnings = found.warnings;

@@ -61,7 +61,8 @@ impl History {
             Some(_) => self.failed.remove(&point),
             None => self.failed.insert(point, self.failed_in_a_row(point) + 1),
         };
-        self.outcomes.add(RunOutcome { block, point, value: record.deciding_value() });
+        let value = record.deciding_sample();
+        self.outcomes.add(RunOutcome { block, point, value });
     }
 
     fn failed_in_a_row(&self, point: usize) -> u32 {

@@ -78,6 +78,7 @@ pub(crate) fn carry_out(
             });
             let ends = Ends { client, server };
             Ok(RunResult::Finished(vec![Part {
+                slice_rates: Vec::new(),
                 purpose: Purpose::Load,
                 point: point.clone(),
                 omit,

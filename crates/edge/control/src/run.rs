@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_judge::Part;
+use fabricmark_judge::{Part, slice_rate};
 use fabricmark_plan::{Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
@@ -114,8 +114,9 @@ impl Run<'_> {
             stream.shuffle(&mut order);
             for &turn in &order {
                 let now = coordinator.now();
-                talks[turn].conversation.begin_slice(now, round >= ROUNDS_OMITTED);
-                let is_over = |talk: &mut Talk| talk.conversation.poll_slice().is_some();
+                let counts = round >= ROUNDS_OMITTED;
+                talks[turn].conversation.begin_slice(now, counts);
+                let is_over = |talk: &mut Talk| talk.ends_slice(counts);
                 let talk = std::slice::from_mut(&mut talks[turn]);
                 if let Some(failed) = self.until(coordinator, talk, progress, is_over)? {
                     self.give_up(coordinator, &mut talks)?;
@@ -233,6 +234,8 @@ struct Talk {
     place: Option<u32>,
     intervals: Intervals,
     ends: Option<Ends>,
+    /// See [`Part::slice_rates`].
+    slice_rates: Vec<f64>,
 }
 
 impl Talk {
@@ -269,7 +272,17 @@ impl Talk {
             place: None,
             intervals: Intervals::default(),
             ends: None,
+            slice_rates: Vec::new(),
         })
+    }
+
+    /// Whether the slice that is under way is over; its rate is kept where it counts.
+    fn ends_slice(&mut self, counts: bool) -> bool {
+        let Some((active, passive)) = self.conversation.poll_slice() else { return false };
+        if counts {
+            self.slice_rates.push(slice_rate(&self.point, &active, &passive));
+        }
+        true
     }
 
     fn send(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
@@ -314,7 +327,8 @@ impl Talk {
         if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        Some(Part { purpose: self.purpose, point: self.point, omit: self.omit, ends })
+        let Self { purpose, point, omit, slice_rates, .. } = self;
+        Some(Part { purpose, point, omit, ends, slice_rates })
     }
 }
 

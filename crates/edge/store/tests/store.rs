@@ -3,10 +3,9 @@
 use std::fs;
 use std::thread;
 
-use fabricmark_plan::{Figure, Testbed};
-use fabricmark_record::{Instrument, Limits, Outcome, Place, Record, SCHEMA_VERSION};
+use fabricmark_plan::Figure;
+use fabricmark_record::{Instrument, Place, Record};
 use fabricmark_store::{Facts, Store, StoreError};
-use fabricmark_units::Nanos;
 use tempfile::TempDir;
 
 fn facts() -> Facts {
@@ -24,33 +23,14 @@ fn facts() -> Facts {
 }
 
 fn record(block: u32, place: u32) -> Record {
+    let levels =
+        "pattern=stream,transport=udp,family=6,payload=64,link=ethernet:1G,receive_buffer=4096";
+    let plan_digest = "d".to_owned();
     Record {
-        schema: SCHEMA_VERSION,
-        program: "0".to_owned(),
-        place: Place {
-            plan_digest: "d".to_owned(),
-            seed: 1,
-            block,
-            place,
-            point: 0,
-            warm_up: false,
-        },
-        point: fabricmark_testkit::point(
-            "pattern=stream,transport=udp,family=6,payload=64,link=ethernet:1G,receive_buffer=4096",
-        ),
-        testbed: Testbed::Lab,
-        duration_ns: Nanos(1),
-        omit_ns: Nanos(0),
-        slice_ns: None,
-        started: "2026-01-01T00:00:00Z".to_owned(),
-        emulation: None,
-        nodes: Vec::new(),
-        flows: Vec::new(),
+        place: Place { plan_digest, seed: 1, block, place, point: 0, warm_up: false },
         // A value whose shortest decimal form needs all of its digits.
         figures: fabricmark_testkit::figures([(Figure::Goodput, 941_482_444.733_420_1)]),
-        limits: Limits::default(),
-        warnings: Vec::new(),
-        outcome: Outcome::Completed,
+        ..fabricmark_testkit::record(fabricmark_testkit::point(levels))
     }
 }
 

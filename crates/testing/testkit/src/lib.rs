@@ -91,6 +91,7 @@ pub fn record(point: Point) -> Record {
         duration_ns: Nanos::from_secs(1),
         omit_ns: Nanos(0),
         slice_ns: None,
+        slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),
         nodes: [Role::Client, Role::Server].map(node).to_vec(),
         flows: Vec::new(),

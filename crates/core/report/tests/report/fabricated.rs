@@ -228,6 +228,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         duration_ns: plan.duration_ns,
         omit_ns: fabricmark_units::Nanos(0),
         slice_ns: None,
+        slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),
         emulation: None,
         bottleneck,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use fabricmark_stats::{Better, Comparison, StopRule, Verdict, holm, paired};
+use fabricmark_stats::{Better, Comparison, Sample, StopRule, Verdict, holm, paired_ratios};
 use fabricmark_units::Stream;
 
 /// Plans, and the comparisons of each, which are one family.
@@ -81,34 +81,36 @@ impl Work {
         log.exp() * if self.is_stolen { 0.5 } else { 1.0 }
     }
 
-    /// The sums of the slices of two levels in a block; the second is better by `effect`.
-    fn block(&mut self, effect: f64, stream: &mut Stream) -> [f64; 2] {
+    /// The slices of two levels in a block and their sums; the second is better by `effect`.
+    fn block(&mut self, effect: f64, stream: &mut Stream) -> [Sample; 2] {
         let of_connections = [0, 1].map(|_| (self.machine.connections * stream.normal()).exp());
-        let mut sums = [0.0; 2];
+        let better = [1.0, 1.0 + effect];
+        let mut samples = [Sample::default(), Sample::default()];
         for _ in 0..ROUNDS {
             let first = usize::from(stream.unit() < 0.5);
             for level in [first, 1 - first] {
-                sums[level] += self.slice(stream) * of_connections[level];
+                let slice = self.slice(stream) * of_connections[level] * better[level];
+                samples[level].value += slice;
+                samples[level].slices.push(slice);
             }
         }
-        [sums[0], sums[1] * (1.0 + effect)]
+        samples
     }
 }
 
 /// A comparison, when its time is over.
 fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -> Comparison {
-    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let mut ratios = Vec::new();
     loop {
-        let [of_a, of_b] = work.block(effect, stream);
-        a.push(of_a);
-        b.push(of_b);
-        if !rule.is_look(a.len()) {
+        let [a, b] = work.block(effect, stream);
+        ratios.push(a.log_ratio_to(&b).expect("all are positive"));
+        if !rule.is_look(ratios.len()) {
             continue;
         }
-        let found = paired(&a, &b, rule, Better::Higher, TIE).expect("all are positive");
+        let found = paired_ratios(&ratios, rule, Better::Higher, TIE).expect("two and more");
         let is_decided =
             found.verdict == Verdict::Same || found.p_t * ROWS as f64 <= 1.0 - rule.confidence;
-        if is_decided || a.len() >= rule.runs_max {
+        if is_decided || ratios.len() >= rule.runs_max {
             return found;
         }
     }

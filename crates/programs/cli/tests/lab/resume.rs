@@ -23,7 +23,7 @@ fn assert_in_order(bench: &Bench) {
             expected.push((step.block, step.place, step.points[0] as u32, step.warm_up));
         }
         for record in records.iter().filter(|r| r.place.block == number && !r.place.warm_up) {
-            let (point, value) = (record.place.point as usize, record.deciding_value());
+            let (point, value) = (record.place.point as usize, record.deciding_sample());
             match record.outcome {
                 Outcome::Skipped(_) => outcomes.skip(number, point),
                 _ => outcomes.add(RunOutcome { block: number, point, value }),
