@@ -6,7 +6,7 @@ use fabricmark_stats::{Comparison, Verdict};
 use crate::Experiment;
 use crate::number::{count, fixed, percent, share};
 use crate::table::{Change, Group, TableView};
-use crate::{label, notes};
+use crate::{label, notes, short};
 
 /// More sentences than this are no longer an answer.
 const SENTENCES_MAX: usize = 8;
@@ -18,14 +18,11 @@ pub(crate) struct Answer {
     pub about: String,
     /// `IPv6 is slower than IPv4 in 13 of 14 rows (−12.1 % to −2.4 %) and the same in 1.`
     pub text: String,
-    /// The verdict of each row with the row's label, in the table's order; none where the answer
-    /// is not about a table.
-    pub verdicts: Vec<(String, Option<Verdict>)>,
 }
 
 impl Answer {
     fn remark(about: &str, text: String) -> Self {
-        Self { about: about.to_owned(), text, verdicts: Vec::new() }
+        Self { about: about.to_owned(), text }
     }
 }
 
@@ -51,7 +48,11 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         let text = format!("{} in {}; this plan compares nothing.", count(runs, "run"), e.name);
         all.push(Answer::remark(e.name, text));
     }
-    let in_short = if all.len() > 1 { in_short(e, tables) } else { Vec::new() };
+    let in_short = e.plan.compare.iter().filter_map(|compare| short::in_short(tables, compare));
+    let in_short: Vec<Answer> = match all.len() {
+        0 | 1 => Vec::new(),
+        _ => in_short.map(|text| Answer::remark("In short", text)).collect(),
+    };
     if all.len() > SENTENCES_MAX {
         let text = format!("{} more in the tables below.", all.len() - SENTENCES_MAX);
         all.truncate(SENTENCES_MAX);
@@ -77,7 +78,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
 }
 
 /// The changes of means between one pair of levels, over all tables.
-fn of_means<'a>(
+pub(crate) fn of_means<'a>(
     tables: &'a [TableView<'_>],
     compare: &'a Compare,
 ) -> impl Iterator<Item = &'a Change> {
@@ -88,44 +89,6 @@ fn of_means<'a>(
             table.groups.iter().flat_map(|group| &group.rows).map(move |row| &row.changes[place])
         })
     })
-}
-
-/// `IPv6 against IPv4 in 40 comparisons: slower in 14 (by 1.6 % to 12.7 %), the same in 18, inconclusive in 8.`
-fn in_short(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
-    let of_compare = |compare: &Compare| {
-        let changes = of_means(tables, compare);
-        let all: Vec<&Comparison> =
-            changes.filter_map(|change| change.comparison.as_ref()).collect();
-        let part = |verdict, words: &str| {
-            let those = all.iter().filter(|found| found.verdict == verdict);
-            let sizes: Vec<f64> = those.map(|found| found.change.value.abs()).collect();
-            let by = match sizes.iter().copied().fold((f64::MAX, 0.0), |(low, high), size| {
-                (f64::min(low, size), f64::max(high, size))
-            }) {
-                _ if !matches!(verdict, Verdict::Slower | Verdict::Faster) => String::new(),
-                (low, high) => format!(" (by {}\u{a0}% to {}\u{a0}%)", share(low), share(high)),
-            };
-            (!sizes.is_empty()).then(|| format!("{words} in {}{by}", sizes.len()))
-        };
-        let parts: Vec<String> = [
-            part(Verdict::Slower, "slower"),
-            part(Verdict::Faster, "faster"),
-            part(Verdict::Same, "the same"),
-            part(Verdict::Inconclusive, "inconclusive"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let levels = [&compare.candidate, &compare.baseline];
-        let [candidate, baseline] = levels.map(|level| label::level(compare.factor, level));
-        let text = format!(
-            "{candidate} against {baseline} in {}: {}",
-            count(all.len(), "comparison"),
-            parts.join(", ")
-        );
-        (!all.is_empty()).then(|| Answer::remark("In short", sentence(&text)))
-    };
-    e.plan.compare.iter().filter_map(of_compare).collect()
 }
 
 /// How many comparisons are not decided, and how long the runs take that these seem to need.
@@ -205,17 +168,8 @@ fn of_group(
         parts.push(format!("no comparison in {uncompared} of {rows}"));
     }
     (!group.rows.is_empty()).then(|| Answer {
-        about: about(table, group),
+        about: table.about(group),
         text: [sentence(&parts.join("; ")), at_ceiling(group, place)].concat(),
-        verdicts: group
-            .rows
-            .iter()
-            .map(|row| {
-                let comparison = row.changes[place].comparison.as_ref();
-                let label = label::level(table.spec.rows, &row.level);
-                (label, comparison.map(|comparison| comparison.verdict))
-            })
-            .collect(),
     })
 }
 
@@ -236,30 +190,31 @@ fn reached(table: &TableView<'_>, group: &Group<'_>) -> Option<Answer> {
     });
     let parts: Vec<String> = range.into_iter().chain(notes::limited_by(group.cells())).collect();
     let text = sentence(&parts.join("; "));
-    (!parts.is_empty()).then(|| Answer::remark(&about(table, group), text))
-}
-
-/// The table's title and the group's.
-fn about(table: &TableView<'_>, group: &Group<'_>) -> String {
-    let words = [table.title(), &group.title].into_iter().filter(|words| !words.is_empty());
-    words.collect::<Vec<_>>().join(", ")
+    (!parts.is_empty()).then(|| Answer::remark(&table.about(group), text))
 }
 
 /// ` In 3 rows both reach 95 % of their ceilings or more, which differ by −1.6 % to −1.7 %.`
 fn at_ceiling(group: &Group<'_>, place: usize) -> String {
-    let limits = group.rows.iter().filter_map(|row| row.changes[place].of_limits);
-    let changes: Vec<f64> = limits.filter(|limit| limit.is_reached).map(|l| l.change).collect();
-    let words = span(&changes);
-    match changes.len() {
-        0 => String::new(),
-        _ if changes.iter().all(|&change| change == 0.0) => String::new(),
-        all if all == group.rows.len() => {
+    let changes: Vec<&Change> = group.rows.iter().map(|row| &row.changes[place]).collect();
+    match at_ceilings(&changes) {
+        (0, _) => String::new(),
+        (all, words) if all == group.rows.len() => {
             format!(" Both reach 95 % of their ceilings or more, which differ by {words}.")
         }
-        some => format!(
+        (some, words) => format!(
             " In {} both reach 95 % of their ceilings or more, which differ by {words}.",
             count(some, "row")
         ),
+    }
+}
+
+/// In how many rows both levels reach their ceilings, and by how much these differ; 0 where they are equal.
+pub(crate) fn at_ceilings(changes: &[&Change]) -> (usize, String) {
+    let limits = changes.iter().filter_map(|change| change.of_limits);
+    let changes: Vec<f64> = limits.filter(|limit| limit.is_reached).map(|l| l.change).collect();
+    match changes.iter().all(|&change| change == 0.0) {
+        true => (0, String::new()),
+        false => (changes.len(), span(&changes)),
     }
 }
 

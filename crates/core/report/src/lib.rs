@@ -25,6 +25,7 @@ mod published;
 mod require;
 mod runs;
 mod select;
+mod short;
 mod summary;
 mod table;
 mod text;

@@ -140,6 +140,12 @@ impl TableView<'_> {
         }
     }
 
+    /// The title and that of one of the groups.
+    pub(crate) fn about(&self, group: &Group<'_>) -> String {
+        let words = [self.title(), &group.title].into_iter().filter(|words| !words.is_empty());
+        words.collect::<Vec<_>>().join(", ")
+    }
+
     /// What limits the figure: `ceiling` or `floor`.
     pub(crate) fn limit_name(&self) -> &'static str {
         if self.spec.figure.spec().limit == Limit::Ceiling { "ceiling" } else { "floor" }

@@ -31,11 +31,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(plot: &Plot, y: Scale, form: Form) -> Self {
-        let title = match form {
-            Form::File => title_lines(&plot.title).len() as f64 * TITLE_LINE + 8.0,
-            Form::Inline => 0.0,
-        };
-        Self { top: title + HEAD, y }
+        Self { top: head(&plot.title, form).1 + HEAD, y }
     }
 
     pub(super) fn bottom(&self) -> f64 {
@@ -56,25 +52,11 @@ impl Frame {
         swatch: impl Fn(usize) -> String,
         body: &str,
     ) -> String {
-        let mut inside = String::new();
-        if form == Form::File {
-            let _ = write!(
-                inside,
-                r#"<style>{STYLE}</style><rect class="fm-paper" width="100%" height="100%"/>"#
-            );
-            for (line, text) in title_lines(&plot.title).iter().enumerate() {
-                let y = 22.0 + line as f64 * TITLE_LINE;
-                let text = escaped(text);
-                let _ = write!(inside, r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#);
-            }
-        }
+        let (mut inside, _) = head(&plot.title, form);
         self.axes(&mut inside, plot, places);
         inside.push_str(body);
         let height = self.legend(&mut inside, plot, swatch);
-        let label = escaped(&format!("{}: {} by {}", plot.title, plot.y_title, plot.x_title));
-        format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="fm-chart" viewBox="0 0 {WIDTH} {height:.0}" role="group" aria-label="{label}">{inside}</svg>"#
-        )
+        sheet(&inside, height, &format!("{}: {} by {}", plot.title, plot.y_title, plot.x_title))
     }
 
     fn axes(&self, out: &mut String, plot: &Plot, places: &[f64]) {
@@ -156,6 +138,29 @@ impl Frame {
         }
         y + 16.0
     }
+}
+
+/// What stands above a drawing, and how high that is: of a file its styles and its title.
+pub(super) fn head(title: &str, form: Form) -> (String, f64) {
+    if form == Form::Inline {
+        return (String::new(), 0.0);
+    }
+    let mut out =
+        format!(r#"<style>{STYLE}</style><rect class="fm-paper" width="100%" height="100%"/>"#);
+    let lines = title_lines(title);
+    for (line, text) in lines.iter().enumerate() {
+        let (y, text) = (22.0 + line as f64 * TITLE_LINE, escaped(text));
+        let _ = write!(out, r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#);
+    }
+    (out, lines.len() as f64 * TITLE_LINE + 8.0)
+}
+
+/// The whole drawing.
+pub(super) fn sheet(inside: &str, height: f64, label: &str) -> String {
+    let label = escaped(label);
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" class="fm-chart" viewBox="0 0 {WIDTH} {height:.0}" role="group" aria-label="{label}">{inside}</svg>"#
+    )
 }
 
 /// Which levels can be labelled, from the left, without labels touching.

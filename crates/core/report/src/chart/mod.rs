@@ -5,6 +5,7 @@
 
 mod bars;
 mod course;
+mod forest;
 mod frame;
 mod lines;
 mod modelled;
@@ -20,6 +21,8 @@ pub use modelled::{Curve, course_chart, goodput_chart};
 use crate::Experiment;
 use crate::course::CoursePlot;
 use crate::runs::ByPoint;
+use crate::table::TableView;
+use crate::view::tables;
 use plot::Plot;
 
 /// A chart as a file.
@@ -35,7 +38,14 @@ pub struct ChartFile {
 
 /// The plan's charts, each a self-contained SVG file that follows the reader's light or dark theme.
 pub fn charts(e: &Experiment<'_>) -> Vec<ChartFile> {
-    drawings(e, Form::File)
+    let mut all = forests(e, &tables(e), Form::File);
+    all.extend(drawings(e, Form::File));
+    all
+}
+
+/// The changes of each comparison of the plan.
+pub(crate) fn forests(e: &Experiment<'_>, tables: &[TableView<'_>], form: Form) -> Vec<ChartFile> {
+    e.plan.compare.iter().filter_map(|compare| forest::draw(tables, compare, form)).collect()
 }
 
 /// Where a drawing will stand.

@@ -57,6 +57,18 @@ impl Scale {
         Self { low: 0.0, high: f64::from(count) * step, is_log: false, ticks }
     }
 
+    /// A linear axis from -`reach` to `reach` and a little beyond.
+    pub(crate) fn around_zero(reach: f64) -> Self {
+        let half = Self::linear([reach].into_iter());
+        let below = half.ticks.iter().skip(1).rev().map(|tick| -tick);
+        let ticks: Vec<f64> = below.chain(half.ticks.iter().copied()).collect();
+        // Every other one, 0 among them, has room for its label.
+        let middle = half.ticks.len() - 1;
+        let ticks = ticks.into_iter().enumerate();
+        let ticks = ticks.filter(|(place, _)| place.abs_diff(middle) % 2 == 0);
+        Self { low: -half.high, ticks: ticks.map(|(_, tick)| tick).collect(), ..half }
+    }
+
     /// Where a value stands: 0 at the lower end, 1 at the upper one; what is outside sits at the end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let place = if self.is_log {

@@ -22,12 +22,11 @@ pub fn html(e: &Experiment<'_>) -> String {
     let presentation = &e.plan.presentation;
     // Without `<` no text of the data can end the script element.
     let json = summary::summary_json(e).to_string().replace('<', "\\u003c");
-    let answers = answer::answers(e, &tables);
     let page = Page {
         title: &presentation.title,
         about: &presentation.about,
-        has_verdicts: answers.iter().any(|answer| !answer.verdicts.is_empty()),
-        answers,
+        answers: answer::answers(e, &tables),
+        forests: chart::forests(e, &tables, Form::Inline),
         charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
         method: facts::method(e),
@@ -48,8 +47,8 @@ pub fn html(e: &Experiment<'_>) -> String {
 struct Page<'a> {
     title: &'a str,
     about: &'a str,
-    has_verdicts: bool,
     answers: Vec<Answer>,
+    forests: Vec<ChartFile>,
     charts: Vec<ChartFile>,
     tables: Vec<TablePart<'a>>,
     method: Vec<Fact>,
@@ -60,30 +59,13 @@ struct Page<'a> {
     json: String,
 }
 
-/// The class of a verdict, and its sign, so that the strip of an answer does not rest on colour.
-fn shown(verdict: Option<&Verdict>) -> (&'static str, &'static str) {
+/// The class of a verdict.
+fn class(verdict: Option<&Verdict>) -> &'static str {
     match verdict {
-        Some(Verdict::Faster) => ("verdict faster", "+"),
-        Some(Verdict::Slower) => ("verdict slower", "−"),
-        Some(Verdict::Same) => ("verdict same", "="),
-        Some(Verdict::Inconclusive) => ("verdict unknown", "?"),
-        None => ("verdict none", ""),
-    }
-}
-
-fn word(verdict: Option<&Verdict>) -> String {
-    verdict.map_or_else(|| "not compared".to_owned(), ToString::to_string)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_verdict_has_a_sign_of_its_own() {
-        let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive];
-        let mut signs = verdicts.map(|verdict| shown(Some(&verdict)).1);
-        signs.sort_unstable();
-        assert!(signs.windows(2).all(|pair| pair[0] != pair[1]));
+        Some(Verdict::Faster) => "verdict faster",
+        Some(Verdict::Slower) => "verdict slower",
+        Some(Verdict::Same) => "verdict same",
+        Some(Verdict::Inconclusive) => "verdict unknown",
+        None => "verdict none",
     }
 }

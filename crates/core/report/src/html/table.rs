@@ -2,8 +2,8 @@
 
 use fabricmark_units::Percent;
 
+use super::class;
 use super::details::{self, Detail};
-use super::shown;
 use crate::cell::Cell;
 use crate::label;
 use crate::number::{self, Scale};
@@ -204,7 +204,7 @@ fn change_part(change: &Change) -> CellPart {
     let Some(comparison) = &change.comparison else {
         return CellPart {
             extra: change.withheld.clone().unwrap_or_default(),
-            extra_class: shown(None).0,
+            extra_class: class(None),
             ..CellPart::default()
         };
     };
@@ -218,7 +218,7 @@ fn change_part(change: &Change) -> CellPart {
         main: written.value,
         side: written.spread,
         extra: label::judged(comparison),
-        extra_class: shown(Some(&comparison.verdict)).0,
+        extra_class: class(Some(&comparison.verdict)),
         ..CellPart::default()
     }
 }

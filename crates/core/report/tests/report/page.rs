@@ -83,6 +83,7 @@ fn every_chart_of_the_plan_is_a_file_of_its_own() {
     assert_eq!(
         names,
         [
+            "00-ipv6-against-ipv4.svg",
             "01-udp-goodput.svg",
             "02-tcp-goodput.svg",
             "03-udp-latency.svg",

@@ -1,0 +1,109 @@
+//! The answer in one sentence: in which groups of which tables two levels differ, by how much, and what of that the wire explains.
+
+use fabricmark_plan::{Compare, Factor};
+use fabricmark_stats::{Better, Comparison, Verdict};
+
+use crate::answer::{at_ceilings, of_means, sentence};
+use crate::label;
+use crate::number::{count, share};
+use crate::table::{Change, Group, TableView};
+
+/// `With IPv6, UDP goodput is 4.2 to 12.9 % less over veth than with IPv4. Of 40 comparisons 14 are slower, 20 are the same
+/// and 6 are inconclusive.` `None` where nothing is compared.
+pub(crate) fn in_short(tables: &[TableView<'_>], compare: &Compare) -> Option<String> {
+    let found: Vec<&Comparison> =
+        of_means(tables, compare).filter_map(|change| change.comparison.as_ref()).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let levels = [&compare.candidate, &compare.baseline];
+    let [candidate, baseline] = levels.map(|level| label::level(compare.factor, level));
+    let of_tables: Vec<String> =
+        tables.iter().filter_map(|table| of_table(table, compare)).collect();
+    let differ = match of_tables.is_empty() {
+        true => format!(
+            "no table shows a difference of {candidate} against {baseline} in most of its rows"
+        ),
+        false => format!("with {candidate}, {} than with {baseline}", of_tables.join("; ")),
+    };
+    let verdicts = [
+        (Verdict::Slower, "slower"),
+        (Verdict::Faster, "faster"),
+        (Verdict::Same, "the same"),
+        (Verdict::Inconclusive, "inconclusive"),
+    ];
+    let counts: Vec<String> = verdicts
+        .into_iter()
+        .map(|(verdict, words)| (found.iter().filter(|f| f.verdict == verdict).count(), words))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {} {words}", if count == 1 { "is" } else { "are" }))
+        .collect();
+    let counts = listed(&counts);
+    Some(format!("{} Of {} {counts}.", sentence(&differ), count(found.len(), "comparison")))
+}
+
+/// `UDP goodput is 4.2 to 12.9 % less over veth and 1.6 to 5.1 % less over ethernet:1G (emulated)`, of the groups of a table of
+/// means in which most rows differ one way.
+fn of_table(table: &TableView<'_>, compare: &Compare) -> Option<String> {
+    let is_of_means = !table.spec.figure.spec().is_median;
+    let place = table.compared.iter().position(|of| *of == compare).filter(|_| is_of_means)?;
+    let of_group = |group: &Group<'_>| {
+        let changes: Vec<&Change> = group.rows.iter().map(|row| &row.changes[place]).collect();
+        Some(format!(
+            "{}{}{}",
+            difference(table, &changes)?,
+            over(group),
+            beside_ceilings(&changes)
+        ))
+    };
+    let groups: Vec<String> = table.groups.iter().filter_map(of_group).collect();
+    (!groups.is_empty()).then(|| format!("{} is {}", table.title(), listed(&groups)))
+}
+
+/// `4.2 to 12.9 % less`, where most rows differ significantly and all of these the same way.
+fn difference(table: &TableView<'_>, changes: &[&Change]) -> Option<String> {
+    let found = changes.iter().filter_map(|change| change.comparison.as_ref());
+    let is_other = |found: &&Comparison| matches!(found.verdict, Verdict::Slower | Verdict::Faster);
+    let other: Vec<f64> = found.filter(is_other).map(|found| found.change.value).collect();
+    let falls = *other.first()? < 0.0;
+    if 2 * other.len() <= changes.len() || other.iter().any(|&change| (change < 0.0) != falls) {
+        return None;
+    }
+    let (better, _) = table.spec.figure.judged_by();
+    let word = match (better, falls) {
+        (Better::Higher, true) => "less",
+        (Better::Higher, false) => "more",
+        (Better::Lower, true) => "shorter",
+        (Better::Lower, false) => "longer",
+    };
+    let low = other.iter().map(|change| change.abs()).fold(f64::MAX, f64::min);
+    let high = other.iter().map(|change| change.abs()).fold(0.0, f64::max);
+    let (low, high) = (share(low), share(high));
+    let range = if low == high { low } else { format!("{low} to {high}") };
+    Some(format!("{range}\u{a0}% {word}"))
+}
+
+/// ` over veth`, ` with payload 64 B, veth`; nothing of a table of one group.
+fn over(group: &Group<'_>) -> String {
+    let is_link = group.levels.iter().all(|(factor, _)| *factor == Factor::Link);
+    match (group.title.as_str(), is_link) {
+        ("", _) => String::new(),
+        (title, true) => format!(" over {title}"),
+        (title, false) => format!(" with {title}"),
+    }
+}
+
+/// ` (their ceilings: −1.8 % to −1.9 %)`, where most rows reach theirs.
+fn beside_ceilings(changes: &[&Change]) -> String {
+    let (reached, words) = at_ceilings(changes);
+    if 2 * reached > changes.len() { format!(" (their ceilings: {words})") } else { String::new() }
+}
+
+/// `a, b and c`
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => only.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
