@@ -2,9 +2,7 @@
 //!
 //! Where namespaces cannot be made each test is counted as skipped, with the reason.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -34,11 +32,7 @@ fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
 fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
     let probe = Command::new("unshare").args(["--net", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {test}: network namespaces need root");
-        if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-            let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-            writeln!(file, "{test}: network namespaces need root").unwrap();
-        }
+        fabricmark_testkit::skip(test, "network namespaces need root");
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,6 @@
 //!
 //! Where namespaces cannot be made each test is counted as skipped, with the reason.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,15 +12,8 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::{Fabric, LabError, Topology, Traffic};
 use fabricmark_link::Reason;
+use fabricmark_testkit::skip;
 use fabricmark_wire::Family;
-
-fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
-}
 
 fn may_make_namespaces(test: &str) -> bool {
     let probe = Command::new("unshare").args(["--net", "true"]).output();

@@ -1,9 +1,7 @@
 //! A guest kernel with Soft RoCE: one boot for many short cases, since a boot takes seconds.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stderr, reason = "says what was skipped")]
 
 use std::fs;
-use std::io::Write;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,18 +10,10 @@ use fabricmark_rdma::{
     Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
 };
 use fabricmark_record::{Outcome, Record};
+use fabricmark_testkit::skip;
 
 /// Exit code where this machine lacks a program or a package.
 const MISSING: i32 = 66;
-
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
-fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
-}
 
 /// The program that is tested.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fabricmark");

@@ -1,6 +1,5 @@
 //! Packets against tshark, both ways; and the commands of `fabricmark wire` where it is not needed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stderr, reason = "says what was skipped")]
 
 use std::fs;
 use std::io::Write;
@@ -73,15 +72,6 @@ const STATUS: [(&str, &str); 3] = [
 ];
 const CRCS: [(&str, &str); 2] =
     [("ICRC", "infiniband.invariant.crc"), ("VCRC", "infiniband.variant.crc")];
-
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
-fn skip(test: &str) {
-    eprintln!("skipped: {test}: tshark is not installed");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: tshark is not installed").unwrap();
-    }
-}
 
 /// The columns that tshark tells of each packet; `None` where it is not installed.
 fn tshark(file: &Path) -> Option<Vec<Vec<String>>> {
@@ -306,7 +296,10 @@ fn tshark_reads_every_stack_that_is_built_over_every_kind_of_link() {
         let bytes = capture::write(form, packets.iter().map(|(_, packet)| &packet[..])).unwrap();
         fs::write(&file, bytes).unwrap();
         let Some(rows) = tshark(&file) else {
-            return skip("built packets before tshark");
+            return fabricmark_testkit::skip(
+                "built packets before tshark",
+                "tshark is not installed",
+            );
         };
         assert_eq!(rows.len(), packets.len());
         for ((about, packet), row) in packets.iter().zip(&rows) {
@@ -325,7 +318,10 @@ fn what_others_wrote_is_told_as_tshark_tells_it() {
         let packets: Vec<Captured> = capture::read(&bytes).unwrap().map(Result::unwrap).collect();
         assert!(packets.len() >= 15);
         let Some(rows) = tshark(&file) else {
-            return skip("packets of others before tshark");
+            return fabricmark_testkit::skip(
+                "packets of others before tshark",
+                "tshark is not installed",
+            );
         };
         assert_eq!(rows.len(), packets.len());
         for (packet, row) in packets.iter().zip(&rows) {

@@ -2,6 +2,8 @@
 //! earlier one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fabricmark_plan::{Contradiction, Figure, Point, Role, Testbed, overlay, resolve};
@@ -125,5 +127,15 @@ pub fn flow() -> Flow {
         pacing: None,
         tcp: None,
         quic: None,
+    }
+}
+
+/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
+#[expect(clippy::print_stderr, reason = "where a test speaks")]
+pub fn skip(test: &str, reason: &str) {
+    eprintln!("skipped: {test}: {reason}");
+    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
     }
 }

@@ -1,7 +1,6 @@
 //! A server of ours, a server of theirs, and their client.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -10,19 +9,11 @@ use std::thread::{self, JoinHandle};
 
 use fabricmark_interop::Guard;
 use fabricmark_interop::iperf3::{Authentication, serve};
+use fabricmark_testkit::skip;
 use serde_json::Value;
 
 pub const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
-
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
-fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
-}
 
 /// Whether the programs are there; else the test is counted as skipped.
 pub fn has(test: &str, programs: &[&str]) -> bool {

@@ -1,22 +1,12 @@
 //! The real program, where it is on PATH.
 
-use std::io::Write;
 use std::process::{Command, Output};
-use std::{fs, thread};
+use std::thread;
 
 use fabricmark_interop::Guard;
 
 use crate::client::Port;
-
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
-#[expect(clippy::print_stderr, reason = "where a test speaks")]
-pub fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
-}
+pub use fabricmark_testkit::skip;
 
 /// Whether there is a netperf.
 fn has_netperf(test: &str) -> bool {

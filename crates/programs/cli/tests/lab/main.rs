@@ -3,7 +3,6 @@
 //! Where namespaces cannot be made each test is counted as skipped, with the reason (see
 //! `support.rs`).
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod aa;
 mod agent;

@@ -1,7 +1,6 @@
 //! A tiny language for tests of the built program.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use fabricmark_plan::Figure;
 use fabricmark_record::{Outcome, Record};
 use fabricmark_store::Store;
+pub use fabricmark_testkit::skip;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -36,15 +36,6 @@ pub fn bench(test: &str) -> Option<Bench> {
 pub fn alone() -> MutexGuard<'static, ()> {
     // A test that failed poisons the lock; the next one does not care.
     LAB.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
-pub fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("FABRICMARK_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
 }
 
 pub fn program() -> &'static Path {
