@@ -1,7 +1,8 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
 
 RUST = 1.95
-.PHONY: help demo test bench build rust clean
+MUSL = x86_64-unknown-linux-musl
+.PHONY: help demo test bench build static deb rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
@@ -9,6 +10,8 @@ help:
 	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
+	@echo 'make static the program for any host of this architecture, at target/$(MUSL)/release/fabricmark'
+	@echo 'make deb    a Debian package, in target/debian'
 
 demo: build
 	@scripts/need ip=iproute2 tc=iproute2
@@ -27,9 +30,20 @@ build: rust
 	@scripts/need cc=build-essential
 	cargo build --release --locked --package fabricmark
 
+# Without verbs, whose libraries a static program cannot load. For another architecture name its target and linker:
+# make static MUSL=aarch64-unknown-linux-musl CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-musl-gcc
+static: rust
+	@scripts/need cc=build-essential musl-gcc=musl-tools
+	@rustup target add $(MUSL)
+	cargo build --release --locked --package fabricmark --target $(MUSL)
+
+deb: build
+	@scripts/need dpkg-deb=dpkg readelf=binutils
+	@packaging/deb target/release/fabricmark target/debian
+
 test: rust
 	@scripts/need cc=build-essential ip=iproute2 tc=iproute2 unshare=util-linux setpriv=util-linux script=bsdutils \
-		kill=procps
+		kill=procps dpkg-deb=dpkg readelf=binutils
 	@scripts/need tshark=tshark || echo 'no tshark: the tests of packets will be skipped'
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static depmod=kmod rdma=iproute2 \
 		"ibv_devices=ibverbs-utils ibverbs-providers" || echo 'no QEMU: the tests in a guest kernel will be skipped'
