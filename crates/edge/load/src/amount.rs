@@ -34,18 +34,20 @@ impl<'a> Amount<'a> {
 
 /// A flow that sends from an amount. What a single call sends is not cut: a path that moves many
 /// payloads a call, and a partly sent write, may go beyond it by less than that call.
-pub(crate) struct Limited<'a, F> {
-    flow: &'a mut F,
+///
+/// One type for every kind of flow, so that patterns are not compiled for each kind once more.
+pub(crate) struct Limited<'a> {
+    flow: &'a mut dyn Flow,
     amount: &'a Amount<'a>,
 }
 
-impl<'a, F> Limited<'a, F> {
-    pub(crate) fn new(flow: &'a mut F, amount: &'a Amount<'a>) -> Self {
+impl<'a> Limited<'a> {
+    pub(crate) fn new(flow: &'a mut dyn Flow, amount: &'a Amount<'a>) -> Self {
         Self { flow, amount }
     }
 }
 
-impl<F: Flow> Flow for Limited<'_, F> {
+impl Flow for Limited<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {

@@ -52,8 +52,10 @@ fn leave_the_processor_of_the_load() {
 
 /// A flow that shows what it moves: payloads sent or received, and exchanges, at the client when
 /// the response is there, at the other when it is sent.
-pub(crate) struct Gauged<'a, F> {
-    flow: &'a mut F,
+///
+/// One type for every kind of flow, so that patterns are not compiled for each kind once more.
+pub(crate) struct Gauged<'a> {
+    flow: &'a mut dyn Flow,
     gauge: &'a Gauge,
     does_ask: bool,
     /// Payloads of a request.
@@ -62,8 +64,8 @@ pub(crate) struct Gauged<'a, F> {
     payload_bytes: u64,
 }
 
-impl<'a, F> Gauged<'a, F> {
-    pub(crate) fn new(flow: &'a mut F, gauge: &'a Gauge, prepare: &Prepare) -> Self {
+impl<'a> Gauged<'a> {
+    pub(crate) fn new(flow: &'a mut dyn Flow, gauge: &'a Gauge, prepare: &Prepare) -> Self {
         let payloads = prepare.point.payloads_per_request().into();
         // Of ping-ping the end that stops receives one payload more than it sends, and the other sends it.
         let does_ask = prepare.is_active() != (prepare.point.pattern == Pattern::PingPing);
@@ -71,7 +73,7 @@ impl<'a, F> Gauged<'a, F> {
     }
 }
 
-impl<F: Flow> Flow for Gauged<'_, F> {
+impl Flow for Gauged<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
