@@ -63,7 +63,8 @@ pub struct Comparison {
     /// The change from `a` to `b` as a fraction of `a`: -0.05 is 5 % less. Its `n` counts pairs, or
     /// the samples of the smaller side.
     pub change: Estimate,
-    /// Two-sided probability of such a change by chance, by the t test; agrees with the interval.
+    /// Two-sided probability of such a change by chance, by the t test, times the number of looks of a rule that decides;
+    /// agrees with the interval of other rules.
     pub p_t: f64,
     /// The same by the rank test (Wilcoxon's for pairs, else Mann and Whitney's), as a check of
     /// what outliers did; decides nothing.
@@ -132,9 +133,8 @@ pub fn paired(
 
 /// Compares runs in pairs by the logarithms of their ratios, such as [`Sample::log_ratio_to`].
 ///
-/// Paired t test on `ln(b/a)`, with the critical value of `rule` (so both the interval and `p_t`
-/// pay for peeking and for the number of looks), and Wilcoxon's signed-rank test beside it. `None` with
-/// fewer than two pairs, and unless the confidence is between 0 and 1.
+/// Paired t test on `ln(b/a)`, with Wilcoxon's signed-rank test beside it. The interval is widened for peeking as `rule` says;
+/// `p_t` pays for the number of looks. `None` with fewer than two pairs, and unless the confidence is between 0 and 1.
 pub fn paired_ratios(
     ratios: &[f64],
     rule: &StopRule,
@@ -148,8 +148,8 @@ pub fn paired_ratios(
         squared_error: moments.squared_error(),
         df: moments.n as f64 - 1.0,
         confidence: rule.confidence,
-        surcharge: if rule.decides { 1.0 } else { rule.surcharge(moments.n) },
-        looks: rule.looks() as f64,
+        surcharge: rule.surcharge(moments.n),
+        looks: rule.looks(),
     };
     effect.judge(wilcoxon_signed_rank(ratios), better, tie_band)
 }
@@ -181,7 +181,7 @@ pub fn unpaired(
         df: 1.0 / (share(error_a, log_a.n) + share(error_b, log_b.n)),
         confidence,
         surcharge: 1.0,
-        looks: 1.0,
+        looks: 1,
     };
     effect.judge(mann_whitney(a, b), better, tie_band)
 }
@@ -234,9 +234,11 @@ struct Effect {
     squared_error: f64,
     df: f64,
     confidence: f64,
+    /// By how much the interval is widened.
     surcharge: f64,
-    /// Looks that the probability pays for.
-    looks: f64,
+    /// Looks that the probability pays for. With several, the interval does not: it holds the truth as often as promised at the
+    /// look that decides (`COVERAGE.md`), while a false difference at any of them would count.
+    looks: usize,
 }
 
 impl Effect {
@@ -246,11 +248,14 @@ impl Effect {
         }
         let error = self.squared_error.sqrt();
         let (half_width, visible, p_t) = if error > 0.0 {
-            let confidence = 1.0 - (1.0 - self.confidence) / self.looks;
-            let critical = self.surcharge * t_critical(confidence, self.df);
+            let half_width = self.surcharge * t_critical(self.confidence, self.df) * error;
+            let looks = self.looks as f64;
+            let surcharge = if self.looks > 1 { 1.0 } else { self.surcharge };
+            let confidence = 1.0 - (1.0 - self.confidence) / looks;
+            let critical = surcharge * t_critical(confidence, self.df);
             let visible = (critical + t_quantile(POWER, self.df)) * error;
-            let t = self.log_ratio / error / self.surcharge;
-            (critical * error, visible, (self.looks * two_sided_p(t, self.df)).min(1.0))
+            let t = self.log_ratio / error / surcharge;
+            (half_width, visible, (looks * two_sided_p(t, self.df)).min(1.0))
         } else {
             // Without spread any difference is certain, and its t is no number.
             (0.0, 0.0, if self.log_ratio == 0.0 { 1.0 } else { 0.0 })

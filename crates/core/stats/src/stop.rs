@@ -26,7 +26,8 @@ pub struct StopRule {
     /// The number of runs at the last look, which ends the wait whatever the interval.
     pub runs_max: usize,
     /// Whether comparisons end when they are decided, instead of when each mean is known: after `runs_min` runs, twice as
-    /// many, four times ..., and `runs_max`. An interval pays for the number of looks ([`Self::looks`]).
+    /// many, four times ..., and `runs_max`. The probability of a difference pays for the number of looks ([`Self::looks`]), the
+    /// interval is widened by [`PEEKING_SURCHARGE`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides: bool,
 }
@@ -80,9 +81,9 @@ impl StopRule {
         runs >= self.runs_max || is_doubled()
     }
 
-    /// How often a comparison is looked at, at most. Its probability is multiplied by that number (Bonferroni), and its
-    /// interval is as much more confident, so that whoever stops at the first look that decides is wrong no more often than
-    /// who looks once. 1 where comparisons do not end by themselves.
+    /// How often a comparison is looked at, at most. Its probability is multiplied by that number (Bonferroni), so that a
+    /// comparison that ends at the first look that decides finds no more false differences than one look does. 1 where
+    /// comparisons do not end by themselves.
     pub fn looks(&self) -> usize {
         let doubled = std::iter::successors(Some(self.runs_min.max(1)), |runs| Some(2 * runs));
         if self.decides { 1 + doubled.take_while(|&runs| runs < self.runs_max).count() } else { 1 }
@@ -90,8 +91,8 @@ impl StopRule {
 
     /// The factor by which an interval over `n` runs is widened.
     pub(crate) fn surcharge(&self, n: usize) -> f64 {
-        let peeking = self.half_width.is_some() && self.runs_min < n && n < self.runs_max;
-        if peeking { PEEKING_SURCHARGE } else { 1.0 }
+        let peeks = self.half_width.is_some() && self.runs_min < n && n < self.runs_max;
+        if peeks || self.looks() > 1 { PEEKING_SURCHARGE } else { 1.0 }
     }
 }
 

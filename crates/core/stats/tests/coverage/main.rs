@@ -198,7 +198,7 @@ fn coverage_table() -> String {
 const INTRODUCTION: &str = "\
 # How often 95 % intervals hold the truth
 
-Simulated by `tests/coverage.rs`, 10,000 repetitions each with fixed seeds; a test compares this
+Simulated by `tests/coverage/main.rs`, 10,000 repetitions each with fixed seeds; a test compares this
 file with what it finds. One simulated share of 95 % is uncertain by 0.4 points (two standard
 errors).
 
