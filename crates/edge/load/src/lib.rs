@@ -42,6 +42,8 @@ pub mod pattern {
     pub mod stream;
 }
 mod interrupt;
+#[cfg(test)]
+mod scripted;
 mod slices;
 pub mod smc;
 mod sockets;

@@ -313,45 +313,14 @@ mod tests {
 
     use super::*;
     use crate::pattern::stream::receive;
-    use crate::transport::Message;
+    use crate::scripted::Scripted;
 
     const MS: u64 = 1_000_000;
-
-    /// Arrivals of 100 bytes, `waiting` of them behind the first.
-    struct Backlog {
-        arrivals: u64,
-        waiting: u64,
-    }
-
-    impl Flow for Backlog {
-        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-            Ok(Moved::one(payload.len()))
-        }
-
-        fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-            let was_last = self.arrivals == 0;
-            self.arrivals = self.arrivals.saturating_sub(1);
-            self.waiting = self.waiting.saturating_sub(1);
-            Ok(if was_last { Moved::default() } else { Moved::one(100) })
-        }
-
-        fn waiting_bytes(&mut self) -> io::Result<u64> {
-            Ok(100 * self.waiting)
-        }
-
-        fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
-            Ok(Message::End)
-        }
-    }
 
     /// The counts of arrivals of 100 bytes at these times.
     fn counted(window: Window, times_ns: impl IntoIterator<Item = u64>) -> Counts {
         let mut arrivals = Arrivals::new(window);
-        let mut flow = Backlog { arrivals: 0, waiting: 0 };
+        let mut flow = Scripted::default();
         let control = Control::default();
         arrivals.last_ns = 0;
         for at_ns in times_ns {
@@ -393,7 +362,7 @@ mod tests {
         // One a 10 ms, with others waiting behind it, of a run of 100 ms that it takes 400 ms to read. It stands
         // still when its count could begin.
         let mut arrivals = Arrivals::new(Window::of(Nanos(100 * MS), Nanos(0), Nanos(0)));
-        let mut flow = Backlog { arrivals: 0, waiting: 9 };
+        let mut flow = Scripted { waiting: 9, ..Scripted::default() };
         let control = Control::default();
         for at_ns in [0, 10].into_iter().chain((9..40).map(|k| 10 * k)).map(|ms| ms * MS) {
             let before_ns = std::mem::replace(&mut arrivals.last_ns, at_ns);
@@ -457,7 +426,7 @@ mod tests {
     #[test]
     fn what_waits_at_the_end_of_the_ramp_belongs_to_it() {
         let mut arrivals = Arrivals::new(Window::of(Nanos(1_000 * MS), Nanos(10 * MS), Nanos(0)));
-        let mut flow = Backlog { arrivals: 20, waiting: 2 };
+        let mut flow = Scripted { arrivals: 20, waiting: 2, ..Scripted::default() };
         let control = Control::default();
         let mut look = |at_ns, waiting| {
             flow.waiting = waiting;
@@ -472,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_never_catches_up_counts_what_waits_and_says_how_much() {
-        let mut flow = Backlog { arrivals: 20, waiting: 8 };
+        let mut flow = Scripted { arrivals: 20, waiting: 8, ..Scripted::default() };
         let window = Window::of_an_amount();
         let counts = receive(&mut flow, &mut [0; 100], window, &Control::default()).unwrap();
         assert_eq!(counts.bytes, 2_000);
@@ -482,7 +451,7 @@ mod tests {
     #[test]
     fn no_more_waited_than_came_after() {
         // As estimated from the memory that datagrams take.
-        let mut flow = Backlog { arrivals: 20, waiting: 80 };
+        let mut flow = Scripted { arrivals: 20, waiting: 80, ..Scripted::default() };
         let window = Window::of_an_amount();
         let counts = receive(&mut flow, &mut [0; 100], window, &Control::default()).unwrap();
         assert_eq!((counts.ramp_bytes, counts.waiting_bytes), (100, 1_900));

@@ -84,41 +84,12 @@ mod tests {
 
     use super::*;
     use crate::pacer::Waiting;
-    use crate::transport::{Message, Moved};
-
-    /// A flow that takes three payloads, and has no room for another until the run is over.
-    struct Full<'a> {
-        taken: u64,
-        control: &'a Control,
-    }
-
-    impl Flow for Full<'_> {
-        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-            if self.taken == 3 {
-                self.control.stop.store(true, Relaxed);
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            self.taken += 1;
-            Ok(Moved::one(payload.len()))
-        }
-
-        fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-            Ok(Moved::default())
-        }
-
-        fn send_message(&mut self, _: &mut [u8], _: u64) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
-            Ok(Message::End)
-        }
-    }
+    use crate::scripted::Scripted;
 
     #[test]
     fn a_payload_that_finds_no_room_before_the_end_has_not_departed() {
         let control = Control::default();
-        let mut flow = Full { taken: 0, control: &control };
+        let mut flow = Scripted { room: 3, control: Some(&control), ..Scripted::default() };
         let pace: Pace = "fixed:100000/s".parse().unwrap();
         let schedule = pace.schedule(Bytes(64), Stream::new(1, "pace"), None).unwrap().unwrap();
         let pacer = Pacer::start(schedule, Waiting::Spin, &control.stop).unwrap();
