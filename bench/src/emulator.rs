@@ -5,7 +5,7 @@ mod load;
 mod machine;
 mod shell;
 
-use fabricmark_lab::{Backend, Fabric, Lab, Topology, Wiring};
+use fabricmark_lab::{Backend, Lab, Topology, Wiring};
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Link;
 
@@ -32,8 +32,6 @@ const GSO_MAX_SEGS: &str = "65535";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulator {
     Ours,
-    /// A veth pair without queues.
-    Veth,
     Kernel(Backend),
     /// mahimahi's shell with a delay.
     MmDelay,
@@ -43,7 +41,7 @@ pub enum Emulator {
 
 /// Those beside fabricmark's, in the order of the table.
 pub const OTHERS: [Emulator; 6] = [
-    Emulator::Veth,
+    Emulator::Kernel(Backend::Veth),
     Emulator::Kernel(Backend::Tbf),
     Emulator::Kernel(Backend::Htb),
     Emulator::Kernel(Backend::Netem),
@@ -59,7 +57,7 @@ impl Emulator {
         let has_rate = emulation.rate_mbps.is_some();
         match self {
             Self::Ours => true,
-            Self::Veth => is_plain && !has_delay && !has_rate,
+            Self::Kernel(Backend::Veth) => is_plain && !has_delay && !has_rate,
             Self::Kernel(Backend::Netem) => is_plain,
             Self::MmDelay => is_plain && !has_rate,
             // A shell for the delay around one for the rate would be another contender.
@@ -74,19 +72,15 @@ impl Emulator {
                 let link = Link::Veth { mtu: asked.mtu };
                 let wiring =
                     Wiring { link, words: Some(words), single: asked.is_single, bus: None };
-                let lab = Lab::build(&[wiring], 1, emulator_cpu())?;
+                let lab = Box::new(Lab::of_link(&wiring, 1, emulator_cpu())?);
                 Place::emulated(Network::Lab(lab), true)
             }
-            Self::Veth => {
-                let veth = Link::Veth { mtu: asked.mtu }.into();
-                Place::emulated(Network::Lab(Lab::build(&[veth], 1, None)?), false)
-            }
             Self::Kernel(backend) => {
-                // netem alone can be without a rate.
-                let unshaped = (backend != Backend::Netem).then_some(UNSHAPED_MBPS);
+                let needs_rate = matches!(backend, Backend::Tbf | Backend::Htb);
+                let unshaped = needs_rate.then_some(UNSHAPED_MBPS);
                 let topology = Topology::parse(&topology(backend, &asked.words(unshaped)));
-                let fabric = Box::new(Fabric::build(read(topology)?, 1, None)?);
-                let place = Place::emulated(Network::Fabric(fabric), false)?;
+                let lab = Box::new(Lab::build(read(topology)?, 1, None)?);
+                let place = Place::emulated(Network::Lab(lab), false)?;
                 if asked.rate_mbps.is_none() {
                     // A lab lets hosts hand over single packets, lest a loss take 64 KiB and lest headers
                     // inside go uncounted. Here that only costs, htb 40 times its rate.
@@ -129,7 +123,7 @@ impl Contender for Emulator {
     fn name(&self) -> &'static str {
         match self {
             Self::Ours => OURS,
-            Self::Veth => "veth",
+            Self::Kernel(Backend::Veth) => "veth",
             Self::Kernel(Backend::Tbf) => "tbf",
             Self::Kernel(Backend::Htb) => "htb",
             Self::Kernel(Backend::Netem) => "netem",

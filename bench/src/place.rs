@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_lab::{Fabric, Lab, Role};
-use fabricmark_wire::{Family, Link};
+use fabricmark_lab::{Lab, Role};
+use fabricmark_wire::Link;
 
 use crate::contender::{Failure, Job};
 use crate::emulator::Shell;
@@ -72,8 +72,8 @@ pub struct Place {
 pub enum Network {
     Loopback,
     Adapters(IpAddr),
-    Lab(Lab),
-    Fabric(Box<Fabric>),
+    /// Nodes `client` and `server` with one link.
+    Lab(Box<Lab>),
     Shell(Shell),
 }
 
@@ -94,9 +94,9 @@ impl Place {
     fn veth(congestion: &str) -> Result<Self, Failure> {
         let failed = |error: &dyn fmt::Display| Failure::Failed(format!("no veth pair: {error}"));
         let veth = Link::Veth { mtu: MTU }.into();
-        let lab = Lab::build(&[veth], 1, None).map_err(|error| failed(&error))?;
+        let lab = Lab::of_link(&veth, 1, None).map_err(|error| failed(&error))?;
         let cpus = [Role::Client, Role::Server].map(cpu);
-        let place = Self { network: Network::Lab(lab), cpus };
+        let place = Self { network: Network::Lab(Box::new(lab)), cpus };
         place.set(&["sh", "-c", SETTINGS, congestion]).map_err(|error| failed(&error))?;
         Ok(place)
     }
@@ -128,9 +128,8 @@ impl Place {
         match &self.network {
             Network::Loopback => Ipv4Addr::LOCALHOST.to_string(),
             Network::Adapters(to) => to.to_string(),
-            Network::Lab(lab) => lab.address(Role::Server, 0, Family::V4).to_string(),
             // The second node of the only link (docs/lab.md).
-            Network::Fabric(_) => "10.71.0.2".to_owned(),
+            Network::Lab(_) => "10.71.0.2".to_owned(),
             Network::Shell(shell) => shell.address().to_owned(),
         }
     }
@@ -143,9 +142,8 @@ impl Place {
         }
         let mut command = command(&line[0], &line[1..]);
         match &self.network {
-            Network::Lab(lab) => lab.namespace(role).enter(&mut command),
-            Network::Fabric(fabric) => {
-                if let Some(namespace) = fabric.namespace(role.name()) {
+            Network::Lab(lab) => {
+                if let Some(namespace) = lab.namespace(role.name()) {
                     namespace.enter(&mut command);
                 }
             }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use fabricmark_lab::{Lab, Namespace, Role};
+use fabricmark_lab::{Lab, Namespace};
 use fabricmark_record::Record;
 use fabricmark_stats::{Better, Comparison, StopRule, THROUGHPUT_TIE, holm, paired};
 use fabricmark_wire::Link;
@@ -20,8 +20,9 @@ type Cells = BTreeMap<String, Vec<f64>>;
 
 /// Runs both in turn, compares each point and all of them together.
 pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<(), Box<dyn Error>> {
-    let lab = Lab::build(&[link.parse::<Link>()?.into()], 1, None)?;
-    let agent = Agent::start(program, &format!("{AT}:7477"), Some(lab.namespace(Role::Server)))?;
+    let lab = Lab::of_link(&link.parse::<Link>()?.into(), 1, None)?;
+    let [client, server] = ["client", "server"].map(|node| lab.namespace(node));
+    let agent = Agent::start(program, &format!("{AT}:7477"), server)?;
     let text = reduced(&fs::read_to_string(plan)?, link);
     let file = agent.folder().join("plan.toml");
     fs::write(&file, text)?;
@@ -34,7 +35,7 @@ pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<()
             let out = agent.folder().join(format!("out-{pair}-{turn}")).display().to_string();
             let mut words = vec!["run", &file, "--quick", "--fresh", "--out", &out];
             let (namespace, cells) = match is_hosts {
-                true => (Some(lab.namespace(Role::Client)), &mut between_hosts),
+                true => (client, &mut between_hosts),
                 false => (None, &mut in_lab),
             };
             if is_hosts {

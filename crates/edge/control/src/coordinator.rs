@@ -29,16 +29,16 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 /// trips take: a retransmission timeout is 200 ms at least, and doubles (RFC 6298).
 const HOLD: Nanos = Nanos::from_secs(2);
 
-/// Whose two workers they are: of a link apart from the others, of a group of flows, and of a part among those that run at
-/// once.
-pub(crate) type Seat = (bool, Option<String>, usize);
+/// Identifies a pair of workers: the number of their network, their group of flows, and the place of their part among those
+/// that run at once.
+pub(crate) type PairId = (usize, Option<String>, usize);
 
 /// Workers at both ends of every link of a plan, ready for runs.
 pub(crate) struct Coordinator {
     program: PathBuf,
     testbed: Box<dyn Testbed>,
     /// Workers at the ends of flows, a pair for each part of a run that is carried out at once.
-    pairs: BTreeMap<Seat, Pair>,
+    pairs: BTreeMap<PairId, Pair>,
     /// Processors of this machine.
     cpus: Vec<u32>,
     /// That of emulators.
@@ -75,24 +75,28 @@ impl Coordinator {
         Instant(Nanos::from(self.began.elapsed()).0)
     }
 
-    /// Starts the workers of a part of a run where there are none yet; `place` is that among the parts that run at once.
-    pub(crate) fn seat(&mut self, point: &Point, place: usize) -> Result<Seat, PlanError> {
-        let seat = (self.testbed.is_apart(point.link), point.group.clone(), place);
-        if !self.pairs.contains_key(&seat) {
+    fn pair_id(&self, point: &Point, place: usize) -> PairId {
+        (self.testbed.network(point), point.group.clone(), place)
+    }
+
+    /// Starts the workers of a part of a run unless they run already; `place` is that among the parts that run at once.
+    pub(crate) fn start_pair(&mut self, point: &Point, place: usize) -> Result<PairId, PlanError> {
+        let id = self.pair_id(point, place);
+        if !self.pairs.contains_key(&id) {
             let pair = self.testbed.start_pair(point, &self.program)?;
-            self.pairs.insert(seat.clone(), pair);
+            self.pairs.insert(id.clone(), pair);
         }
-        Ok(seat)
+        Ok(id)
     }
 
     /// The sockets to the workers of a part of a run.
-    pub(crate) fn sockets(&self, seat: &Seat) -> impl Iterator<Item = &UnixStream> {
-        self.pairs.get(seat).into_iter().flat_map(Pair::sockets)
+    pub(crate) fn sockets(&self, id: &PairId) -> impl Iterator<Item = &UnixStream> {
+        self.pairs.get(id).into_iter().flat_map(Pair::sockets)
     }
 
     /// The workers of a part of a run.
-    pub(crate) fn pair(&mut self, seat: &Seat) -> &mut Pair {
-        self.pairs.get_mut(seat).expect("its workers were started when the part began")
+    pub(crate) fn pair(&mut self, id: &PairId) -> &mut Pair {
+        self.pairs.get_mut(id).expect("its workers were started when the part began")
     }
 
     /// Forgets all workers after the connection to an agent was lost, and waits until it is back.
@@ -103,7 +107,7 @@ impl Coordinator {
 
     /// What is known of an end beside what its worker reports.
     pub(crate) fn facts(&self, role: Role, point: &Point) -> NodeFacts {
-        let of_group = |(seat, _): &(&Seat, &Pair)| seat.1 == point.group;
+        let of_group = |(id, _): &(&PairId, &Pair)| id.1 == point.group;
         let pair = self.pairs.iter().find(of_group).map(|(_, pair)| pair);
         self.testbed.facts(role, point, pair.map(|pair| pair.worker(role)))
     }
@@ -154,7 +158,7 @@ impl Coordinator {
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
         // What slices leave out are their first ones.
         let omit = if slice.is_some() { Nanos(0) } else { plan.omitted(point) };
-        let patience = self.patience(&(false, point.group.clone(), place));
+        let patience = self.patience(&self.pair_id(point, place));
         // What runs beside it ends by its own time, and amounts are counted from their first byte to the last.
         let can_hold = is_alone
             && slice.is_none()
@@ -201,9 +205,9 @@ impl Coordinator {
     }
 
     /// Time beyond the usual that answers take over the paths to agents.
-    fn patience(&self, seat: &Seat) -> Nanos {
+    fn patience(&self, id: &PairId) -> Nanos {
         let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);
-        let pair = self.pairs.get(seat);
+        let pair = self.pairs.get(id);
         let ends = [Role::Client, Role::Server].into_iter();
         ends.filter_map(|role| of(pair?, role)).max().unwrap_or_default()
     }

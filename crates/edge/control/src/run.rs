@@ -9,7 +9,7 @@ use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::coordinator::{Coordinator, Seat};
+use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
 
@@ -227,8 +227,8 @@ struct Talk {
     purpose: Purpose,
     point: Point,
     omit: Nanos,
-    /// Whose workers are its.
-    seat: Seat,
+    /// Its workers.
+    pair: PairId,
     conversation: Conversation,
     /// Place in an agent's queue that was told last.
     place: Option<u32>,
@@ -251,7 +251,7 @@ impl Talk {
             Purpose::Probe => Nanos(run.duration.0 / 10 * 9),
             Purpose::Load | Purpose::ProbeIdle => run.duration,
         };
-        let seat = coordinator.seat(point, place)?;
+        let pair = coordinator.start_pair(point, place)?;
         let (mut start, mut answer) = coordinator.prepare(
             run.plan,
             point,
@@ -267,7 +267,7 @@ impl Talk {
             purpose,
             point: point.clone(),
             omit: start.omit_ns,
-            seat,
+            pair,
             conversation: Conversation::new(coordinator.now(), start, answer),
             place: None,
             intervals: Intervals::default(),
@@ -292,7 +292,7 @@ impl Talk {
             {
                 coordinator.settle(role.other(), &self.point)?;
             }
-            coordinator.pair(&self.seat).node(role).send(&order)?;
+            coordinator.pair(&self.pair).node(role).send(&order)?;
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Talk {
         progress: &mut dyn Progress,
     ) -> Result<(), PlanError> {
         for role in [Role::Client, Role::Server] {
-            for report in coordinator.pair(&self.seat).node(role).receive()? {
+            for report in coordinator.pair(&self.pair).node(role).receive()? {
                 let now = coordinator.now();
                 self.conversation.on_message(now, role, report);
             }
@@ -340,7 +340,7 @@ fn wait(coordinator: &Coordinator, talks: &[Talk]) -> Result<(), PlanError> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: left.0 as i64 };
     let mut sockets: Vec<PollFd<'_>> = talks
         .iter()
-        .flat_map(|talk| coordinator.sockets(&talk.seat))
+        .flat_map(|talk| coordinator.sockets(&talk.pair))
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
     match poll(&mut sockets, Some(&timeout)) {

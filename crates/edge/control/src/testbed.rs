@@ -6,7 +6,7 @@ mod hosts;
 mod iperf3;
 mod lab;
 mod local;
-mod topology;
+mod paths;
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,9 +32,9 @@ pub(crate) trait Testbed {
         Pair::start(ENDS, program, |_| None)
     }
 
-    /// Whether a link needs workers of its own, as loopback does beside the links of a lab.
-    fn is_apart(&self, _link: Link) -> bool {
-        false
+    /// The number of the network that the ends of a point are in: the namespaces of each have workers of their own.
+    fn network(&self, _point: &Point) -> usize {
+        0
     }
 
     /// What is known of an end beside what its worker, if it has one, reports.
@@ -99,21 +99,15 @@ pub(crate) fn open(
     peer: &Peer,
     emulator_cpu: Option<u32>,
 ) -> Result<Box<dyn Testbed>, PlanError> {
-    if let (Peer::Here, Some(lab)) = (peer, topology::InTopology::build(plan, emulator_cpu)?) {
-        return Ok(Box::new(lab));
-    }
-    let has_links = plan.points.iter().any(|point| point.link != Link::Loopback);
+    let is_over_links =
+        plan.topology.is_some() || plan.points.iter().any(|point| point.link != Link::Loopback);
     Ok(match peer {
         Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
         Peer::Ends(ends) => Box::new(local::Addresses::of(plan, *ends)?),
-        Peer::Here if has_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
+        Peer::Here if is_over_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
         Peer::Here => Box::new(local::Loopback),
     })
-}
-
-fn no_link(point: &Point) -> PlanError {
-    PlanError::Internal(format!("no link {} was built", point.link))
 }
 
 /// The CPU of this number, where they are taken in turn.

@@ -136,7 +136,8 @@ fn is_unknown_kind(message: &str) -> bool {
 /// sum of what came of it, the second is 0. A copy counts as one more that arrived.
 pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Traffic, LabError> {
     let name = &wire.name;
-    let (queues, sent) = (tool::queues(sender, name)?, sender.sent(name)?);
+    let queues = if wire.backend.shapes() { tool::queues(sender, name)? } else { Vec::new() };
+    let sent = sender.sent(name)?;
     let [node, other] = [&wire.between[end], &wire.between[1 - end]];
     let title = format!("{name}:{node}>{other}");
     let header = match wanted(wire, end)? {
@@ -155,7 +156,10 @@ fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic
     let held = Count { packets, bytes: number(root, "backlog").saturating_sub(packets * header) };
     // Counted by the queue at one moment with what waits; the bytes would be those of its framing.
     let departed = Count {
-        packets: number(root, "packets").saturating_sub(sent.drops),
+        packets: match queues {
+            [] => sent.packets,
+            _ => number(root, "packets").saturating_sub(sent.drops),
+        },
         bytes: sent.bytes.saturating_sub(sent.packets * HEADER),
     };
     let drops = Count { packets: number(root, "drops"), bytes: 0 };

@@ -24,6 +24,15 @@ pub enum Backend {
     Htb,
     /// The kernel's network emulator, tc-netem(8).
     Netem,
+    /// None: veth devices without a queue.
+    Veth,
+}
+
+impl Backend {
+    /// Whether queues of the kernel delay or drop its packets.
+    pub(crate) fn shapes(self) -> bool {
+        !matches!(self, Self::Emulator | Self::Veth)
+    }
 }
 
 /// The queues of a device whose handle is 1, and what is below it.
@@ -57,6 +66,13 @@ impl Qdiscs {
             if ask.said(key).is_some() {
                 return Err(ask.refusal(key, "", "`emulator`"));
             }
+        }
+        if backend == Backend::Veth {
+            let text = words.to_string();
+            let mut others =
+                text.split(' ').filter(|word| !word.is_empty() && !word.starts_with("mtu="));
+            let key = others.next().map(|word| word.split('=').next().unwrap_or(word));
+            return key.map_or(Ok(None), |key| Err(ask.refusal(key, "", "`emulator`")));
         }
         match (backend, ask.asked.wire) {
             (Backend::Netem, wire) => ask.netem_alone(wire).map(Some),
@@ -243,6 +259,7 @@ impl fmt::Display for Backend {
             Self::Tbf => "tbf",
             Self::Htb => "htb",
             Self::Netem => "netem",
+            Self::Veth => "veth",
         })
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Fabric, LabError, Topology, Traffic};
+use fabricmark_lab::{Lab, LabError, Topology, Traffic};
 use fabricmark_link::Reason;
 use fabricmark_testkit::skip;
 use fabricmark_wire::Family;
@@ -32,17 +32,17 @@ fn topology(backend: &str, words: &str) -> Topology {
     .unwrap()
 }
 
-fn udp(fabric: &Fabric, node: &str, address: IpAddr) -> UdpSocket {
+fn udp(lab: &Lab, node: &str, address: IpAddr) -> UdpSocket {
     let open = || UdpSocket::bind(SocketAddr::new(address, 7000));
-    let socket = fabric.namespace(node).unwrap().within(open).unwrap();
+    let socket = lab.namespace(node).unwrap().within(open).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     socket
 }
 
 /// A datagram there and back.
-fn round_trip(fabric: &Fabric, family: Family) -> Duration {
-    let [left, right] = [0, 1].map(|end| fabric.topology().address(0, end, family));
-    let (client, server) = (udp(fabric, "client", left), udp(fabric, "server", right));
+fn round_trip(lab: &Lab, family: Family) -> Duration {
+    let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, family));
+    let (client, server) = (udp(lab, "client", left), udp(lab, "server", right));
     let begin = Instant::now();
     client.send_to(b"ping", server.local_addr().unwrap()).unwrap();
     let mut bytes = [0; 16];
@@ -53,9 +53,9 @@ fn round_trip(fabric: &Fabric, family: Family) -> Duration {
 }
 
 /// Sends `bytes` from client to server by TCP; gives bit/s from the first call to the last byte.
-fn stream(fabric: &Fabric, family: Family, bytes: usize) -> f64 {
-    let server = SocketAddr::new(fabric.topology().address(0, 1, family), 7000);
-    let [left, right] = ["client", "server"].map(|node| fabric.namespace(node).unwrap());
+fn stream(lab: &Lab, family: Family, bytes: usize) -> f64 {
+    let server = SocketAddr::new(lab.topology().address(0, 1, family), 7000);
+    let [left, right] = ["client", "server"].map(|node| lab.namespace(node).unwrap());
     let listener = right.within(|| TcpListener::bind(server)).unwrap();
     let mut client = left.within(|| TcpStream::connect(server)).unwrap();
     let mut accepted = listener.accept().unwrap().0;
@@ -73,8 +73,8 @@ fn stream(fabric: &Fabric, family: Family, bytes: usize) -> f64 {
 }
 
 /// IP packets that a node handed to its device: OutRequests of IPv4 and IPv6.
-fn sent_by(fabric: &Fabric, node: &str) -> u64 {
-    let namespace = fabric.namespace(node).unwrap();
+fn sent_by(lab: &Lab, node: &str) -> u64 {
+    let namespace = lab.namespace(node).unwrap();
     let read = |path: &str| namespace.within(|| fs::read_to_string(path)).unwrap();
     let v4 = read("/proc/thread-self/net/snmp");
     let mut rows = v4.lines().filter(|line| line.starts_with("Ip:"));
@@ -98,22 +98,22 @@ fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() 
         if !may_make_namespaces(backend) {
             return;
         }
-        let mut fabric =
-            Fabric::build(topology(backend, "link=ethernet:100M queue=1000p"), 1, None).unwrap();
+        let mut lab =
+            Lab::build(topology(backend, "link=ethernet:100M queue=1000p"), 1, None).unwrap();
         for (family, payload) in [(Family::V4, 1448.0), (Family::V6, 1428.0)] {
-            round_trip(&fabric, family);
+            round_trip(&lab, family);
             // Packets of 1500 bytes take 1538 on the wire; the bucket of 6,553 is full at the beginning.
             let ceiling = 1e8 * payload / 1538.0;
-            let ratio = stream(&fabric, family, 3_000_000) / ceiling;
+            let ratio = stream(&lab, family, 3_000_000) / ceiling;
             assert!(ratio < 1.01, "{backend}, {family:?}: {ratio}");
         }
-        fabric.change(0, Some(0), &"link=ethernet:1G".parse().unwrap()).unwrap();
-        assert_eq!(fabric.topology().links[0].words[0].to_string(), "link=ethernet:1G queue=1000p");
-        round_trip(&fabric, Family::V6);
+        lab.change(0, Some(0), &"link=ethernet:1G".parse().unwrap()).unwrap();
+        assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:1G queue=1000p");
+        round_trip(&lab, Family::V6);
         // IPv6 may speak unasked between the two.
-        let sent = || ["client", "server"].map(|node| sent_by(&fabric, node));
+        let sent = || ["client", "server"].map(|node| sent_by(&lab, node));
         let before = sent();
-        let ways = fabric.traffic().unwrap();
+        let ways = lab.traffic().unwrap();
         let after = sent();
         assert!(ways.iter().all(|way| way.device_drops == 0));
         for (end, way) in ways.iter().enumerate() {
@@ -134,16 +134,16 @@ fn a_full_queue_of_the_kernel_drops_and_says_so() {
         if !may_make_namespaces("a full queue") {
             return;
         }
-        let fabric = Fabric::build(topology(backend, "rate=10K queue=5p"), 1, None).unwrap();
-        let [left, right] = [0, 1].map(|end| fabric.topology().address(0, end, Family::V4));
-        let (client, server) = (udp(&fabric, "client", left), udp(&fabric, "server", right));
+        let lab = Lab::build(topology(backend, "rate=10K queue=5p"), 1, None).unwrap();
+        let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, Family::V4));
+        let (client, server) = (udp(&lab, "client", left), udp(&lab, "server", right));
         // 10 kbit/s take 1.2 s for each; the bucket has 3,200 bytes.
         for _ in 0..100 {
             client.send_to(&[0; 1472], server.local_addr().unwrap()).unwrap();
         }
-        let before = sent_by(&fabric, "client");
-        let way = &fabric.traffic().unwrap()[0];
-        let sent = before..=sent_by(&fabric, "client");
+        let before = sent_by(&lab, "client");
+        let way = &lab.traffic().unwrap()[0];
+        let sent = before..=sent_by(&lab, "client");
         assert_sum(way);
         let dropped = way.dropped[Reason::Overflow as usize].packets;
         assert!(dropped >= 90, "{backend}: {way:?}");
@@ -159,17 +159,17 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
     if !may_make_namespaces("a change that cannot be") {
         return;
     }
-    let mut fabric = Fabric::build(topology("htb", "link=ethernet:100M"), 1, None).unwrap();
+    let mut lab = Lab::build(topology("htb", "link=ethernet:100M"), 1, None).unwrap();
     let mut refused =
-        |words: &str| fabric.change(0, None, &words.parse().unwrap()).unwrap_err().to_string();
+        |words: &str| lab.change(0, None, &words.parse().unwrap()).unwrap_err().to_string();
     assert_eq!(
         refused("loss=every:10"),
         "link `wan`: backend `htb` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
     );
     assert!(refused("framing=none").contains("the framing of an htb that is up stays"));
     assert!(refused("jitter=1ms").contains("`jitter` does nothing without delay"));
-    assert_eq!(fabric.topology().links[0].words[0].to_string(), "link=ethernet:100M");
-    round_trip(&fabric, Family::V4);
+    assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:100M");
+    round_trip(&lab, Family::V4);
 }
 
 /// Whether the kernel has a queue, by trying.
@@ -201,11 +201,11 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
         (netem, "tbf", "rate=100M rtt=20ms jitter=1ms"),
         (netem, "htb", "rate=100M rtt=20ms loss=1%"),
     ] {
-        let built = Fabric::build(topology(backend, words), 1, None);
+        let built = Lab::build(topology(backend, words), 1, None);
         if kernel_has(probe) {
-            let fabric = built.unwrap();
-            let has = fabric.topology().address(0, 0, Family::V4);
-            udp(&fabric, "client", has);
+            let lab = built.unwrap();
+            let has = lab.topology().address(0, 0, Family::V4);
+            udp(&lab, "client", has);
             continue;
         }
         skip(words, &format!("this kernel has no sch_{kind}; that it says so was tested instead"));
@@ -231,43 +231,43 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
             "netem delays",
             "this kernel has no sch_netem; that the link stays was tested instead",
         );
-        let mut fabric = Fabric::build(topology("tbf", "rate=100M"), 1, None).unwrap();
-        let error = fabric.change(0, None, &"rtt=10ms rate=1G".parse().unwrap()).unwrap_err();
+        let mut lab = Lab::build(topology("tbf", "rate=100M"), 1, None).unwrap();
+        let error = lab.change(0, None, &"rtt=10ms rate=1G".parse().unwrap()).unwrap_err();
         assert!(matches!(error, LabError::NoQdisc { kind: "netem", .. }), "{error}");
-        round_trip(&fabric, Family::V6);
-        assert_eq!(fabric.topology().links[0].words[0].to_string(), "rate=100M");
+        round_trip(&lab, Family::V6);
+        assert_eq!(lab.topology().links[0].words[0].to_string(), "rate=100M");
         return;
     }
     for (backend, words) in [("netem", "rtt=20ms"), ("netem", BOTH), ("tbf", BOTH), ("htb", BOTH)] {
-        let mut fabric = Fabric::build(topology(backend, words), 1, None).unwrap();
+        let mut lab = Lab::build(topology(backend, words), 1, None).unwrap();
         for family in [Family::V4, Family::V6] {
-            assert!(round_trip(&fabric, family) >= Duration::from_millis(20));
+            assert!(round_trip(&lab, family) >= Duration::from_millis(20));
         }
-        fabric.change(0, None, &"loss=1 rtt=none".parse().unwrap()).unwrap();
-        let [left, right] = [0, 1].map(|end| fabric.topology().address(0, end, Family::V4));
-        let (client, server) = (udp(&fabric, "client", left), udp(&fabric, "server", right));
+        lab.change(0, None, &"loss=1 rtt=none".parse().unwrap()).unwrap();
+        let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, Family::V4));
+        let (client, server) = (udp(&lab, "client", left), udp(&lab, "server", right));
         for _ in 0..10 {
             client.send_to(b"lost", server.local_addr().unwrap()).unwrap();
         }
-        let way = &fabric.traffic().unwrap()[0];
+        let way = &lab.traffic().unwrap()[0];
         assert_sum(way);
         assert_eq!(way.dropped[Reason::Loss as usize].packets, 10, "{way:?}");
     }
     for (words, is_kept) in [("", true), ("order=free", false)] {
         let words = format!("delay=20ms jitter=4ms duplicate=1 {words}");
-        let fabric = Fabric::build(topology("netem", &words), 1, None).unwrap();
-        let numbers = numbers(&fabric, 100);
+        let lab = Lab::build(topology("netem", &words), 1, None).unwrap();
+        let numbers = numbers(&lab, 100);
         assert_eq!(numbers.is_sorted(), is_kept, "{words}: {numbers:?}");
-        let way = &fabric.traffic().unwrap()[0];
+        let way = &lab.traffic().unwrap()[0];
         assert_sum(way);
         assert!(way.departed.packets >= 200, "a copy arrives like others: {way:?}");
     }
 }
 
 /// Sends so many numbers from client to server, each of which comes twice; gives them as they come.
-fn numbers(fabric: &Fabric, count: u8) -> Vec<u8> {
-    let [left, right] = [0, 1].map(|end| fabric.topology().address(0, end, Family::V6));
-    let (client, server) = (udp(fabric, "client", left), udp(fabric, "server", right));
+fn numbers(lab: &Lab, count: u8) -> Vec<u8> {
+    let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, Family::V6));
+    let (client, server) = (udp(lab, "client", left), udp(lab, "server", right));
     for number in 0..count {
         client.send_to(&[number], server.local_addr().unwrap()).unwrap();
     }

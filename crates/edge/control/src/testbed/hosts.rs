@@ -11,7 +11,7 @@ use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Family};
 
-use super::topology::{Ways, parse, ways};
+use super::paths::{Ways, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};

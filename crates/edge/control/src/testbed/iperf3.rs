@@ -17,9 +17,8 @@ use crate::peer::Iperf3Access;
 pub(super) struct Iperf3(pub(super) Iperf3Access);
 
 impl Testbed for Iperf3 {
-    /// Nobody starts a worker behind another program.
-    fn start_pair(&mut self, point: &Point, _: &Path) -> Result<Pair, PlanError> {
-        Err(super::no_link(point))
+    fn start_pair(&mut self, _: &Point, _: &Path) -> Result<Pair, PlanError> {
+        Err(PlanError::Internal("a server of iperf3 has no workers".to_owned()))
     }
 
     fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {

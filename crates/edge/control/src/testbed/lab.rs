@@ -1,116 +1,186 @@
-//! In the namespaces of a lab, and at the loopback device for points without a link.
+//! In labs on this machine: the one of a plan's topology, or one with client and server for each link of its points.
+//! Points over loopback are at the loopback device.
 
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_lab::{Lab, Traffic, Wiring};
+use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
 use fabricmark_plan::{Plan, Point, Role};
 use fabricmark_units::Nanos;
-use fabricmark_wire::Link;
+use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
+use super::paths::{Ways, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 
-/// A lab with the links of a plan.
+/// Most links of a plan, each with two namespaces: a choice.
+const LINKS_MAX: usize = 256;
+
+/// The labs of a plan.
 pub(super) struct InLab {
-    lab: Lab,
     plan: Plan,
+    networks: Vec<Network>,
     emulator_cpu: Option<u32>,
+}
+
+/// A lab, and the paths between its nodes.
+struct Network {
+    /// The link that it consists of; `None` for the topology of a plan.
+    wiring: Option<Wiring>,
+    lab: Lab,
+    ways: Ways,
 }
 
 impl InLab {
     pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Self, PlanError> {
-        let mut wires: Vec<Wiring> = Vec::new();
-        for point in plan.points.iter().filter(|point| point.link != Link::Loopback) {
-            let wiring = Wiring::of(point);
-            if !wires.contains(&wiring) {
-                wires.push(wiring);
+        let mut topologies = Vec::new();
+        if let Some(named) = &plan.topology {
+            topologies.push((None, parse(&named.text)?));
+        } else {
+            let mut wirings: Vec<Wiring> = Vec::new();
+            for point in plan.points.iter().filter(|point| point.link != Link::Loopback) {
+                let wiring = Wiring::of(point);
+                if !wirings.contains(&wiring) {
+                    wirings.push(wiring);
+                }
+            }
+            if wirings.len() > LINKS_MAX {
+                return Err(PlanError::Input(format!(
+                    "the plan names {} links, and a lab has at most {LINKS_MAX}",
+                    wirings.len()
+                )));
+            }
+            for (number, wiring) in wirings.into_iter().enumerate() {
+                let topology = wiring.topology(&format!("link{number}"))?;
+                topologies.push((Some(wiring), topology));
             }
         }
-        let lab = Lab::build(&wires, plan.seed, emulator_cpu)?;
-        Ok(Self { lab, plan: plan.clone(), emulator_cpu })
+        let build = |(wiring, topology)| {
+            let ways = ways(plan, &topology)?;
+            let lab = Lab::build(topology, plan.seed, emulator_cpu)?;
+            Ok(Network { wiring, lab, ways })
+        };
+        let networks = topologies.into_iter().map(build).collect::<Result<_, PlanError>>()?;
+        Ok(Self { plan: plan.clone(), networks, emulator_cpu })
     }
 
-    /// The place of a point's link; none where it has no link.
-    fn place(&self, point: &Point) -> Result<Option<usize>, PlanError> {
-        if point.link == Link::Loopback {
-            return Ok(None);
+    /// The place of the network of a point's link; `None` for loopback.
+    fn place(&self, point: &Point) -> Option<usize> {
+        let wiring = Wiring::of(point);
+        self.networks.iter().position(|network| {
+            network.wiring.as_ref().is_none_or(|of_network| *of_network == wiring)
+        })
+    }
+
+    fn network(&self, point: &Point) -> Option<&Network> {
+        self.place(point).map(|place| &self.networks[place])
+    }
+
+    fn name(&self, role: Role, point: &Point) -> &str {
+        self.plan.nodes(point)[role as usize]
+    }
+
+    fn way<'a>(&self, network: &'a Network, point: &Point) -> &'a Way {
+        &network.ways[&self.plan.nodes(point).map(str::to_owned)]
+    }
+
+    /// The links on the path of a point from one end, each with the end at which packets enter it.
+    fn links(&self, network: &Network, from: Role, point: &Point) -> Vec<(usize, usize)> {
+        let links = self.way(network, point).links.iter();
+        match from {
+            Role::Client => links.copied().collect(),
+            Role::Server => links.rev().map(|&(link, end)| (link, 1 - end)).collect(),
         }
-        self.lab.link(&Wiring::of(point)).map(Some).ok_or_else(|| super::no_link(point))
+    }
+}
+
+impl Network {
+    fn has(&self, is_it: impl Fn(Backend) -> bool) -> bool {
+        self.lab.topology().links.iter().any(|link| is_it(link.backend))
     }
 }
 
 impl Testbed for InLab {
+    fn network(&self, point: &Point) -> usize {
+        self.place(point).map_or(0, |place| place + 1)
+    }
+
     fn start_pair(&mut self, point: &Point, program: &Path) -> Result<Pair, PlanError> {
-        if point.link == Link::Loopback {
+        let Some(network) = self.network(point) else {
             return Loopback.start_pair(point, program);
-        }
-        let nodes = self.plan.nodes(point);
-        Pair::start(nodes, program, |role| Some(self.lab.namespace(self.plan.side(role, point))))
+        };
+        Pair::start(self.plan.nodes(point), program, |role| {
+            network.lab.namespace(self.name(role, point))
+        })
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
-        let Some(place) = self.place(point)? else { return Loopback.attach(role, point) };
-        let address = self.lab.address(self.plan.side(role, point), place, point.family);
-        Ok(Attachment { device: Lab::device(place), address, scope_id: 0 })
-    }
-
-    fn is_apart(&self, link: Link) -> bool {
-        link == Link::Loopback
+        let Some(network) = self.network(point) else { return Loopback.attach(role, point) };
+        let (link, end) = self.links(network, role, point)[0];
+        let topology = network.lab.topology();
+        let device = topology.links[link].name.clone();
+        Ok(Attachment { device, address: topology.address(link, end, point.family), scope_id: 0 })
     }
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {
-        let side = self.plan.side(role, point);
-        NodeFacts::here((point.link != Link::Loopback).then(|| side.name().to_owned()))
+        NodeFacts::here(self.network(point).map(|_| self.name(role, point).to_owned()))
     }
 
-    /// An emulator between the ends keeps its own.
+    /// An emulator between the ends keeps its own CPU.
     fn cpus(&self, point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
-        let is_emulated = point.words().is_some();
+        let network = self.network(point);
+        let is_emulated =
+            network.is_some_and(|network| network.has(|backend| backend == Backend::Emulator));
         let is_free = |cpu: &u32| !is_emulated || Some(*cpu) != self.emulator_cpu;
         let free: Vec<u32> = here.iter().copied().filter(is_free).collect();
         [2 * place, 2 * place + 1].map(|number| in_turn(&free, number))
     }
 
     fn imitates(&self, point: &Point) -> bool {
-        point.link.has_wire() || point.words().is_some()
+        self.network(point).is_some_and(|network| network.has(|backend| backend != Backend::Veth))
     }
 
-    /// What was asked for; jitter takes from it.
+    fn path(&self, point: &Point) -> Option<wire::Path> {
+        let network = self.network(point).filter(|network| network.wiring.is_none())?;
+        self.way(network, point).path.clone()
+    }
+
+    /// The delays of the links; jitter takes from them.
     fn least_rtt(&self, point: &Point) -> Option<Nanos> {
-        let has_jitter = point.words().is_some_and(|words| words.jitter().is_some());
-        let least = if has_jitter { None } else { point.rtt };
-        Some(least.unwrap_or_default())
+        let way = self.network(point).map(|network| self.way(network, point));
+        Some(way.filter(|way| !way.has_jitter).map_or(Nanos(0), |way| way.rtt))
     }
 
     fn drops(&self, point: &Point) -> Result<u64, PlanError> {
-        Ok(match self.place(point)? {
-            Some(place) => self.lab.drops(place)?,
-            None => 0,
-        })
+        let ways = self.traffic(point)?;
+        Ok(ways.into_iter().flatten().flatten().map(|link| link.lost_packets()).sum())
     }
 
     fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
-        Ok(match self.place(point)? {
-            Some(place) => self.lab.traffic(place)?.map(|[there, back]| {
-                match self.plan.side(Role::Client, point) {
-                    Role::Client => [vec![there], vec![back]],
-                    Role::Server => [vec![back], vec![there]],
+        let Some(network) = self.network(point) else { return Ok(None) };
+        let mut traffic = network.lab.traffic()?;
+        if network.wiring.is_some() {
+            // What finds no room before the bus of the client was on its way back: a host drops nothing that leaves.
+            for bus in network.lab.shared_traffic()? {
+                for (count, more) in traffic[1].dropped.iter_mut().zip(bus.dropped) {
+                    *count += more;
                 }
-            }),
-            None => None,
-        })
+            }
+        }
+        let of_link = |(link, end): (usize, usize)| traffic[2 * link + end].clone();
+        let of_way = |from| self.links(network, from, point).into_iter().map(of_link).collect();
+        Ok(Some([Role::Client, Role::Server].map(of_way)))
     }
 
     fn settle(&self, from: Role, point: &Point, within: Duration) -> Result<(), PlanError> {
-        let place = self.place(point)?;
-        if let (Some(place), Some(_)) = (place, point.words()) {
-            let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
-            self.lab.settle(place, self.plan.side(from, point), within)?;
+        let Some(network) = self.network(point) else { return Ok(()) };
+        let within = within + Duration::from_nanos(2 * point.rtt.unwrap_or_default().0);
+        for (link, end) in self.links(network, from, point) {
+            network.lab.settle(link, end, within)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::HeldError;
 use super::message::{self, NodeReport, Order, PathReport, Reply, Report, Request, SharedReport};
 use super::place::{Named, Place, unusable};
 use super::remnant;
-use crate::fabric::Fabric;
+use crate::network::Lab;
 use crate::privilege;
 use crate::topology::fill_trace;
 
@@ -31,29 +31,29 @@ pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
         Err(error) => Reply::of(error),
     };
     message::write(parent, &reply)?;
-    let (place, listener, fabric) = built?;
+    let (place, listener, network) = built?;
     // Nothing is to be heard from the terminal any more.
     parent.shutdown(std::net::Shutdown::Both)?;
-    Holder { lab: order.lab, place, fabric }.serve(&listener)
+    Holder { lab: order.lab, place, network }.serve(&listener)
 }
 
-fn build(order: &Order) -> Result<(Place, UnixListener, Fabric), HeldError> {
+fn build(order: &Order) -> Result<(Place, UnixListener, Lab), HeldError> {
     // The signals of the terminal from which it was started are not for it.
     let _ = rustix::process::setsid();
     let topology = order.topology.topology();
     let topology = topology.map_err(|error| HeldError::Refused(error.to_string()))?;
     privilege::acquire()?;
-    let fabric = Fabric::build(topology, order.seed, None)?;
+    let network = Lab::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
     let path = place.socket(&order.lab);
     let listener = UnixListener::bind(&path).map_err(unusable(&path))?;
-    Ok((place, listener, fabric))
+    Ok((place, listener, network))
 }
 
 struct Holder {
     lab: Named,
     place: Place,
-    fabric: Fabric,
+    network: Lab,
 }
 
 impl Holder {
@@ -67,7 +67,7 @@ impl Holder {
             if matches!(request, Request::Down) {
                 remnant::end(&self.lab);
                 let path = self.place.socket(&self.lab);
-                drop(self.fabric);
+                drop(self.network);
                 let _ = fs::remove_file(path);
                 let _ = message::write(&stream, &Reply::Done);
                 return Ok(());
@@ -93,13 +93,14 @@ impl Holder {
     }
 
     fn enter(&self, stream: &UnixStream, node: &str) -> Result<(), HeldError> {
-        let names = self.fabric.topology().nodes.keys().map(String::as_str);
-        let network = self.fabric.namespace(node);
-        let network = network.ok_or_else(|| HeldError::Refused(unknown("node", node, names)))?;
+        let names = self.network.topology().nodes.keys().map(String::as_str);
+        let namespace = self.network.namespace(node);
+        let namespace =
+            namespace.ok_or_else(|| HeldError::Refused(unknown("node", node, names)))?;
         let user = File::open("/proc/self/ns/user");
         let user = user.map_err(|error| HeldError::Refused(error.to_string()))?;
         message::write(stream, &Reply::Done)?;
-        Ok(message::send_descriptors(stream, [user.as_fd(), network.as_fd()])?)
+        Ok(message::send_descriptors(stream, [user.as_fd(), namespace.as_fd()])?)
     }
 
     fn change(
@@ -109,7 +110,7 @@ impl Holder {
         words: &str,
         trace: Option<String>,
     ) -> Result<(), HeldError> {
-        let links = &self.fabric.topology().links;
+        let links = &self.network.topology().links;
         let refused = HeldError::Refused;
         let place = links.iter().position(|wire| wire.name == link).ok_or_else(|| {
             refused(unknown("link", link, links.iter().map(|wire| wire.name.as_str())))
@@ -124,11 +125,11 @@ impl Holder {
         let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
         fill_trace(&mut words, |_| trace.ok_or_else(|| "it was not sent".to_owned()))
             .map_err(refused)?;
-        Ok(self.fabric.change(place, end, &words)?)
+        Ok(self.network.change(place, end, &words)?)
     }
 
     fn report(&self) -> Result<Report, HeldError> {
-        let topology = self.fabric.topology();
+        let topology = self.network.topology();
         let nodes = topology.nodes.iter().map(|(name, node)| NodeReport {
             name: name.clone(),
             kind: if node.is_router { "router" } else { "host" }.to_owned(),
@@ -146,14 +147,14 @@ impl Holder {
         });
         let buses = topology.buses().map(|(_, bus)| format!("bus={bus}"));
         let does = topology.junctions.values().map(ToString::to_string).chain(buses);
-        let shared = self.fabric.shared_traffic()?.into_iter().zip(does);
+        let shared = self.network.shared_traffic()?.into_iter().zip(does);
         let shared = shared.map(|(traffic, does)| SharedReport {
             does,
             packets: (&traffic).into(),
             name: traffic.name,
         });
         let ends = topology.links.iter().flat_map(|wire| [(wire, 0), (wire, 1)]);
-        let paths = ends.zip(self.fabric.traffic()?).map(|((wire, end), traffic)| PathReport {
+        let paths = ends.zip(self.network.traffic()?).map(|((wire, end), traffic)| PathReport {
             link: wire.name.clone(),
             from: wire.between[end].clone(),
             to: wire.between[1 - end].clone(),

@@ -8,8 +8,10 @@ use serde::Deserialize;
 use super::junction::{FileHub, FileSwitch};
 use super::networks::Networks;
 use super::{Junction, Node, Topology, Wire, fill_trace};
-use crate::network::LINKS_MAX;
 use crate::qdisc::{Backend, Qdiscs};
+
+/// Links are numbered by one byte of their IPv4 addresses.
+const LINKS_MAX: usize = 256;
 
 /// Longest name of a network device: IFNAMSIZ with its zero byte is 16.
 const NAME_MAX: usize = 15;
@@ -207,7 +209,7 @@ impl FileLink {
             Ok::<_, String>(words)
         };
         let words = [direction(&there)?, direction(&back)?];
-        Ok(Wire { name, between, words, single, backend })
+        Ok(Wire { name, between, words, single, backend, adapter: None })
     }
 }
 

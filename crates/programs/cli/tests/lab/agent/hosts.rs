@@ -3,12 +3,18 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Lab, Namespace};
-use fabricmark_plan::{Role, Testbed};
+use fabricmark_lab::Lab;
+use fabricmark_plan::Testbed;
 use fabricmark_record::{Carrier, Outcome};
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, program, stderr, stdout, wait_until};
+use crate::support::{PLAN, bench, expect, program, stderr, stdout};
+
+/// Namespaces `client` and `server` with a veth pair `link0` between them.
+fn two_hosts() -> Lab {
+    let veth: fabricmark_wire::Link = "veth".parse().unwrap();
+    Lab::of_link(&veth.into(), 1, None).unwrap()
+}
 
 #[test]
 fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
@@ -16,15 +22,14 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         return;
     };
     let keys = Keys::more();
-    let lab =
-        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let server = lab.namespace(Role::Server);
+    let lab = two_hosts();
+    let server = lab.namespace("server").unwrap();
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let plan = bench.plan(PLAN);
     let to = ["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"];
     let run = |words: &[&str]| {
         let mut command = bench.command(words);
-        lab.namespace(Role::Client).enter(&mut command);
+        lab.namespace("client").unwrap().enter(&mut command);
         command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap()
     };
     // A network between hosts is one link, and the plan has two.
@@ -145,25 +150,18 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
 fn a_host_is_reached_by_an_address_of_its_link() {
     let Some(_bench) = bench("a_host_is_reached_by_an_address_of_its_link") else { return };
     let keys = Keys::more();
-    let lab =
-        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let (client, server) = (lab.namespace(Role::Client), lab.namespace(Role::Server));
-    // An address is of use when nobody else was found to have it (RFC 4862, section 5.4).
-    let of_link = |namespace: &Namespace| {
-        let mut show = Command::new("ip");
-        show.args(["-6", "-json", "addr", "show", "dev", "link0", "scope", "link"]);
-        namespace.enter(&mut show);
-        let told: serde_json::Value =
-            serde_json::from_slice(&show.output().unwrap().stdout).unwrap();
-        let addresses = told.as_array()?.iter().filter_map(|one| one["addr_info"].as_array());
-        let mut ready = addresses.flatten().filter(|address| address["tentative"] != true);
-        ready.find_map(|address| address["local"].as_str().map(str::to_owned))
-    };
-    wait_until(|| of_link(client).is_some() && of_link(server).is_some());
+    let lab = two_hosts();
+    let (client, server) = (lab.namespace("client").unwrap(), lab.namespace("server").unwrap());
+    for (namespace, address) in [(client, "fe80::1/64"), (server, "fe80::2/64")] {
+        let mut add = Command::new("ip");
+        add.args(["addr", "add", address, "dev", "link0", "nodad"]);
+        namespace.enter(&mut add);
+        assert!(add.status().unwrap().success());
+    }
     let agent = Agent::start_at("[::]:7477", &keys, &[], Some(server));
-    let at = format!("{}%link0", of_link(server).unwrap());
     for transport in ["tcp", "udp", "quic"] {
-        let words = ["measure", "stream", &at, "--transport", transport, "-t", "100ms", "-R"];
+        let words =
+            ["measure", "stream", "fe80::2%link0", "--transport", transport, "-t", "100ms", "-R"];
         let mut command = keys.command(&words);
         client.enter(&mut command);
         expect(&command.output().unwrap(), 0, &[]);
@@ -194,9 +192,8 @@ fn what_a_coordinator_held_is_free_within_5_s_after_its_cable_was_pulled() {
         return;
     };
     let keys = Keys::more();
-    let lab =
-        Lab::build(&["veth".parse::<fabricmark_wire::Link>().unwrap().into()], 1, None).unwrap();
-    let (client, server) = (lab.namespace(Role::Client), lab.namespace(Role::Server));
+    let lab = two_hosts();
+    let (client, server) = (lab.namespace("client").unwrap(), lab.namespace("server").unwrap());
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], Some(server));
     let mut command = keys.command(&["measure", "stream", "10.71.0.2", "-t", "60s"]);
     client.enter(&mut command);

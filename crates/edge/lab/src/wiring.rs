@@ -1,0 +1,155 @@
+//! The link of a point as a topology: client and server, and one link between them.
+
+use std::collections::BTreeMap;
+
+use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_plan::{Offload, Point, Role};
+use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
+
+use crate::backpressure;
+use crate::qdisc::Backend;
+use crate::tool::LabError;
+use crate::topology::networks::Networks;
+use crate::topology::{Adapter, Node, Topology, Wire};
+
+/// The link of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wiring {
+    /// Its technology.
+    pub link: Link,
+    /// What the emulator does in both directions. `None`: a veth pair, behind a token bucket if the technology has a rate.
+    pub words: Option<LinkWords>,
+    /// Whether the emulator receives single packets instead of super-packets of up to 64 KiB.
+    pub single: bool,
+    /// The bus that all packets of the client cross.
+    pub bus: Option<HostBus>,
+}
+
+impl Wiring {
+    /// The link of a point.
+    pub fn of(point: &Point) -> Self {
+        let single = point.offload == Some(Offload::Off);
+        Self { link: point.link, words: point.words(), single, bus: point.host_bus() }
+    }
+
+    /// The topology of this link; `name` is that of the link and of its devices.
+    ///
+    /// # Errors
+    ///
+    /// A technology that neither veth devices nor the emulator imitate.
+    pub fn topology(&self, name: &str) -> Result<Topology, LabError> {
+        let (backend, words, adapter) = match &self.words {
+            Some(words) => {
+                let queue = backpressure::words(self.link, words);
+                let adapter = Adapter { is_single: self.single, queue };
+                (Backend::Emulator, backpressure::words_behind(self.link, words), Some(adapter))
+            }
+            None => {
+                let (backend, words) = kernel_words(self.link)?;
+                (backend, words, None)
+            }
+        };
+        let mut sysctl = BTreeMap::new();
+        if words.delay() > Nanos(0) {
+            let buffers = TCP_BUFFERS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            sysctl.extend(buffers);
+        }
+        let node = |bus| Node { bus, sysctl: sysctl.clone(), ..Node::default() };
+        let between = [Role::Client, Role::Server].map(|role| role.name().to_owned());
+        let [client, server] = between.clone();
+        let links = vec![Wire {
+            name: name.to_owned(),
+            between,
+            words: [words.clone(), words],
+            single: None,
+            backend,
+            adapter,
+        }];
+        let junctions = BTreeMap::new();
+        let networks = Networks::of(&links, &junctions).map_err(LabError::Input)?;
+        let nodes = BTreeMap::from([(client, node(self.bus)), (server, node(None))]);
+        Ok(Topology { title: None, nodes, junctions, links, networks })
+    }
+}
+
+impl From<Link> for Wiring {
+    fn from(link: Link) -> Self {
+        Self { link, words: None, single: false, bus: None }
+    }
+}
+
+/// Largest buffers for autotuning: the most that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), so that they do not limit
+/// a long fat path. Initial sizes are Linux's defaults.
+const TCP_BUFFERS: [(&str, &str); 2] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 2147483647"),
+    ("net.ipv4.tcp_wmem", "4096 16384 2147483647"),
+];
+
+/// The queue before a token bucket: larger than the send buffer of any socket, so that senders wait and no packet is dropped.
+const QUEUE: &str = "8MiB";
+
+/// What the kernel does for a link without an emulator.
+fn kernel_words(link: Link) -> Result<(Backend, LinkWords), LabError> {
+    let (backend, words) = match link {
+        Link::Loopback | Link::Veth { .. } => (Backend::Veth, format!("mtu={}", link.mtu())),
+        Link::Ethernet { .. } => (Backend::Tbf, format!("link={link} queue={QUEUE}")),
+        Link::Ipoib(_) => return Err(refusal(link, "IPoIB by a token bucket")),
+        Link::Ib(_) => return Err(refusal(link, "InfiniBand without IP")),
+        Link::RoceV1 { .. } | Link::RoceV2 { .. } => {
+            return Err(refusal(link, "RDMA over Ethernet"));
+        }
+    };
+    let words = words.parse().map_err(|error| LabError::Input(format!("`{link}`: {error}")))?;
+    Ok((backend, words))
+}
+
+fn refusal(link: Link, technology: &str) -> LabError {
+    LabError::Input(format!(
+        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR or veth, or \
+         name a host that has one and --link {link}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::Qdiscs;
+
+    fn topology(link: &str) -> Result<Topology, LabError> {
+        Wiring::from(link.parse::<Link>().unwrap()).topology("link0")
+    }
+
+    #[test]
+    fn a_link_that_the_lab_cannot_imitate_is_refused() {
+        for (text, technology) in
+            [("ib:4X-HDR", "InfiniBand without IP"), ("rocev2:25G", "RDMA over Ethernet")]
+        {
+            let error = topology(text).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "`{text}`: the lab on this machine emulates no {technology}; use ethernet:RATE, \
+                     ipoib:4X-SDR or veth, or name a host that has one and --link {text}"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn ethernet_is_a_token_bucket_before_which_senders_wait_and_veth_has_no_queue() {
+        let of = |link: &str| {
+            let topology = topology(link).unwrap();
+            let wire = &topology.links[0];
+            Qdiscs::of(wire.backend, &wire.words[0]).unwrap()
+        };
+        let commands = of("ethernet:1G").unwrap().commands("link0", true);
+        assert_eq!(
+            commands[0].words,
+            "qdisc replace dev link0 root handle 1: tbf rate 1000000000bit burst 65536 limit 8388608 \
+             overhead 24 mpu 84 peakrate 1000gbit mtu 1600"
+        );
+        assert_eq!(of("veth,mtu=9000"), None);
+        assert_eq!(topology("veth,mtu=9000").unwrap().links[0].words[1].mtu(), 9000);
+    }
+}
