@@ -1,22 +1,22 @@
-//! Factors with few levels: each choice with its word and its meaning, declared once.
+//! Factors whose levels are a fixed set of keywords. Each keyword and its meaning are declared once.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A level of a factor that has few.
+/// One level of a factor whose levels are a fixed set of keywords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The word in plans, flags, JSON and tables.
+    /// Keyword in plans, flags, JSON and tables.
     pub word: &'static str,
-    /// The word of earlier versions, which is still read.
+    /// Keyword of earlier versions, still accepted; `None` if it has not changed.
     pub was: Option<&'static str>,
-    /// What it means.
+    /// One-line description.
     pub about: &'static str,
 }
 
-/// An enum whose variants are written the same in plans, flags, JSON and tables.
+/// Declares an enum whose variants have the same keyword in plans, flags, JSON and tables.
 macro_rules! choices {
     ($(#[$doc:meta])* $name:ident {
         $(#[doc = $about:literal] $variant:ident = $word:literal $(was $was:literal)?,)*
@@ -31,22 +31,22 @@ macro_rules! choices {
         }
 
         impl $name {
-            /// Every choice.
+            /// All variants, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The same with their words.
+            /// Keyword and description of each variant, in the order of [`Self::ALL`].
             pub const CHOICES: &[Choice] = &[$(Choice {
                 word: $word,
                 was: crate::choice::earlier!($($was)?),
                 about: $about.trim_ascii(),
             }),*];
 
-            /// The word for it.
+            /// The keyword of this variant.
             pub const fn word(self) -> &'static str {
                 Self::CHOICES[self as usize].word
             }
 
-            /// The choice of that word.
+            /// The variant with this keyword, current or earlier.
             pub fn named(word: &str) -> Option<Self> {
                 let is_it = |choice: &Choice| choice.word == word || choice.was == Some(word);
                 Self::CHOICES.iter().position(is_it).map(|place| Self::ALL[place])
@@ -61,7 +61,7 @@ macro_rules! choices {
     };
 }
 
-/// The word of earlier versions, where there is one.
+/// Expands to `Some` of the optional earlier keyword, or to `None`.
 macro_rules! earlier {
     () => {
         None
@@ -212,12 +212,12 @@ choices! {
 }
 
 impl Operation {
-    /// Whether it is a round trip of its own, which returns data.
+    /// Whether the operation itself takes a round trip and returns data.
     pub const fn is_fetch(self) -> bool {
         matches!(self, Self::Read | Self::FetchAdd | Self::CompareSwap)
     }
 
-    /// Whether it works on 8 bytes.
+    /// Whether it is an RDMA atomic, which operates on 8 bytes.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::FetchAdd | Self::CompareSwap)
     }

@@ -1,17 +1,17 @@
-//! The digest of a plan: two plans of equal digest share records.
+//! Digest of a plan. Plans with equal digests share records.
 
 use std::fmt::Write;
 
 use crate::plan::Plan;
 use sha2::{Digest, Sha256};
 
-/// Version of the digest: another one where a default changes what is run, or what is covered does. A factor or a key that
-/// is added with a default that changes nothing keeps it.
+/// Version of the digest. Increment it when a default changes what is run, or when the digest covers other
+/// settings. A new factor or key whose default leaves runs unchanged keeps the version.
 const VERSION: u32 = 2;
 
 impl Plan {
-    /// The version of the digest, a dash, and the SHA-256 of everything that decides what is run and differs from its
-    /// default, as 64 hexadecimal digits. A changed title or table does not change it.
+    /// Version of the digest, a dash, and the SHA-256 (64 hexadecimal digits) of all settings that affect runs and
+    /// differ from their defaults. A changed title or table does not change it.
     pub fn digest(&self) -> String {
         let sum = Sha256::digest(self.canonical());
         let mut digest = format!("{VERSION}-");
@@ -21,7 +21,7 @@ impl Plan {
         digest
     }
 
-    /// What decides what is run, a line each.
+    /// The settings that affect runs, one per line: the input of the hash.
     fn canonical(&self) -> String {
         let Self { stop, .. } = self;
         let mut lines = vec![

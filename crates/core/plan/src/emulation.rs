@@ -1,4 +1,4 @@
-//! What of a point's link is emulated, and what follows from it for TCP.
+//! The emulated link of a point: its options, BDP, TCP window and ramp.
 
 use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_units::{Bytes, Nanos};
@@ -9,17 +9,17 @@ use crate::factor::{Factor, Point, Where};
 use crate::problem::{Contradiction, refuse};
 use crate::window::Window;
 
-/// Segments of the first flight (RFC 6928), of the smallest that Ethernet's frames carry by default.
+/// Initial TCP window in bytes: ten segments (RFC 6928) of 1460 bytes, the MSS over IPv4 at Ethernet's default MTU.
 const FIRST_FLIGHT_BYTES: u64 = 10 * 1460;
 
-/// Round trips that a connection gets to find the rest of its window: CUBIC leaves slow start early, where
-/// answers come in trains or later than before (HyStart), at a quarter of 14 Gbit/s x 400 ms in each
-/// of four runs, and was steady 5 to 8 round trips after the doublings (Linux 6.18).
+/// RTTs allowed to reach the full window after slow start. CUBIC leaves slow start early if ACKs arrive in trains
+/// or with increasing delay (HyStart): in each of four runs at a quarter of 14 Gbit/s x 400 ms. It was steady 5 to
+/// 8 RTTs after the doublings (Linux 6.18).
 const FOUND: u64 = 8;
 
 impl Point {
-    /// What the link does in both directions, where a lab emulates it: a round trip, words or a bus are
-    /// asked for, or it is IPoIB. `None` for what a lab has otherwise.
+    /// Options of the emulated link, equal in both directions; `None` if the link is not emulated. A lab emulates a
+    /// link if the point has `rtt`, `emulate` or `bus`, or if the link is IPoIB.
     pub fn words(&self) -> Option<LinkWords> {
         let is_ipoib = matches!(self.link, Link::Ipoib(_));
         let is_asked = self.rtt.is_some() || self.emulate.is_some() || self.bus.is_some();
@@ -27,7 +27,7 @@ impl Point {
             return None;
         }
         let mut words = LinkWords::default();
-        // Each was checked when the point was made.
+        // The values were validated when the point was created.
         let _ = match self.link {
             Link::Veth { mtu } => words.set("mtu", &mtu.to_string()),
             Link::Loopback => Ok(()),
@@ -42,30 +42,28 @@ impl Point {
         Some(words)
     }
 
-    /// The bus of the client, where one is emulated.
+    /// The emulated host bus of the client; `None` without one.
     pub fn host_bus(&self) -> Option<HostBus> {
-        // Checked when the point was made.
+        // The text was validated when the point was created.
         self.bus.as_deref()?.parse().ok()
     }
 
-    /// Bytes that the emulated link's rate fills its round trip with; `None` where one of the two is
-    /// not said.
+    /// Bandwidth-delay product of the emulated link; `None` without a rate or an RTT.
     pub fn bdp(&self) -> Option<Bytes> {
         let rate = self.words()?.rate_bps()?;
         let Nanos(rtt_ns) = self.rtt?;
         Some(Bytes((rate * rtt_ns as f64 / 8e9) as u64))
     }
 
-    /// Largest window of TCP in bytes; `None` where the kernel tunes it.
+    /// Largest TCP window in bytes; `None`: kernel autotuning.
     pub fn window_bytes(&self) -> Option<Bytes> {
         Some(self.window?.bytes(self.bdp().unwrap_or_default()))
     }
 
-    /// How long TCP's slow start takes over the emulated link: doublings from ten segments to what the
-    /// window or the round trip holds, and [`FOUND`] round trips more. 0 where no round trip is emulated.
+    /// Duration of TCP's slow start over the emulated link: doublings from ten segments to the window or the BDP,
+    /// whichever is smaller, plus [`FOUND`] RTTs. 0 without an emulated RTT.
     ///
-    /// Without a rate the path is taken for one of 40 Gbit/s: more than TUN devices carried in any run
-    /// (`docs/lab.md`).
+    /// A link without a rate counts as 40 Gbit/s, which is more than TUN devices carried in any run (`docs/lab.md`).
     pub fn ramp(&self) -> Nanos {
         let Some(Nanos(rtt_ns)) = self.rtt else { return Nanos(0) };
         let fastest = Bytes((40e9 * rtt_ns as f64 / 8e9) as u64);
@@ -76,7 +74,7 @@ impl Point {
     }
 }
 
-/// Refuses a level of offload that the link does not have.
+/// Rejects a level of `offload` that the link does not support.
 pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contradiction> {
     let Some(asked) = levels.get(&Factor::Offload) else { return Ok(()) };
     match point.words() {
@@ -93,13 +91,13 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
     }
 }
 
-/// The first option that sets a property of the wire. The factor `link` sets it too, and ceilings follow `link`.
+/// The first option that sets a property of the wire. The factor `link` sets these too, and ceilings follow `link`.
 fn of_the_wire(words: &str) -> Option<&str> {
     let of_a_wire = ["rate", "schedule", "framing"];
     words.split(' ').find(|word| of_a_wire.contains(&word.split('=').next().unwrap_or_default()))
 }
 
-/// Refuses what cannot be emulated, or cannot be meant.
+/// Rejects emulation settings that are unsupported or that contradict other factors.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if let Some(window @ Window::Bdp(_)) = point.window
         && point.bdp().is_none()
@@ -165,7 +163,7 @@ mod tests {
             ("4X-SDR,mode=connected,mtu=65520", 8.0),
             ("4X-DDR", 16.0),
             ("4X-QDR", 32.0),
-            // 4 lanes of 14.0625 Gbit/s, 64 of 66 bits of which are data: 54.54...
+            // 4 lanes of 14.0625 Gbit/s with 64b/66b encoding: 54.54...
             ("4X-FDR", 600.0 / 11.0),
         ] {
             let words = point(&format!("link=ipoib:{link}")).unwrap().words().unwrap();

@@ -1,5 +1,5 @@
-//! Factors: each is declared once, and plan keys, options of `measure`, help, the table of `docs/plan-file.md`, the JSON
-//! Schema of a point and its reading and writing follow from that.
+//! Factors. Each is declared once. Plan keys, options of `measure`, help, the table of `docs/plan-file.md`, and the
+//! JSON Schema, parser and serializer of a point follow from the declaration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,31 +20,31 @@ use crate::pace::Pace;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
 
-/// What is declared of a factor.
+/// Declaration of a factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     key: &'static str,
     earlier_key: Option<&'static str>,
     about: &'static str,
-    /// The table of `docs/plan-file.md` that it stands in.
+    /// The table of `docs/plan-file.md` that lists it.
     pub section: Section,
-    /// What its levels look like.
+    /// Form of its levels.
     pub kind: Kind,
-    /// Whether every plan must name it.
+    /// Whether every plan must set it.
     pub is_required: bool,
-    /// Whether `none` is a level: a point without it stands beside points with it.
+    /// Whether `none` is a level, so that a plan can have points with and without this factor.
     pub has_none: bool,
-    /// What holds where no level is named, for the reader.
+    /// The default, as text for the documentation.
     pub unset: &'static str,
-    /// A level in a heading, with `{}` for it.
+    /// Format of a level in a heading; `{}` stands for the level.
     pub shown: &'static str,
-    /// Its name above its levels; empty for its key.
+    /// Heading above its levels; empty: the key.
     pub name: &'static str,
-    /// The option of `measure`, where it is not its key.
+    /// Option of `measure`; empty if it equals the key.
     pub flag: &'static str,
-    /// The letter of the option, iperf3's.
+    /// Letter of the short option, as in iperf3.
     pub letter: Option<char>,
-    /// Whether the flow that probes a load has the same level: what concerns the network rather than the load.
+    /// Whether the probe flow has the same level: true for factors of the network rather than of the load.
     pub is_shared: bool,
     applies: fn(&Point) -> bool,
     default: fn(&Point) -> Option<Level>,
@@ -53,24 +53,24 @@ pub struct Spec {
 /// A table of `docs/plan-file.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What every plan names.
+    /// Factors that every plan must set.
     Required,
-    /// Traffic.
+    /// Responses, direction, flows, pace and probe.
     Traffic,
-    /// The emulated link.
+    /// Emulated link: RTT, impairments, host bus and offload.
     Link,
-    /// System calls and CPU.
+    /// System calls, waiting and timestamps.
     Calls,
     /// Socket options.
     Socket,
-    /// RDMA.
+    /// RDMA work requests and queue pairs.
     Rdma,
-    /// Groups of flows, which `[[group]]` sets: they have no table of levels.
+    /// Factors that `[[group]]` sets; no table lists them.
     Group,
 }
 
 impl Section {
-    /// Every table, in the order of the page.
+    /// All tables, in the order of the page.
     pub const ALL: [Self; 6] =
         [Self::Required, Self::Traffic, Self::Link, Self::Calls, Self::Socket, Self::Rdma];
 
@@ -133,9 +133,9 @@ impl Spec {
     }
 }
 
-/// Declares every factor: a sentence on what it is, its name, its field of a point, the key of earlier versions, what
-/// holds for records of versions before it, and its [`Spec`]. The order is that of the columns of a matrix, so of the points of
-/// a plan, and stays. A default may depend on `pace` and on the factors above it.
+/// Declares every factor: description, variant, field of a point, key of earlier versions (`was`), default for
+/// records of earlier versions (`of old`), and [`Spec`]. The order is that of matrix columns, hence of a plan's
+/// points, and must not change. A default may depend on `pace` and on the factors above it.
 macro_rules! factors {
     ($(#[doc = $about:literal] $variant:ident, $key:ident: $type:ty $(, was $was:literal)? $(, of old $old:literal)? = $spec:expr;)*) => {
         /// What may vary between points.
@@ -159,22 +159,22 @@ macro_rules! factors {
         }
 
         impl Factor {
-            /// Every factor, in the order in which a point's name lists them.
+            /// All factors, in the order in which a point's key lists them.
             pub const ALL: [Self; [$($about),*].len()] = [$(Self::$variant),*];
 
-            /// What is declared of each, in the order of [`Self::ALL`].
+            /// Declarations, in the order of [`Self::ALL`].
             const SPECS: &[Spec] = &[$(
                 Spec { key: stringify!($key), earlier_key: crate::choice::earlier!($($was)?), about: $about, ..$spec },
             )*];
         }
 
         impl Point {
-            /// A point that is not complete yet.
+            /// A point with placeholder values, to be filled in.
             pub(crate) fn blank() -> Self {
                 Self { $($key: Field::blank()),* }
             }
 
-            /// Sets a factor from canonical text.
+            /// Sets a factor from the canonical text of a level.
             pub(crate) fn put(&mut self, factor: Factor, level: &str) {
                 match factor {
                     $(Factor::$variant => {
@@ -185,7 +185,7 @@ macro_rules! factors {
                 }
             }
 
-            /// The level of one factor as text; empty where the factor does not apply to this point.
+            /// The canonical text of one level; empty if the factor does not apply to this point.
             pub fn level(&self, factor: Factor) -> Level {
                 match factor {
                     $(Factor::$variant => Field::write(&self.$key),)*
@@ -195,33 +195,32 @@ macro_rules! factors {
     };
 }
 
-/// Records of versions that had one flow.
+/// Default of `flows` for records of versions that had one flow only.
 fn one_flow() -> u32 {
     1
 }
 
-/// Records of versions that blocked.
+/// Default of `wait` for records of versions that always blocked.
 fn block() -> Wait {
     Wait::Block
 }
 
 use Section::{Calls, Group as Groups, Link as EmulatedLink, Rdma, Required, Socket, Traffic};
 
-/// Versions of IP.
+/// Levels of `family`.
 const FAMILIES: &[Choice] =
     &[Choice { word: "4", was: None, about: "" }, Choice { word: "6", was: None, about: "" }];
 
-/// Largest socket buffer that may be asked for: 1 GiB, RFC 7323's largest window.
+/// Largest socket buffer: 1 GiB, the largest window of RFC 7323.
 const BUFFER_MAX: Bytes = Bytes(1 << 30);
 
 /// Largest payload of any transport.
 const PAYLOAD_MAX: Bytes = Transport::Rc.traits().payload_max;
 
-/// Longest time for a connection: Linux gives up after two minutes by itself (tcp_syn_retries).
+/// Longest connection timeout. Linux gives up by itself after two minutes (tcp_syn_retries).
 const CONNECT_TIMEOUT_MAX: Nanos = Nanos::from_secs(60);
 
-/// Longest emulated round trip: Linux gives a connection up after some minutes without an answer, and
-/// the Moon is 2.6 s away.
+/// Longest emulated RTT. Linux aborts a connection after some minutes without an ACK; the RTT to the Moon is 2.6 s.
 const RTT_MAX: Nanos = Nanos::from_secs(10);
 
 factors! {
@@ -349,7 +348,7 @@ factors! {
             Some((point.pattern != Pattern::Stream).to_string())
         });
     /// TCP maximum segment size in bytes (TCP_MAXSEG)
-    // RFC 879's default is what every host takes; linux/tcp.h TCP_MIN_MSS is 88.
+    // Every host accepts the default of RFC 879; the smallest value is TCP_MIN_MSS, 88 (linux/tcp.h).
     Mss, mss: Option<u32> = Socket.of(Kind::Number(88, 65_495))
         .or_none()
         .unset("kernel")
@@ -436,48 +435,48 @@ factors! {
     Beside, beside: Option<String> = Groups.of(Kind::Grammar(level::beside)).shown("beside {}");
 }
 
-/// A level of each of some factors: what makes a point, or a part of it.
+/// Levels by factor: all or some of those that define a point.
 pub type Where = BTreeMap<Factor, Level>;
 
-/// The levels of each factor that a plan file names, with the place where each is written.
+/// The levels that a plan file names for each factor, each with its byte range in the file.
 pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
 
-/// What a point must have to be meant: of each factor one of these levels.
+/// Selects points: a point must have one of the listed levels of each listed factor.
 pub type Filter = BTreeMap<Factor, Vec<Level>>;
 
 impl Factor {
-    /// What is declared of it.
+    /// Its declaration.
     pub const fn spec(self) -> &'static Spec {
         &Self::SPECS[self as usize]
     }
 
-    /// The name that plan files use.
+    /// Key in plan files.
     pub const fn key(self) -> &'static str {
         self.spec().key
     }
 
-    /// The key of earlier versions, which is still read.
+    /// Key of earlier versions, still accepted.
     pub const fn earlier_key(self) -> Option<&'static str> {
         self.spec().earlier_key
     }
 
-    /// What it is, in a line.
+    /// One-line description.
     pub const fn about(self) -> &'static str {
         self.spec().about.trim_ascii()
     }
 
-    /// The factor of that name.
+    /// The factor with this key, current or earlier.
     pub fn named(name: &str) -> Option<Self> {
         let is_it = |factor: &Self| factor.key() == name || factor.earlier_key() == Some(name);
         Self::ALL.into_iter().find(is_it)
     }
 
-    /// The factors that every plan must name; the others have defaults.
+    /// The factors that every plan must set; the others have defaults.
     pub fn required() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|factor| factor.spec().is_required)
     }
 
-    /// The levels of a factor that has few; empty where they are numbers or names.
+    /// The keywords of a factor with a fixed set of levels; empty if its levels are numbers, names or texts.
     pub const fn choices(self) -> &'static [Choice] {
         match self.spec().kind {
             Kind::Choice(choices) => choices,
@@ -490,7 +489,7 @@ impl Factor {
         self.spec().has_none
     }
 
-    /// Brings a level into its canonical form, or says what a level of this factor looks like.
+    /// The canonical form of a level. The error describes the levels of this factor.
     pub fn level(self, text: &str) -> Result<Level, Invalid> {
         if text == NONE && self.has_none() {
             return Ok(text.to_owned());
@@ -498,12 +497,12 @@ impl Factor {
         self.spec().kind.canonical(text)
     }
 
-    /// Whether it applies to a point, of which the factors above it are known.
+    /// Whether it applies to a point in which the factors above it are set.
     pub(crate) fn applies(self, point: &Point) -> bool {
         (self.spec().applies)(point)
     }
 
-    /// Its level in a point where none is named.
+    /// Its default in this point; `None` without one.
     pub(crate) fn default(self, point: &Point) -> Option<Level> {
         (self.spec().default)(point)
     }

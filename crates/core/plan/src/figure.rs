@@ -1,5 +1,5 @@
-//! Figures of a run: each is declared once, and names in plans and thresholds, keys of JSON and CSV, tables, charts and
-//! verdicts follow from that. `judge` computes them.
+//! Figures of a run. Each is declared once. Names in plans and thresholds, keys of JSON and CSV, tables, charts and
+//! verdicts follow from the declaration. `judge` computes the values.
 
 use fabricmark_stats::{Better, LATENCY_TIE, THROUGHPUT_TIE};
 use schemars::JsonSchema;
@@ -9,32 +9,32 @@ use crate::choice::Pattern::{self, Burst, Crr, PingPing, PingPong, Rr, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
 
-/// What is declared of a figure.
+/// Declaration of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct FigureSpec {
     name: &'static str,
-    /// Its name in earlier versions, which is still read.
+    /// Name in earlier versions, still accepted.
     earlier_name: Option<&'static str>,
     about: &'static str,
-    /// Its key in JSON and CSV, with its unit.
+    /// Key in JSON and CSV, which ends with the unit.
     pub key: &'static str,
-    /// Its key in records of earlier versions.
+    /// Key in records of earlier versions, still accepted.
     pub earlier_key: Option<&'static str>,
-    /// Its name in tables, without its unit.
+    /// Name in tables, without the unit.
     pub label: &'static str,
-    /// The unit of its values.
+    /// Unit of the values.
     pub unit: Unit,
     /// Whether more is better.
     pub is_higher_better: bool,
-    /// Whether several runs are summed up by their median, as percentiles are; else by their mean.
+    /// Whether several runs are summarised by their median (percentiles) or by their mean.
     pub is_median: bool,
-    /// The patterns that yield it.
+    /// Patterns that yield it.
     pub patterns: &'static [Pattern],
-    /// What the wire allows of it.
+    /// The limit that the wire sets.
     pub limit: Limit,
 }
 
-/// The unit of a figure's values.
+/// Unit of a figure's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
@@ -49,14 +49,14 @@ pub enum Unit {
     UsPerTransaction,
     /// Bits per second times metres.
     BitMetresPerSecond,
-    /// Segments of TCP.
+    /// TCP segments.
     Segments,
     /// Bytes.
     Bytes,
 }
 
 impl Unit {
-    /// As a suffix of keys.
+    /// Suffix of JSON and CSV keys.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Bps => "bps",
@@ -71,14 +71,14 @@ impl Unit {
     }
 }
 
-/// What the wire allows of a figure.
+/// The limit that the wire sets on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Nothing is computed.
+    /// No limit is computed.
     None,
-    /// At most the ceiling of goodput.
+    /// At most the goodput ceiling.
     Ceiling,
-    /// At least so much of the floor of the round trip.
+    /// At least this multiple of the RTT floor.
     Floor(f64),
 }
 
@@ -86,7 +86,7 @@ const EVERY: &[Pattern] = Pattern::ALL;
 const ROUND_TRIPS: &[Pattern] = &[Rr, Crr, PingPong, Burst];
 const TRANSACTIONS: &[Pattern] = &[Rr, Crr, PingPong, PingPing, Burst];
 
-/// A rate, of which more is better.
+/// A rate: more is better.
 const fn rate(
     key: &'static str,
     label: &'static str,
@@ -108,7 +108,7 @@ const fn rate(
     }
 }
 
-/// A cost, of which less is better.
+/// A cost: less is better.
 const fn cost(
     key: &'static str,
     label: &'static str,
@@ -118,12 +118,12 @@ const fn cost(
     FigureSpec { is_higher_better: false, ..rate(key, label, unit, patterns) }
 }
 
-/// The mean of times of a run.
+/// Mean of the times of a run.
 const fn mean(key: &'static str, label: &'static str, patterns: &'static [Pattern]) -> FigureSpec {
     cost(key, label, Unit::Nanos, patterns)
 }
 
-/// A percentile of times of a run.
+/// Percentile of the times of a run.
 const fn percentile(
     key: &'static str,
     label: &'static str,
@@ -142,8 +142,7 @@ impl FigureSpec {
     }
 }
 
-/// Declares every figure: a sentence on what it is, its name, its word in plans and that of earlier versions, and its
-/// [`FigureSpec`].
+/// Declares every figure: description, variant, name in plans, name in earlier versions (`was`), and [`FigureSpec`].
 macro_rules! figures {
     ($(#[doc = $about:literal] $variant:ident = $name:literal $(was $was:literal)?, $spec:expr;)*) => {
         /// A figure of a run.
@@ -155,25 +154,25 @@ macro_rules! figures {
         }
 
         impl Figure {
-            /// Every figure.
+            /// All figures, in the order of declaration.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// What is declared of each, in the order of [`Self::ALL`].
+            /// Declarations, in the order of [`Self::ALL`].
             const SPECS: &[FigureSpec] = &[$(
                 FigureSpec { name: $name, earlier_name: crate::choice::earlier!($($was)?), about: $about, ..$spec },
             )*];
 
-            /// What is declared of it.
+            /// Its declaration.
             pub const fn spec(self) -> &'static FigureSpec {
                 &Self::SPECS[self as usize]
             }
 
-            /// The name that plans use.
+            /// Name in plans.
             pub const fn name(self) -> &'static str {
                 self.spec().name
             }
 
-            /// What it is, in a line.
+            /// One-line description.
             pub const fn about(self) -> &'static str {
                 self.spec().about.trim_ascii()
             }
@@ -266,20 +265,20 @@ figures! {
 }
 
 impl Figure {
-    /// The figure of that name.
+    /// The figure with this name, current or earlier.
     pub fn named(name: &str) -> Option<Self> {
         let is_it =
             |figure: &Self| figure.name() == name || figure.spec().earlier_name == Some(name);
         Self::ALL.into_iter().find(is_it)
     }
 
-    /// The figure with that key in JSON, or in records of earlier versions.
+    /// The figure with this key in JSON, current or earlier.
     pub fn keyed(key: &str) -> Option<Self> {
         let is_it = |spec: &FigureSpec| spec.key == key || spec.earlier_key == Some(key);
         Self::ALL.into_iter().find(|figure| is_it(figure.spec()))
     }
 
-    /// Which direction is better, and the change, as a fraction, up to which two values count as the same.
+    /// Which direction is better, and the relative difference up to which two values count as equal.
     pub fn judged_by(self) -> (Better, f64) {
         match self.spec().is_higher_better {
             true => (Better::Higher, THROUGHPUT_TIE),
@@ -287,8 +286,8 @@ impl Figure {
         }
     }
 
-    /// Whether it rises as the rate does at which a closed loop moves payloads or answers (true), or falls (false: Little's
-    /// law); nothing of the others.
+    /// How it depends on the payload or transaction rate of a closed loop: `true` if it rises with the rate,
+    /// `false` if it falls (Little's law), `None` for other figures.
     pub fn of_rate(self) -> Option<bool> {
         match self {
             Self::Goodput | Self::PayloadRate | Self::TransactionRate => Some(true),
@@ -297,8 +296,8 @@ impl Figure {
         }
     }
 
-    /// The figure that a point is judged by where nobody names one. The rate of an open loop is given,
-    /// so transactions are judged by their RTT there.
+    /// The figure that a point is judged by unless the user names one. The rate of an open loop is fixed, so its
+    /// transactions are judged by their RTT.
     pub fn deciding(point: &Point) -> Self {
         match point.pattern {
             Stream | Burst => Self::Goodput,

@@ -1,7 +1,7 @@
-//! Reads a plan file. Its schema is documented in `docs/plan-file.md`.
+//! Reads a plan file. `docs/plan-file.md` documents its schema.
 //!
-//! The TOML tree is walked by hand, so that every fault, semantic ones included, is reported with
-//! its line and with what would be right, and all faults are reported at once.
+//! The TOML tree is walked by hand, so that every error, semantic ones included, is reported with its line and the
+//! remedy, and all errors are reported at once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,17 +21,17 @@ use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
 
-/// Which part of a plan file is wanted.
+/// Which version of a plan to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// The whole plan.
     Full,
-    /// The plan with its `[quick]` table laid over it.
+    /// The plan with its `[quick]` table applied.
     Quick,
 }
 
-/// Reads the plan in `text`; `file` is its name in messages, `published` the tables that may be
-/// named as published ones.
+/// Parses the plan in `text`. `file` is its name in messages; `published` lists the values that `published` keys
+/// accept.
 pub fn parse(file: &str, text: &str, size: Size, published: &[&str]) -> Result<Plan, Problems> {
     let mut source = Source::new(file, text);
     let root = match DeTable::parse(text) {
@@ -91,7 +91,7 @@ impl Reader<'_, '_> {
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
         let interval = run.take("interval");
         let slices = run.take("slices").is_some_and(|value| self.truth(value));
-        // Without effect since no calibration keeps a point from being run; plans of before have it.
+        // No effect: calibration no longer excludes points, but older plans have this key.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
         run.finish(self.source);
         let mut rule = self.stop_rule(&mut stop);
@@ -120,7 +120,7 @@ impl Reader<'_, '_> {
         };
         let levels = self.factors(factors, settings, has_file || !wires.is_empty(), &flows);
         let adds: Vec<Cross> = adds.into_iter().map(|section| self.added(section)).collect();
-        // What may be named: a level that --quick leaves out is no fault.
+        // The levels that other tables may name, including those that --quick leaves out.
         let mut named = union(&levels, &adds);
         let quick_duration = self.duration(&mut quick, "duration");
         let quick_warm_up = self.duration(&mut quick, "warm_up");
@@ -238,7 +238,7 @@ impl Reader<'_, '_> {
         Some(StopRule { confidence, half_width, runs_min, runs_max, decides })
     }
 
-    /// `runs = 5` or `runs = { min = 10, max = 30 }`.
+    /// Reads `runs = 5` or `runs = { min = 10, max = 30 }`.
     fn runs(&mut self, value: &Value<'_>) -> Option<(usize, usize)> {
         const EXPECTED: &str = "a number of runs from 2 to 10000";
         let Some(table) = value.get_ref().as_table() else {
@@ -263,7 +263,7 @@ impl Reader<'_, '_> {
         Some((min, max))
     }
 
-    /// The levels named in a table whose keys are factors.
+    /// Reads the levels in a table whose keys are factors.
     pub(crate) fn levels(&mut self, mut section: Section<'_, '_>, name: &str) -> Levels {
         let mut levels = Levels::new();
         for factor in Factor::ALL {
@@ -324,7 +324,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// `lab`, or `lab:` and a topology file; `guest` is read before.
+    /// Reads `testbed`: `lab`, or `lab:` and a topology file. The caller handles `guest`.
     fn topology(&mut self, value: &Value<'_>) -> Option<Option<Topology>> {
         let text = self.text(value)?;
         if text == "lab" {
@@ -338,7 +338,7 @@ impl Reader<'_, '_> {
         topology.map(Some)
     }
 
-    /// The levels of both tables. Over a topology the links are those of its file.
+    /// Merges the levels of `[factors]` and `[settings]`. Over a topology the links are those of its file.
     fn factors(
         &mut self,
         factors: Section<'_, '_>,
@@ -397,7 +397,7 @@ impl Reader<'_, '_> {
         levels
     }
 
-    /// An `[[add]]`: the levels that replace those of the plan.
+    /// Reads an `[[add]]`: levels that replace those of the plan.
     fn added(&mut self, section: Section<'_, '_>) -> Cross {
         let span = section.span.clone();
         let levels = self.levels(section, "[[add]]");
@@ -431,7 +431,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Every level that a plan names, those of its factors first.
+/// All levels that a plan names, those of its factors first.
 fn union(levels: &Levels, adds: &[Cross]) -> Levels {
     let mut all = levels.clone();
     for (factor, added) in adds.iter().flat_map(|add| &add.levels) {

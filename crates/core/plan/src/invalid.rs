@@ -1,6 +1,6 @@
-//! A text that a user wrote and that is not valid.
+//! Errors in texts that a user wrote.
 
-/// Why what a user wrote is not valid, and what would be.
+/// Why a user's text is invalid, and what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(pub String);

@@ -1,4 +1,4 @@
-//! Levels as text: what a level of each kind looks like, and its canonical form.
+//! Levels as text: the form of each kind of level, and its canonical form.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,41 +18,41 @@ use crate::window::Window;
 /// A level as canonical text: sizes in bytes, links in their shortest form.
 pub type Level = String;
 
-/// The level of a factor that has no effect: as if nobody named it.
+/// Level that switches a factor off, as if the plan did not name it.
 pub(crate) const NONE: &str = "none";
 
-/// What the levels of a factor look like.
+/// Form of a factor's levels.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// One of few.
+    /// One of a fixed set of keywords.
     Choice(&'static [Choice]),
-    /// A whole number, least and most.
+    /// A whole number from minimum to maximum.
     Number(u64, u64),
-    /// Bytes, at least 1, and at most so many.
+    /// A number of bytes from 1 to this maximum.
     Size(Bytes),
-    /// A duration, least and most.
+    /// A duration from minimum to maximum.
     Duration(Nanos, Nanos),
     /// A rate in bit/s.
     Rate,
     /// True or false.
     Truth,
-    /// A name of the kernel.
+    /// A name of 1 to 15 letters, digits, `-`, `_` and `.`, as the kernel accepts it.
     Name,
     /// An IP address.
     Address,
-    /// A text of a grammar of its own, and what brings it into its canonical form.
+    /// Text with a grammar of its own; the function returns its canonical form.
     Grammar(fn(&str) -> Result<Level, String>),
 }
 
 impl Kind {
-    /// A grammar that a type reads and writes.
+    /// A grammar that `T` parses and prints.
     pub(crate) const fn of<T: FromStr<Err: ToString> + ToString>() -> Self {
         Self::Grammar(|text| {
             text.parse().map(|value: T| value.to_string()).map_err(|e| e.to_string())
         })
     }
 
-    /// Brings a level into its canonical form, or says what a level looks like.
+    /// The canonical form of a level. The error describes the levels of this kind.
     pub(crate) fn canonical(self, text: &str) -> Result<Level, Invalid> {
         match self {
             Self::Choice(known) => choice(text, known),
@@ -97,7 +97,7 @@ fn size(text: &str, most: Bytes) -> Result<Level, String> {
     Ok(bytes.0.to_string())
 }
 
-/// The kernel counts in bytes per second, and takes 0 for no limit.
+/// A rate of at least one byte per second: the kernel counts in bytes per second, and 0 means unlimited.
 fn rate(text: &str) -> Result<Level, String> {
     let rate: BitRate = text.parse().map_err(|error| format!("{error}"))?;
     if rate.0 < 8 {
@@ -106,8 +106,8 @@ fn rate(text: &str) -> Result<Level, String> {
     Ok(rate.to_string())
 }
 
-/// The kernel takes at most 15 characters for a congestion control (TCP_CA_NAME_MAX, linux/tcp.h), and for a device
-/// (IFNAMSIZ, linux/if.h).
+/// At most 15 characters: the kernel's limit for the name of a congestion control (TCP_CA_NAME_MAX, linux/tcp.h)
+/// and of a device (IFNAMSIZ, linux/if.h).
 fn name(text: &str) -> Result<Level, String> {
     let is_name = !text.is_empty()
         && text.len() <= 15
@@ -119,7 +119,7 @@ fn name(text: &str) -> Result<Level, String> {
     }
 }
 
-/// Options of an emulated link but those that are factors of their own.
+/// Options of an emulated link, except those that are factors of their own.
 pub(crate) fn emulated(text: &str) -> Result<Level, String> {
     let words: LinkWords = text.parse().map_err(|error| format!("{error}"))?;
     let level = words.to_string();
@@ -139,31 +139,30 @@ pub(crate) fn emulated(text: &str) -> Result<Level, String> {
     Ok(level)
 }
 
-/// Levels of other groups, as a plan writes them.
+/// Levels of other groups: `factor=level` pairs, separated by spaces.
 pub(crate) fn beside(text: &str) -> Result<Level, String> {
-    /// Longer than the levels of a few factors.
+    /// In bytes: more than the levels of a few factors need.
     const LENGTH_MAX: usize = 1_000;
     let is_level = text.len() <= LENGTH_MAX && text.chars().all(|c| !c.is_control());
     if is_level { Ok(text.to_owned()) } else { Err("not levels of other groups".to_owned()) }
 }
 
-/// A bus as [`HostBus`] reads it.
+/// Canonical form of a host bus, as [`HostBus`] parses it.
 pub(crate) fn bus(text: &str) -> Result<Level, String> {
     text.parse().map(|bus: HostBus| bus.to_string())
 }
 
-/// A field of a point: a value, or one that is absent where its factor does not apply.
+/// A field of a point. `Option` fields are absent if their factor does not apply.
 pub(crate) trait Field: Sized {
-    /// What stands in a point that is not complete yet.
+    /// Placeholder in a point that is not complete yet.
     fn blank() -> Self;
 
-    /// From canonical text; empty text stands for absence.
+    /// Parses canonical text; empty text means absent.
     fn read(level: &str) -> Option<Self>;
 
-    /// As canonical text; empty where it is absent.
+    /// Canonical text; empty if absent.
     fn write(&self) -> Level;
 
-    /// Whether it is absent.
     fn is_absent(&self) -> bool {
         false
     }

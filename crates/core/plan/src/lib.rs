@@ -1,10 +1,10 @@
-//! What to do: the plan file, the factors and their levels, the matrix of points, the order of
-//! runs, and which run comes next.
+//! Experiment plans: the plan file, factors and their levels, the matrix of points, the order of runs, and which
+//! run comes next.
 //!
-//! Everything here is a function from values to values. A plan and the outcomes so far decide the
-//! next block of runs, so that adaptive stopping and resuming agree.
+//! Everything here is a pure function of values. A plan and the outcomes so far determine the next block of runs,
+//! so that adaptive stopping and resuming agree.
 //!
-//! Deliberately not here: how a point is carried out (`load`), where (`lab`), by whom (`control`).
+//! Out of scope: how a point is run (`load`), where (`lab`), and by which processes (`control`).
 
 mod choice;
 mod digest;

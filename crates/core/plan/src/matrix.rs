@@ -1,4 +1,4 @@
-//! From levels to points: every combination that no rule excludes, and the groups they form.
+//! Expands levels into points: every combination that no `[[exclude]]` removes, and the comparison groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,26 +11,26 @@ use crate::problem::Contradiction;
 use crate::reading::Reader;
 use crate::resolve::resolve;
 
-/// More points than this are refused: at a second each, ten runs take eleven days.
+/// Largest number of points of a plan: at one second each, ten runs of all of them take eleven days.
 pub(crate) const POINTS_MAX: usize = 100_000;
 
 /// Levels whose combinations are points: those of the plan, or those of one `[[add]]`.
 #[derive(Clone)]
 pub(crate) struct Cross {
     pub(crate) levels: Levels,
-    /// Where an `[[add]]` stands; empty for the plan's own.
+    /// Position of the `[[add]]` in the file; empty for the plan's own levels.
     pub(crate) span: Range<usize>,
 }
 
 impl Cross {
-    /// This one laid over the levels of the plan.
+    /// The plan's levels, except that those of this cross replace them.
     pub(crate) fn over(self, plan: &Levels) -> Self {
         let mut levels = plan.clone();
         levels.extend(self.levels);
         Self { levels, span: self.span }
     }
 
-    /// Leaves of each factor in `quick` the levels that are there, in the order of `quick`.
+    /// Keeps, of each factor that `quick` names, only the levels in `quick`, in the order of `quick`.
     pub(crate) fn keep(&mut self, quick: &Levels) {
         for (factor, wanted) in quick {
             if let Some(own) = self.levels.get_mut(factor) {
@@ -47,8 +47,8 @@ impl Cross {
 }
 
 impl Reader<'_, '_> {
-    /// The points of all crosses, the plan's own first, of each combination of levels a point for each group; combinations
-    /// whose points are there already are left out.
+    /// The points of all crosses, those of the plan first. Each combination of levels gives one point per group. A
+    /// combination whose points are already listed is skipped.
     pub(crate) fn points(
         &mut self,
         crosses: &[Cross],
@@ -81,7 +81,7 @@ impl Reader<'_, '_> {
         }
         let mut points: Vec<Point> = Vec::new();
         let mut known = BTreeSet::new();
-        // An [[add]] of which --quick leaves nothing has no points.
+        // --quick can remove all levels of an [[add]], which then has no points.
         for cross in crosses.iter().filter(|cross| cross.count() > 0) {
             let added = self.matrix(cross, excludes, groups, &varied)?;
             for at_once in added.chunks(each) {
@@ -94,7 +94,7 @@ impl Reader<'_, '_> {
         Some(points)
     }
 
-    /// Every combination of levels that no rule excludes.
+    /// The points of every combination of levels that no `[[exclude]]` removes.
     fn matrix(
         &mut self,
         cross: &Cross,
@@ -104,7 +104,7 @@ impl Reader<'_, '_> {
     ) -> Option<Vec<Point>> {
         let Cross { levels, span } = cross;
         let mut combinations: Vec<Where> = vec![Where::new()];
-        // The payload varies fastest, so that the points of one table stand together.
+        // The payload varies fastest, so that the points of one table are adjacent.
         let mut factors: Vec<Factor> =
             Factor::ALL.into_iter().filter(|f| *f != Factor::Payload).collect();
         factors.push(Factor::Payload);
@@ -173,15 +173,15 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Points that agree in every factor that is not compared form a comparison group, with those that run at once with them:
-/// of each `flow_groups` points the first decides.
+/// Groups points that agree in every factor that is not compared. Each `flow_groups` consecutive points run at
+/// once; the first of them decides the comparison group of all.
 pub(crate) fn comparison_groups(
     points: &[Point],
     flow_groups: usize,
     compare: &[Compare],
 ) -> Vec<Vec<usize>> {
     let compared: BTreeSet<Factor> = compare.iter().map(|c| c.factor).collect();
-    // What others do is told by any of their factors.
+    // `beside` depends on all factors of the other groups, so that all points are comparable.
     let is_all = compared.contains(&Factor::Beside);
     let mut groups: Vec<(Vec<Level>, Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<Vec<Level>, usize> = BTreeMap::new();

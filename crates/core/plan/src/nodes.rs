@@ -1,5 +1,5 @@
-//! `[nodes]`, `[[wire]]` and `[[group]]` of a plan file: nodes beside client and server, the wires between nodes, and
-//! groups of flows that run at once.
+//! Reads `[nodes]`, `[[wire]]` and `[[group]]` of a plan file: nodes besides client and server, the wires between
+//! nodes, and groups of flows that run at once.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,23 +13,23 @@ use crate::part::Role;
 use crate::plan::{Group, Topology, Wire};
 use crate::reading::{Reader, Section, Value, suggestion};
 
-/// Most groups of flows: each has workers of its own at two nodes.
+/// Largest number of groups of flows: each has its own workers at two nodes.
 const GROUPS_MAX: usize = 16;
 
-/// A node, by its name.
+/// A node of a plan; it is a router if it forwards.
 pub(crate) struct Node {
     name: String,
     forwards: bool,
 }
 
-/// A group and the levels that it has instead of the plan's.
+/// A group, and the levels that replace the plan's for it.
 pub(crate) struct NamedGroup {
     pub(crate) group: Group,
     pub(crate) levels: Levels,
 }
 
 impl NamedGroup {
-    /// The levels of a point of this group.
+    /// The levels of this group's point for a combination of the plan's levels.
     pub(crate) fn over(&self, combination: &Where) -> Where {
         let mut levels = combination.clone();
         let own = self.levels.iter().filter_map(|(factor, named)| Some((factor, named.first()?)));
@@ -38,7 +38,7 @@ impl NamedGroup {
         levels
     }
 
-    /// Of the levels that vary in the plan, those that a point of this group does not have, as `factor=level`.
+    /// The varied levels that do not apply to a point of this group, as `factor=level`; `None` if all of them apply.
     pub(crate) fn beside(
         &self,
         varied: &[Factor],
@@ -57,7 +57,7 @@ impl NamedGroup {
 }
 
 impl<'i> Reader<'_, '_> {
-    /// The nodes of the plan, client and server first.
+    /// All nodes of the plan, client and server first.
     pub(crate) fn nodes(&mut self, value: Option<&Value<'i>>) -> Vec<Node> {
         let node = |role: Role| Node { name: role.name().to_owned(), forwards: false };
         let mut nodes = Vec::from([Role::Client, Role::Server].map(node));
@@ -89,9 +89,10 @@ impl<'i> Reader<'_, '_> {
         forwards
     }
 
-    /// A name that a node or a group may have.
+    /// Reports a name that neither a node nor a group may have.
     fn check_name(&mut self, name: &str, place: Range<usize>) {
-        // Those of network devices: 15 bytes (IFNAMSIZ, linux/if.h), no option of a program.
+        // As for network devices: at most 15 bytes (IFNAMSIZ, linux/if.h). A leading dash would be an option to a
+        // program.
         let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if !(1..=15).contains(&name.len()) || !name.chars().all(is_good) || name.starts_with('-') {
             let message = format!("`{name}` is not a name of 1 to 15 letters, digits and dashes");
@@ -99,7 +100,7 @@ impl<'i> Reader<'_, '_> {
         }
     }
 
-    /// The node that stands behind a key.
+    /// Reads the name of a node that the plan has.
     fn node(&mut self, value: &Value<'_>, nodes: &[Node]) -> Option<String> {
         let name = self.text(value)?;
         if nodes.iter().any(|node| node.name == name) {
@@ -111,7 +112,7 @@ impl<'i> Reader<'_, '_> {
         self.refuse(value.span(), message, help)
     }
 
-    /// A `[[wire]]`.
+    /// Reads a `[[wire]]`.
     pub(crate) fn wire(&mut self, mut section: Section<'_, '_>, nodes: &[Node]) -> Option<Wire> {
         let place = section.span.clone();
         let between = section.take("between");
@@ -150,7 +151,7 @@ impl<'i> Reader<'_, '_> {
         Some(Wire { between, link, words: words.join(" ") })
     }
 
-    /// The `[[group]]`s; over a topology file any node may be at an end.
+    /// Reads the `[[group]]`s. With a topology file the names of nodes are not checked here.
     pub(crate) fn flow_groups(
         &mut self,
         sections: Vec<Section<'_, '_>>,
@@ -197,7 +198,7 @@ impl<'i> Reader<'_, '_> {
         groups
     }
 
-    /// Refuses levels that a group cannot have of its own.
+    /// Rejects levels that a single group cannot set.
     fn check_levels(&mut self, levels: &Levels) {
         for (factor, named) in levels {
             let place = named.first().map_or(0..0, |(_, span)| span.clone());
@@ -220,7 +221,7 @@ impl<'i> Reader<'_, '_> {
         }
     }
 
-    /// Refuses nodes that no wire joins.
+    /// Rejects nodes without a wire, other than client and server.
     pub(crate) fn check_joined(&mut self, nodes: &[Node], wires: &[Wire], span: Range<usize>) {
         let is_apart = |node: &&Node| {
             let is_end = [Role::Client, Role::Server].iter().any(|end| end.name() == node.name);
@@ -232,7 +233,7 @@ impl<'i> Reader<'_, '_> {
         }
     }
 
-    /// The topology of the plan's own wires; `client` and `server` are the nodes of the first group.
+    /// The topology made of the plan's own wires; `client` and `server` are the nodes of the first group.
     pub(crate) fn wired(
         &mut self,
         nodes: &[Node],

@@ -1,4 +1,4 @@
-//! Numbers of datagrams: whether a response finds its request by what a short datagram has room for.
+//! Sequence numbers of datagrams: whether short datagrams have enough bits to match a response to its request.
 
 use fabricmark_link::Order;
 use fabricmark_units::{Bytes, Nanos};
@@ -8,16 +8,16 @@ use crate::factor::{Factor, Point};
 use crate::problem::{Contradiction, refuse};
 use crate::transport::Transport;
 
-/// Length from which a datagram carries a sequence number of 32 bits (`DatagramHeader` in the crate `proto`). A shorter
-/// one carries 8 bits for each of its bytes, so that its numbers repeat sooner.
+/// Datagrams of at least this length carry a 32-bit sequence number (`DatagramHeader` in the crate `proto`). A
+/// shorter one carries 8 bits for each of its bytes, so that its numbers wrap sooner.
 pub(crate) const NUMBERED: Bytes = Bytes(4);
 
-/// Refuses a point with more outstanding requests than the sequence numbers of its short datagrams can tell apart.
+/// Rejects a point with more outstanding requests than the sequence numbers of its short datagrams distinguish.
 ///
-/// A response matches the latest request whose sequence number ends in the bits that it carries. Where nothing reorders, no
-/// later request has its answer earlier, so that at most `outstanding` were sent since, and as many again in each time
-/// after which a request is given up. Half of the numbers is the most that may be under way, so that an answer which
-/// comes late by one such time is not taken for that of a request under way.
+/// A response matches the latest request whose sequence number ends with the bits that it carries. Without
+/// reordering, no later request is answered earlier, so that at most `outstanding` requests were sent since, and as
+/// many again in each timeout after which a request is abandoned. At most half of the numbers may be outstanding,
+/// so that a response that is late by one such timeout is not matched to another outstanding request.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let is_asked = matches!(point.pattern, Pattern::Rr | Pattern::PingPong);
     let response = point.response.unwrap_or(point.payload);
@@ -50,7 +50,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Whether packets overtake each other on the emulated link.
+/// Whether the emulated link reorders packets.
 fn reorders(point: &Point) -> bool {
     point.words().is_some_and(|words| {
         let link = words.describe();

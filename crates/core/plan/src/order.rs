@@ -1,20 +1,18 @@
-//! The order of runs: randomised blocks, as a pure function of seed, block and outcomes so far.
+//! The order of runs: randomised blocks, a pure function of the seed, the block and the outcomes so far.
 //!
-//! One block runs each point of every unfinished group once. The members of a group follow each
-//! other directly, in random order, so that what is compared is measured close together in time;
-//! the groups themselves come in random order. Drift of the machine then falls on all members
-//! alike. Rules:
+//! A block runs each point of every unfinished comparison group once. The members of a group run consecutively, in
+//! random order, so that compared points are measured close together in time. The groups are in random order, too.
+//! Drift of the machine then affects all members alike. Rules:
 //!
-//! 1. Block `b` depends on the outcomes of blocks before `b` only, so an interrupted block is
-//!    continued as it was begun.
-//! 2. A group leaves when each of its members meets the stopping rule after the same block.
-//! 3. An invalid run is repeated in a later block. A point with more than `runs_min` invalid runs is
-//!    left with the runs that it has, so no group runs in more than `runs_max + runs_min` blocks. Where one
-//!    run is asked for, it is not repeated: a peer that does not answer is waited for once.
-//! 4. A point that was skipped once is not tried again, and nobody waits for it.
-//! 5. Points that run at once (a point for each group of flows) are one step, and so are those of a comparison group that
-//!    is compared in slices.
-//! 6. In block 0 each counted run follows a warm-up of its own point, where the plan has warm-ups.
+//! 1. Block `b` depends only on the outcomes of earlier blocks, so that an interrupted block resumes in the same order.
+//! 2. A group is finished when each of its members meets the stopping rule after the same block.
+//! 3. An invalid run is repeated in a later block. A point with more than `runs_min` invalid runs is not run again
+//!    and keeps the runs that it has, so that no group runs in more than `runs_max + runs_min` blocks. If
+//!    `runs_min` is 1, an invalid run is not repeated: the plan waits only once for a peer that does not respond.
+//! 4. A skipped point is not run again, and the other points do not wait for it.
+//! 5. Points that run at once (one for each group of flows) are one step, and so are the points of a comparison
+//!    group that is compared in slices.
+//! 6. In block 0 each counted run follows a warm-up run of its point, if the plan has warm-ups. Slices have none.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,72 +23,72 @@ use crate::plan::Plan;
 use fabricmark_stats::Sample;
 use fabricmark_units::{Nanos, Stream};
 
-/// Most invalid runs of a point that are repeated.
+/// Largest number of invalid runs of a point that are repeated.
 fn invalid_max(plan: &Plan) -> usize {
     if plan.stop.runs_min > 1 { plan.stop.runs_min } else { 0 }
 }
 
-/// One run to be carried out.
+/// A step of a block: the run of one point, or of several together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Number of the block, from 0.
     pub block: u32,
-    /// Place in the block, from 0, of the first point; the others follow.
+    /// Place of the first point in the block, from 0; the others follow.
     pub place: u32,
-    /// Indexes of the points in the plan: one, or those that run at once, or those that take turns in slices.
+    /// Indexes of the points in the plan: one point, those that run at once, or those that take turns in slices.
     pub points: Vec<usize>,
-    /// Length of a slice, where the points take turns.
+    /// Length of a slice; `None` if the points do not take turns.
     pub slice: Option<Nanos>,
     /// Whether the run only warms up and does not count.
     pub warm_up: bool,
 }
 
 impl Step {
-    /// The places of its points.
+    /// The places of its points in the block.
     pub fn places(&self) -> Range<u32> {
         self.place..self.place + self.points.len() as u32
     }
 
-    /// The run of one of its points by itself; `place` is that among its points.
+    /// The run of only one of its points; `place` is an index into `points`.
     pub fn alone(&self, place: usize) -> Self {
         let (at, points) = (self.place + place as u32, vec![self.points[place]]);
         Self { place: at, points, slice: None, ..*self }
     }
 }
 
-/// What a counted run gave.
+/// The result of a counted run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Its block.
+    /// Number of the block.
     pub block: u32,
     /// Index of its point in the plan.
     pub point: usize,
-    /// Its deciding figure: goodput in bit/s for streams and bursts, mean round trip in nanoseconds
-    /// for ping-pong; nothing for a run that was invalid.
+    /// Value of the deciding figure, such as goodput in bit/s for streams and bursts or mean RTT in nanoseconds for
+    /// ping-pong; `None` if the run was invalid.
     pub value: Option<Sample>,
 }
 
-/// What the counted runs of each point gave, by block.
+/// Results of the counted runs of each point, by block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
     values: BTreeMap<usize, BTreeMap<u32, Option<Sample>>>,
-    /// Points that cannot be run here, with the block in which that was said.
+    /// Points that cannot be run here, with the block in which they were skipped.
     skipped: BTreeMap<usize, u32>,
 }
 
 impl Outcomes {
-    /// Takes note of a run.
+    /// Records the result of a run.
     pub fn add(&mut self, outcome: Outcome) {
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
 
-    /// Takes note that a point cannot be run, or not any more.
+    /// Records that a point cannot be run, or cannot be run any more.
     pub fn skip(&mut self, block: u32, point: usize) {
         self.skipped.entry(point).or_insert(block);
     }
 
-    /// Whether blocks from `block` on do not run a point: it, or one that runs at once with it, was skipped, or has more
-    /// than [`invalid_max`] invalid runs.
+    /// Whether a point is left out of blocks from `block` on: it, or one that runs at once with it, was skipped or
+    /// has more than [`invalid_max`] invalid runs.
     fn is_left_out(&self, plan: &Plan, point: usize, block: u32) -> bool {
         plan.at_once(point).any(|point| {
             let is_skipped = self.skipped.get(&point).is_some_and(|&skipped| skipped < block);
@@ -98,13 +96,13 @@ impl Outcomes {
         })
     }
 
-    /// How many runs of one point are invalid, in blocks before `before`.
+    /// Number of invalid runs of a point in blocks before `before`.
     fn invalid(&self, point: usize, before: u32) -> usize {
         let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
         runs.filter(|(_, value)| value.is_none()).count()
     }
 
-    /// The valid values of one point in the order of their blocks, from blocks before `before`.
+    /// The valid values of a point in blocks before `before`, in the order of blocks.
     pub fn samples(&self, point: usize, before: u32) -> Vec<f64> {
         let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
         runs.filter_map(|(_, sample)| Some(sample.as_ref()?.value)).collect()
@@ -112,7 +110,7 @@ impl Outcomes {
 }
 
 impl Outcomes {
-    /// The logarithms of the ratios of a pair, candidate to baseline, from blocks before `before` in which both have a value.
+    /// Logarithms of the ratios candidate / baseline, from blocks before `before` in which both have a value.
     fn log_ratios(&self, pair: &Pair, before: u32) -> Vec<f64> {
         let (Some(baseline), Some(candidate)) =
             (self.values.get(&pair.baseline), self.values.get(&pair.candidate))
@@ -134,14 +132,14 @@ impl FromIterator<Outcome> for Outcomes {
     }
 }
 
-/// The comparison groups that need runs in block `block`.
+/// The comparison groups that need runs in block `block`, by index.
 pub fn unfinished_groups(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<usize> {
     let families = if plan.stop.decides { plan.families() } else { BTreeMap::new() };
     let is_finished = |group: &usize| group_is_finished(plan, *group, block, outcomes, &families);
     (0..plan.comparison_groups.len()).filter(|group| !is_finished(group)).collect()
 }
 
-/// Whether a group needs no run in block `block`.
+/// Whether a comparison group needs no run in block `block`.
 fn group_is_finished(
     plan: &Plan,
     group: usize,
@@ -149,7 +147,7 @@ fn group_is_finished(
     outcomes: &Outcomes,
     families: &BTreeMap<(usize, Figure), usize>,
 ) -> bool {
-    // A group that has left stays out: its samples no longer change with the block.
+    // A finished group stays finished: later blocks do not change its samples.
     let members = plan.comparison_groups[group].iter().copied();
     let tried: Vec<usize> =
         members.filter(|&point| !outcomes.is_left_out(plan, point, block)).collect();
@@ -168,7 +166,7 @@ fn group_is_finished(
     members.is_empty() || plan.stop.is_finished(&members)
 }
 
-/// The runs of block `block`, in order; none when the plan is finished.
+/// The steps of block `block`, in order; empty when the plan is finished.
 pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
     let mut groups = unfinished_groups(plan, block, outcomes);
@@ -177,7 +175,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut place = 0;
     for group in groups {
         let mut members = plan.comparison_groups[group].clone();
-        // One run for all that run at once.
+        // One step for all points that run at once.
         members.retain(|&point| plan.at_once(point).start == point);
         members.retain(|&point| !outcomes.is_left_out(plan, point, block));
         stream.shuffle(&mut members);
@@ -234,7 +232,7 @@ mod tests {
         Outcomes::default()
     }
 
-    /// Outcomes of blocks `0..blocks` where every point gives its value from `value`.
+    /// Outcomes of blocks `0..blocks`; `value` gives the result of each run.
     fn outcomes(plan: &Plan, blocks: u32, value: impl Fn(u32, usize) -> Option<f64>) -> Outcomes {
         let mut outcomes = nothing();
         for number in 0..blocks {
@@ -275,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Blocks until the plan is finished, and its outcomes, where `value` says what a run gives.
+    /// Number of blocks until the plan is finished, and its outcomes; `value` gives the result of each run.
     fn all_blocks(plan: &Plan, value: impl Fn(u32, usize) -> Option<f64>) -> (u32, Outcomes) {
         let all = outcomes(plan, 100, value);
         let blocks = (0..100).find(|&number| block(plan, number, &all).is_empty());
@@ -341,7 +339,7 @@ mod tests {
             points.sort_unstable();
             assert!(plan.comparison_groups.contains(&points));
         }
-        // One of two is left out: nobody is left to take turns with.
+        // With one of two points left out, the other has no point to take turns with.
         let mut outcomes = nothing();
         outcomes.skip(0, plan.comparison_groups[0][0]);
         let steps = block(&plan, 1, &outcomes);
@@ -357,7 +355,7 @@ mod tests {
             let drift = 1.0 + f64::from(number);
             let noise = 1.0 + 0.3 * f64::from(number % 2);
             Some(match point {
-                // A tenth more, whatever the machine does meanwhile.
+                // 10 % more in each block, with the same drift.
                 point if point == differs[1] => 110.0 * drift,
                 // Within the tie band.
                 point if point == same[1] => 100.5 * drift,

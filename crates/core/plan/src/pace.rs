@@ -1,8 +1,8 @@
-//! When payloads depart: the pace of a flow, as a text and as a value.
+//! Pace: when payloads depart, as text and as a value.
 //!
-//! Patterns, transports and paces are chosen apart from each other. The pace `closed` lets the other
-//! end decide: the next payload goes when the last one is done. Every other pace is an open loop,
-//! whose departures are fixed before the run begins; a [`Schedule`] lists them.
+//! Pattern, transport and pace are independent of each other. With `closed` (a closed loop) the next payload
+//! departs when the last one is done. Every other pace is an open loop: its departures are fixed before the run
+//! starts, and a [`Schedule`] lists them.
 
 mod schedule;
 mod trace;
@@ -32,22 +32,21 @@ pub enum Pace {
     Closed,
     /// Departures at equal intervals, the first at the start.
     Fixed(Rate),
-    /// Departures at random with exponential gaps, the first after a gap.
+    /// Random departures with exponential gaps, the first after one gap.
     Poisson(Rate),
-    /// Payloads back to back, then silence until the period ends: an on/off departure schedule of P5
-    /// (its figure 8; Model 100 is `burst:62487/5995us`).
+    /// Payloads back to back, then silence until the end of the period: an on/off departure schedule of P5 (its
+    /// figure 8; Model 100 is `burst:62487/5995us`).
     ///
-    /// Payloads are never split. A period sends those whose first byte falls into its share of
-    /// the byte stream, so it is off `bytes` by less than one payload, the difference is carried to
-    /// the next period, and the mean rate is exact. Where payloads are larger than `bytes`, some
-    /// periods send nothing.
+    /// Payloads are not split. A period sends the payloads whose first byte falls into its share of the byte
+    /// stream, which is `bytes` give or take less than one payload. The difference is carried over, so that the
+    /// mean rate is exact. If payloads are larger than `bytes`, some periods send nothing.
     Burst {
-        /// Application bytes a period.
+        /// Application bytes per period.
         bytes: Bytes,
-        /// From the start of a burst to the start of the next.
+        /// Time from the start of a burst to the start of the next.
         period: Nanos,
     },
-    /// Departures as a file lists them; see [`Trace`].
+    /// Departures listed in a file; see [`Trace`].
     Trace(String),
 }
 
@@ -72,7 +71,7 @@ impl FromStr for Pace {
                     "`{rest}` is not a burst such as 64KiB/10ms, with bytes and period above 0"
                 ))
             }),
-            // The key of a point lists its levels with blanks between them.
+            // The key of a point separates levels by spaces.
             "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
                 Err(Invalid(format!("`{rest}` is not a file name without blanks")))
             }
@@ -115,7 +114,7 @@ impl From<Pace> for String {
     }
 }
 
-/// How fast payloads depart.
+/// Rate of departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rate {
     /// Application bits per second.

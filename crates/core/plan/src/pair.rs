@@ -1,4 +1,4 @@
-//! Pairs of points that a plan compares, and when the answer to one is known.
+//! Pairs of points that a plan compares, and when a comparison is decided.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::factor::{Factor, Point};
 use crate::figure::Figure;
 use crate::plan::{Compare, Plan};
 
-/// Two points that differ in the factor of a `[[compare]]` alone.
+/// Two points that differ only in the factor of a `[[compare]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// Index of the comparison in the plan.
@@ -20,7 +20,7 @@ pub struct Pair {
 }
 
 impl Plan {
-    /// The pairs of these points that the plan compares.
+    /// The pairs among these points that the plan compares.
     pub fn pairs(&self, points: &[usize]) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for (compare, Compare { factor, baseline: from, candidate: to }) in
@@ -39,13 +39,13 @@ impl Plan {
     }
 }
 
-/// Whether two points have the same levels of all factors but one.
+/// Whether two points have the same levels of all factors but this one.
 fn differ_in_alone(a: &Point, b: &Point, factor: Factor) -> bool {
     Factor::ALL.into_iter().filter(|&other| other != factor).all(|f| a.level(f) == b.level(f))
 }
 
 impl Plan {
-    /// How many pairs answer one question together: those of the same comparison and figure.
+    /// Number of pairs in each family: pairs of the same comparison and figure, which are tested together.
     pub(crate) fn families(&self) -> BTreeMap<(usize, Figure), usize> {
         let mut rows = BTreeMap::new();
         for pair in self.comparison_groups.iter().flat_map(|group| self.pairs(group)) {
@@ -56,13 +56,13 @@ impl Plan {
 }
 
 impl Pair {
-    /// The question that it answers together with others.
+    /// The family of tests that the pair belongs to.
     pub(crate) fn family(&self, plan: &Plan) -> (usize, Figure) {
         (self.compare, Figure::deciding(&plan.points[self.baseline]))
     }
 
-    /// Whether these logarithms of ratios, one of each block, answer the question, of which the pair is one of `rows`:
-    /// they are as sure of a difference as Holm's correction can ask, or sure that it is within the tie band.
+    /// Whether these logarithms of ratios, one per block, decide the pair, which is one of `rows` in its family: they
+    /// show a difference even by the strictest step of Holm's correction, or they show that it is within the tie band.
     pub(crate) fn is_decided(&self, plan: &Plan, log_ratios: &[f64], rows: usize) -> bool {
         let (_, figure) = self.family(plan);
         let (better, tie) = figure.judged_by();

@@ -1,4 +1,4 @@
-//! What a run consists of: its two ends, the load in each of its directions, and what probes it.
+//! Parts of a run: its two ends, the load in each direction, and the probe.
 
 use fabricmark_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::factor::{Factor, Point};
 use crate::pace::Pace;
 use crate::transport::Transport;
 
-/// Bytes of a probe: as many as ping(8) of iputils sends with its ICMP header.
+/// Bytes of a probe's payload: as many as ping(8) of iputils sends, ICMP header included.
 const PROBE_BYTES: Bytes = Bytes(64);
 
 /// An end of a flow.
@@ -40,20 +40,20 @@ impl Role {
     }
 }
 
-/// What a part of a run is for.
+/// Purpose of a part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// It is what the point measures.
+    /// The load that the point measures.
     Load,
-    /// It probes the round trip while nothing else runs.
+    /// Measures the RTT while nothing else runs.
     ProbeIdle,
-    /// It probes the round trip beside the load.
+    /// Measures the RTT beside the load.
     Probe,
 }
 
 impl Purpose {
-    /// The name of its flows in records, where a plan gives them none.
+    /// Name of its flows in records, if the plan gives them none.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Load => "load",
@@ -64,7 +64,7 @@ impl Purpose {
 }
 
 impl Point {
-    /// The load, a point for each direction; the point itself where there is one.
+    /// The load: one point for each direction, or the point itself if it has one direction.
     pub fn loads(&self) -> Vec<Self> {
         let towards = |direction| Self { direction, probe: None, ..self.clone() };
         match self.direction {
@@ -75,7 +75,7 @@ impl Point {
         }
     }
 
-    /// The ping-pong that probes this point: one flow on the same way through the network.
+    /// The ping-pong that probes this point, in one flow on the same network path; `None` without a probe.
     pub fn prober(&self) -> Option<Self> {
         let transport = match self.probe? {
             Probe::Udp => Transport::Udp,

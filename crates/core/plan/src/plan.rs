@@ -1,4 +1,4 @@
-//! A resolved plan: nothing left to default, nothing left to check.
+//! A resolved plan: all defaults are filled in and all values are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,98 +21,97 @@ use crate::resolve::check_link;
 use crate::transport::Network;
 use crate::window::Window;
 
-/// Shortest interval of a run: ending one takes some microseconds, 1 % of this.
+/// Shortest interval of a run: ending an interval takes some microseconds, 1 % of this.
 pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
 
-/// Most intervals of one run: an hour of 100 ms, some 25 MB of its record.
+/// Largest number of intervals of a run: an hour in steps of 100 ms, some 25 MB in its record.
 pub const INTERVALS_MAX: u64 = 36_000;
 
 /// An experiment with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where the points are carried out.
+    /// Where the points are run.
     pub testbed: Testbed,
-    /// The topology in which the ends are nodes, where the plan names a file or has wires of its own.
+    /// Topology that contains the ends; `None` if the plan names no topology file and has no wires of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
-    /// Whether client and server are two addresses of a guest kernel, unless who runs the plan says where they are.
+    /// Whether client and server are two addresses of a guest kernel, unless the caller places them elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_in_guest: bool,
-    /// Wires between nodes, where the plan names some; the topology is made of them.
+    /// Wires between nodes; the topology is made of them. Empty: the plan names none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wires: Vec<Wire>,
-    /// Groups of flows that run at once, in the order of the plan; without any, all flows are between client and server.
+    /// Groups of flows that run at once, in the order of the plan. Empty: all flows are between client and server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
-    /// The other host, as it was named, where there is one; `NODE=HOST NODE=HOST` where nodes other than the server are on
-    /// others, `ends=A,B` for two addresses of this machine.
+    /// The other host as the user named it, if there is one; `NODE=HOST NODE=HOST` if nodes other than the server
+    /// are on other hosts, `ends=A,B` for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// Seed of the order of runs.
     pub seed: u64,
-    /// Length of one run.
+    /// Length of a run, without `omit_ns`.
     pub duration_ns: Nanos,
-    /// What a run does before that and does not count; 0 for what each pattern leaves out by itself.
+    /// Ramp: time at the start of a run, before `duration_ns`, that does not count. 0: the default of each pattern.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub omit_ns: Nanos,
-    /// What ends a run before its length does, in each direction that it has.
+    /// Amount of data that ends a run early, in each of its directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
-    /// Length of the warm-up run that each point gets once; 0 for none.
+    /// Length of the warm-up run of each point; 0: none.
     pub warm_up_ns: Nanos,
-    /// Length of the intervals that a run is recorded in; none are without.
+    /// Length of the intervals that a run records; `None`: no intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<Nanos>,
-    /// Whether what is compared takes turns in slices, where its levels allow it.
+    /// Whether compared points take turns in slices, if their levels allow it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub slices: bool,
-    /// When a comparison group has been run often enough.
+    /// When a comparison group has enough runs.
     pub stop: StopRule,
-    /// The time after which nothing more is begun; a later run of the plan goes on from there, so that it is no part of the
-    /// digest.
+    /// Time after which no block starts. A later run of the plan continues from there, so the digest does not cover it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<Nanos>,
-    /// Port that the receiving end binds; 0 lets the kernel choose.
+    /// Port of the server; 0: chosen by the kernel.
     pub port: u16,
-    /// CPUs of the client and the server; absent, the first two that there are.
+    /// CPUs of client and server; `None`: chosen from the available ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<(u32, u32)>,
-    /// The matrix. Where there are groups, each combination of levels is a point for each group, in their order, and these run
-    /// at once.
+    /// The matrix. With groups, each combination of levels is one point for each group, in their order, and these
+    /// run at once.
     pub points: Vec<Point>,
-    /// Points that are run in the same blocks and stop together, as indexes into `points`.
-    /// Every point is in exactly one group.
+    /// Points that run in the same blocks and stop together, as indexes into `points`. Every point is in exactly
+    /// one of these groups.
     pub comparison_groups: Vec<Vec<usize>>,
     /// Which levels are compared.
     pub compare: Vec<Compare>,
-    /// What the files of traces list, by the names that paces give them. A plan file does not hold
-    /// them: who runs the plan reads them (see [`Plan::trace_files`]).
+    /// Departures of trace files, by the names that paces use. A plan file does not contain them: the caller reads
+    /// the files (see [`Plan::trace_files`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, Trace>,
-    /// What to show; it does not change what is run.
+    /// What reports show; it does not affect what is run.
     #[serde(skip)]
     pub presentation: Presentation,
 }
 
-/// What the name of two addresses of this machine begins with.
+/// Prefix of `peer` if it is two addresses of this machine.
 const OWN: &str = "ends=";
 
 fn is_nothing(Nanos(ns): &Nanos) -> bool {
     *ns == 0
 }
 
-/// How much a run sends at most.
+/// Limit of the data that a run sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
-    /// So many application bytes, of requests where there are some.
+    /// Application bytes; for patterns with requests, those of the requests.
     Bytes(u64),
-    /// So many payloads or requests.
+    /// Number of payloads or requests.
     Payloads(u64),
 }
 
 impl Amount {
-    /// In bytes, where payloads are so long.
+    /// The amount in bytes, for payloads of this length.
     pub fn of(self, payload: Bytes) -> Bytes {
         match self {
             Self::Bytes(bytes) => Bytes(bytes),
@@ -131,22 +130,22 @@ pub enum Testbed {
     Hosts,
 }
 
-/// A topology and the nodes in it at which the ends of runs are.
+/// A topology, and which of its nodes are the ends of runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The file, as the plan names it; empty where the topology is that of the plan's own wires.
+    /// Name of the file in the plan; empty if the topology is made of the plan's own wires.
     pub file: String,
-    /// The node of the client.
+    /// Node of the client.
     pub client: String,
-    /// The node of the server.
+    /// Node of the server.
     pub server: String,
-    /// What stands in the file; empty until it is read.
+    /// Contents of the file; empty until it is read.
     pub text: String,
 }
 
 impl Topology {
-    /// What stands behind `lab:`: a file whose name ends in `.toml`, and two of its nodes; without these `client` and
-    /// `server`. `None` where it names no file.
+    /// Parses the text after `lab:`: the name of a file that ends in `.toml` and two of its nodes, by default
+    /// `client` and `server`. `None` if it names no such file.
     pub fn named(text: &str) -> Option<Self> {
         let (file, (client, server)) = match text.rsplit_once(':') {
             Some((file, nodes)) => (file, nodes.split_once(',')?),
@@ -160,22 +159,22 @@ impl Topology {
 /// A wire between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wire {
-    /// The nodes.
+    /// Names of the two nodes.
     pub between: [String; 2],
-    /// Its technology.
+    /// Technology of the wire.
     pub link: Link,
-    /// What the lab emulates of it beside that, as words of a link.
+    /// Options of the emulated link besides its technology, such as `rtt=4ms queue=100p`.
     pub words: String,
 }
 
-/// A group of flows.
+/// A group of flows between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Its name.
+    /// Name, unique in a plan.
     pub name: String,
-    /// The node of the client.
+    /// Node of the client.
     pub from: String,
-    /// The node of the server.
+    /// Node of the server.
     pub to: String,
 }
 
@@ -190,7 +189,7 @@ pub struct Compare {
     pub candidate: Level,
 }
 
-/// The level of a point that means nothing without an emulated link, as `factor = level`.
+/// The first level of a point that needs an emulated link, as `factor = level`; `None` without one.
 fn emulated(point: &Point) -> Option<String> {
     let has_rtt = point.rtt.is_some_and(|Nanos(rtt_ns)| rtt_ns > 0);
     let has_products = matches!(point.window, Some(Window::Bdp(_)));
@@ -204,7 +203,7 @@ fn emulated(point: &Point) -> Option<String> {
     Some(format!("{factor} = {}", point.level(factor)))
 }
 
-/// A network between hosts is what it is.
+/// The error for something that only a lab emulates.
 fn not_between_hosts(what: &str) -> Invalid {
     Invalid(format!(
         "the plan has {what}, and a network between hosts is what it is: leave it out, or run the plan in the \
@@ -213,17 +212,17 @@ fn not_between_hosts(what: &str) -> Invalid {
 }
 
 impl Plan {
-    /// Both addresses, where both ends are on this machine at addresses of their own.
+    /// The two addresses, if both ends are on this machine at addresses of their own.
     pub fn own_ends(&self) -> Option<(&str, &str)> {
         self.peer.as_deref()?.strip_prefix(OWN)?.split_once(',')
     }
 
-    /// What the ends are called where both are addresses of this machine, given as `A,B`.
+    /// The `peer` for two addresses of this machine, given as `A,B`.
     pub fn own_name(ends: &str) -> String {
         format!("{OWN}{ends}")
     }
 
-    /// The nodes that are on other hosts, each with the name of its host; none where that is the server alone.
+    /// The nodes on other hosts, each with the name of its host; empty if only the server is on one.
     pub fn hosts_of_nodes(&self) -> Vec<(&str, &str)> {
         let peer = self.peer.as_deref().filter(|_| self.own_ends().is_none());
         peer.into_iter()
@@ -244,22 +243,22 @@ impl Plan {
         }
     }
 
-    /// Which of the nodes `client` and `server` an end of a point is at, where there are no others.
+    /// Which of the nodes `client` and `server` an end of a point is at, in a plan without other nodes.
     pub fn side(&self, role: Role, point: &Point) -> Role {
         let [client, _] = self.nodes(point);
         if client == Role::Server.name() { role.other() } else { role }
     }
 
-    /// The points that run at once with a point, itself included: one for each group.
+    /// The points that run at once with `point`, itself included: one for each group.
     pub fn at_once(&self, point: usize) -> Range<usize> {
         let groups = self.groups.len().max(1);
         let first = point - point % groups;
         first..first + groups
     }
 
-    /// The same plan to another host. A network between hosts cannot be chosen as one of the lab: `link`
-    /// says what it is, and points that differed by their link alone become one. What asks nothing of an
-    /// emulator (`rtt = "0ms"`, `offload`) is dropped with it.
+    /// The same plan for the network between this host and `peer`, which `link` describes: a plan cannot choose it.
+    /// Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
+    /// are dropped.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
         self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
@@ -333,12 +332,12 @@ impl Plan {
         Ok(self)
     }
 
-    /// The same over a topology of this text. `way` gives MTU and RTT of the way from one node to another, which points take
-    /// for those of their link.
+    /// Places the plan over a topology with this text. `way` returns MTU and RTT of the path between two nodes;
+    /// points take them as those of their link.
     ///
     /// # Errors
     ///
-    /// As `way` says.
+    /// Those of `way`.
     pub fn over<E>(
         &mut self,
         text: String,
@@ -357,31 +356,30 @@ impl Plan {
         Ok(())
     }
 
-    /// What a run of a point takes at least: where it is probed, the probe runs alone first.
+    /// Minimum duration of a run of a point. A probe doubles it, since it first runs alone.
     pub fn run_takes(&self, point: &Point, is_warm_up: bool) -> Nanos {
         let each = match (is_warm_up, self.amount) {
             (true, _) => self.warm_up_ns,
             (false, None) => self.duration_ns,
-            // Nobody knows how fast it will be.
+            // The rate, hence the duration, is not known in advance.
             (false, Some(_)) => Nanos(0),
         };
         let each = Nanos(each.0 + self.omitted(point).0);
         if point.probe.is_some() { Nanos(2 * each.0) } else { each }
     }
 
-    /// What a run of a point does at first and does not count: what the plan leaves out, and at least TCP's
-    /// slow start over an emulated round trip.
+    /// The ramp of a run of a point: `omit_ns`, and at least TCP's slow start over an emulated RTT.
     pub fn omitted(&self, point: &Point) -> Nanos {
         let ramp = |point: &Point| {
             let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
             if is_stream { point.ramp() } else { Nanos(0) }
         };
-        // What runs at once is counted at once.
+        // Groups that run at once have the same ramp.
         let others = self.points.iter().filter(|_| !self.groups.is_empty());
         others.map(ramp).fold(self.omit_ns.max(ramp(point)), Nanos::max)
     }
 
-    /// The files of traces that the points name, each once.
+    /// The trace files that the points name, each once.
     pub fn trace_files(&self) -> BTreeSet<&str> {
         let paces = self.points.iter().map(|point| &point.pace);
         paces
@@ -392,7 +390,7 @@ impl Plan {
             .collect()
     }
 
-    /// A lower bound of the time that all runs take: each group stops as early as its rule allows.
+    /// Lower bound of the duration of all runs: each group stops as early as its rule allows.
     pub fn shortest(&self) -> Nanos {
         let runs = self.stop.runs_min as u64;
         let each = |point: &Point| {

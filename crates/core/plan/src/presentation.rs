@@ -1,9 +1,9 @@
-//! What to show of a plan's records: tables, charts over levels, and charts of runs through time.
+//! What a report shows of a plan's records: tables, charts over levels, and charts over time.
 
 use crate::factor::{Factor, Filter};
 use crate::figure::Figure;
 
-/// What to show of a plan's records.
+/// What a report shows of a plan's records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Presentation {
     /// Title of the report.
@@ -16,12 +16,12 @@ pub struct Presentation {
     pub charts: Vec<Drawing>,
 }
 
-/// A table: a row for each level of one factor, a column for each combination of others.
+/// A table: one row per level of a factor, one column per combination of levels of others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Title.
+    /// Title; empty if the plan gives none.
     pub title: String,
-    /// What the cells show.
+    /// Figure in the cells.
     pub figure: Figure,
     /// Which points are shown.
     pub filter: Filter,
@@ -29,90 +29,90 @@ pub struct Table {
     pub rows: Factor,
     /// Factors of the columns, outermost first.
     pub columns: Vec<Factor>,
-    /// A published table to show beside, such as `P1 IV 10GbE`.
+    /// Published table to show beside it, such as `P1 IV 10GbE`.
     pub published: Option<String>,
 }
 
-/// A chart.
+/// A chart of a figure over the levels of a factor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Title.
+    /// Title; empty if the plan gives none.
     pub title: String,
     /// Lines against x, or groups of bars.
     pub kind: ChartKind,
-    /// What is plotted.
+    /// Figure on the vertical axis.
     pub figure: Figure,
     /// Which points are plotted.
     pub filter: Filter,
     /// Factor of the horizontal axis.
     pub x: Factor,
-    /// Factors that make a series.
+    /// Factors whose combinations of levels are the series.
     pub series: Vec<Factor>,
-    /// A published figure to draw as a line of its own, such as `P3 record`.
+    /// Published figure to draw as a separate line, such as `P3 record`.
     pub published: Option<String>,
 }
 
 /// How a chart draws its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartKind {
-    /// A line for each series on logarithmic axes, intervals as bars, ceilings dashed.
+    /// A line for each series on logarithmic axes, with error bars for the intervals and dashed ceilings.
     Lines,
-    /// Groups of bars, one group a level of x, as figures 10 and 11 of P1.
+    /// Groups of bars, one for each level of x, as in figures 10 and 11 of P1.
     Bars,
 }
 
-/// A drawing of the report.
+/// A chart of either kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drawing {
-    /// A figure of whole runs against the levels of a factor.
+    /// A figure of whole runs over the levels of a factor.
     Levels(Chart),
-    /// What the intervals of runs had, against time.
+    /// A quantity recorded in intervals, over time.
     Course(CourseChart),
 }
 
-/// What runs had through time, a line for each point. It needs runs that are recorded in intervals.
+/// A chart over time, one line for each point. It needs runs that record intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CourseChart {
-    /// Title.
+    /// Title; empty if the plan gives none.
     pub title: String,
-    /// What is plotted.
+    /// Quantity on the vertical axis.
     pub course: Course,
     /// Which points are plotted.
     pub filter: Filter,
-    /// Factors that name a line, before those that tell the lines apart in any case.
+    /// Factors at the start of a line's name; those that distinguish the lines follow in any case.
     pub series: Vec<Factor>,
-    /// Which runs a line is of.
+    /// Which runs of a point a line shows.
     pub of: CourseOf,
 }
 
-/// Which runs of a point a line is of.
+/// Which runs of a point a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CourseOf {
     /// The first run that counts.
     First,
-    /// The mean over all runs that count, moment by moment, as long as all of them went on.
+    /// The mean over all runs that count, at each time that all of them reached.
     Mean,
 }
 
-/// What the intervals of a stream have, of its first flow where it has several.
+/// Quantity that the intervals of a stream record; of its first flow if it has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Course {
-    /// Application bits per second that arrived.
+    /// Application bits received per second.
     Goodput,
-    /// TCP's congestion window at the sender, in bytes: its segments times the largest segment.
+    /// TCP congestion window of the sender in bytes: segments times MSS.
     Cwnd,
-    /// TCP's smoothed round-trip time at the sender.
+    /// Smoothed RTT of TCP at the sender.
     Rtt,
-    /// Segments that TCP sent again, per second.
+    /// Segments that TCP retransmitted, per second.
     Retransmits,
-    /// Processor time of the sender's process, as a share of one processor.
+    /// CPU time of the sender's process, as a fraction of one CPU.
     SenderCpu,
-    /// Processor time of the receiver's process.
+    /// CPU time of the receiver's process, as a fraction of one CPU.
     ReceiverCpu,
 }
 
 impl Course {
-    /// Every course, by the name that plans use.
+    /// Every quantity with its name in plans.
     pub const ALL: [(&str, Self); 6] = [
         ("goodput", Self::Goodput),
         ("cwnd", Self::Cwnd),
@@ -124,7 +124,7 @@ impl Course {
 }
 
 impl Drawing {
-    /// Its title; empty where the plan gives none.
+    /// Title; empty if the plan gives none.
     pub fn title(&self) -> &str {
         match self {
             Self::Levels(chart) => &chart.title,

@@ -1,23 +1,23 @@
-//! What is wrong with a plan file, where, and what would be right.
+//! Errors in a plan file: what is wrong, where, and the remedy.
 
 use std::fmt;
 
 use crate::factor::Factor;
 use crate::invalid::Invalid;
 
-/// Why levels do not make a point together.
+/// Why levels contradict each other, so that they form no point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct Contradiction {
-    /// The factor whose level does not fit.
+    /// Factor whose level does not fit.
     pub factor: Factor,
-    /// What does not fit.
+    /// What is wrong.
     pub message: String,
-    /// What would.
+    /// Remedy.
     pub help: String,
 }
 
-/// A contradiction of the level of `factor` with others.
+/// The error that the level of `factor` contradicts others.
 pub(crate) fn refuse<T>(
     factor: Factor,
     message: impl Into<String>,
@@ -32,7 +32,7 @@ impl From<Contradiction> for Invalid {
     }
 }
 
-/// One fault in a plan file.
+/// An error in a plan file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Name of the file as the user gave it.
@@ -45,11 +45,11 @@ pub struct Problem {
     pub source: String,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// Remedy.
     pub help: String,
 }
 
-/// All faults found in one plan file, in the order of its lines; never empty.
+/// All errors in a plan file, in the order of lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -77,7 +77,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The plan file's text, and the faults found in it so far.
+/// Text of the plan file, and the errors found so far.
 pub(crate) struct Source<'a> {
     file: &'a str,
     pub(crate) text: &'a str,
@@ -89,7 +89,7 @@ impl<'a> Source<'a> {
         Self { file, text, problems: Vec::new() }
     }
 
-    /// Notes a fault at a byte range of the text.
+    /// Records an error at a byte range of the text.
     pub(crate) fn problem(
         &mut self,
         span: std::ops::Range<usize>,
@@ -112,7 +112,7 @@ impl<'a> Source<'a> {
         });
     }
 
-    /// The value, unless a fault was noted.
+    /// Returns the value, or the errors if any were recorded.
     pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Problems> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),

@@ -1,5 +1,5 @@
-//! Reads single values of a plan file: texts, numbers, quantities, tables; each fault is noted with
-//! its place and with what would be right.
+//! Reads single values of a plan file: texts, numbers, quantities and tables. Each error is recorded with its
+//! position and the remedy.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(3600);
 
 pub(crate) type Value<'i> = Spanned<DeValue<'i>>;
 
-/// A table whose keys are taken out one by one; what stays is unknown.
+/// A table from which known keys are taken; keys that remain are unknown.
 pub(crate) struct Section<'a, 'i> {
     pub(crate) name: &'static str,
     pub(crate) span: Range<usize>,
@@ -29,7 +29,7 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table?.get(key)
     }
 
-    /// Notes every key that nobody took.
+    /// Records an error for every key that was not taken.
     pub(crate) fn finish(self, source: &mut Source<'_>) {
         let Some(table) = self.table else { return };
         for key in table.keys() {
@@ -42,7 +42,7 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 }
 
-/// "did you mean" for a near miss, else the whole choice.
+/// "did you mean" for a near miss, otherwise all choices.
 pub(crate) fn suggestion(name: &str, known: &[&str]) -> String {
     let near = known
         .iter()
@@ -61,7 +61,7 @@ pub(crate) struct Reader<'s, 't> {
 }
 
 impl Reader<'_, '_> {
-    /// Notes a fault; there is no value then.
+    /// Records an error and returns `None`.
     pub(crate) fn refuse<T>(
         &mut self,
         place: Range<usize>,
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         self.source.problem(value.span(), message, format!("write {expected}"));
     }
 
-    /// A list of one text is that text.
+    /// Reads a text. A list of one text counts as that text.
     pub(crate) fn text(&mut self, value: &Value<'_>) -> Option<String> {
         let only = match value.get_ref().as_array() {
             Some(list) if list.len() == 1 => &list[0],
@@ -91,7 +91,7 @@ impl Reader<'_, '_> {
         text
     }
 
-    /// True where something else was written, which is noted.
+    /// Reads a boolean. Anything else is recorded as an error and read as true.
     pub(crate) fn truth(&mut self, value: &Value<'_>) -> bool {
         let truth = value.get_ref().as_bool();
         if truth.is_none() {
@@ -120,7 +120,7 @@ impl Reader<'_, '_> {
         number
     }
 
-    /// A quantity of the `units` crate, written as text with its unit.
+    /// Reads a quantity of the `units` crate: a text with a number and a unit.
     pub(crate) fn quantity<T: std::str::FromStr>(
         &mut self,
         value: &Value<'_>,
@@ -198,7 +198,7 @@ impl Reader<'_, '_> {
     ) -> Option<Nanos> {
         let value = section.take(key)?;
         let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
-        // A point that needs no warm-up has one of 0.
+        // A warm-up of 0 means none.
         let is_long = duration.0 > 0 || key == "warm_up";
         if !is_long || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");
@@ -207,7 +207,7 @@ impl Reader<'_, '_> {
         Some(duration)
     }
 
-    /// The interval of runs of this length.
+    /// Reads the interval of runs of this length.
     pub(crate) fn interval(&mut self, value: &Value<'_>, duration: Nanos) -> Option<Nanos> {
         let interval: Nanos = self.quantity(value, "an interval such as \"100ms\"")?;
         let shortest = INTERVAL_MIN.max(Nanos(duration.0.div_ceil(INTERVALS_MAX)));

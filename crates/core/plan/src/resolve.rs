@@ -1,4 +1,4 @@
-//! From one level of each factor to a point: defaults filled in, contradictions refused.
+//! Resolves one level of each factor into a point: fills in defaults and rejects contradictions.
 
 use std::iter;
 
@@ -15,7 +15,7 @@ use crate::problem::{Contradiction, refuse};
 use crate::transport::{Congestion, Delivery, Headers, Network, Traits, Transport};
 use crate::verbs;
 
-/// The point of these levels; a level that does not apply to the point is left out.
+/// The point with these levels. Levels of factors that do not apply to the point are dropped.
 pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let mut point = Point::blank();
     // The default of `outstanding` depends on the pace.
@@ -36,7 +36,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     Ok(point)
 }
 
-/// Refuses a link that packets of the transport do not cross.
+/// Rejects a link that cannot carry the transport.
 pub(crate) fn check_link(
     link: Link,
     transport: Transport,
@@ -64,7 +64,7 @@ pub(crate) fn check_link(
     Ok(())
 }
 
-/// Refuses an order from elsewhere with levels that are none, or that asks for more than an end has.
+/// Rejects an order from another host if its levels are invalid or exceed the limits of an end.
 pub fn check_order(point: &Point) -> Result<(), Contradiction> {
     for factor in Factor::ALL {
         let level = point.level(factor);
@@ -78,7 +78,7 @@ pub fn check_order(point: &Point) -> Result<(), Contradiction> {
     verbs::check(point)
 }
 
-/// Refuses what no run could carry out.
+/// Rejects points that no run can carry out.
 fn check(point: &Point) -> Result<(), Contradiction> {
     check_transport(point)?;
     check_payload(point)?;
@@ -93,7 +93,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_path(point)
 }
 
-/// The transports of which this is true, as `a, b or c`.
+/// The transports with this property, as `a, b or c`.
 fn transports(is_it: impl Fn(&Traits) -> bool) -> String {
     let words = Transport::ALL.iter().filter(|transport| is_it(transport.traits()));
     either(words.map(|transport| transport.word()))
@@ -107,7 +107,7 @@ fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Refuses what the transport does not support.
+/// Rejects levels that the transport does not support.
 fn check_transport(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, transport, path, wait, .. } = *point;
     let traits = transport.traits();
@@ -166,13 +166,13 @@ fn check_flows_max(point: &Point) -> Result<(), Contradiction> {
     refuse(Factor::Flows, message, help)
 }
 
-/// The lengths of what travels, each with the factor that says it.
+/// The lengths of payload and response, each with its factor.
 fn lengths(point: &Point) -> impl Iterator<Item = (Factor, Bytes)> {
     let response = point.response.map(|response| (Factor::Response, response));
     iter::once((Factor::Payload, point.payload)).chain(response)
 }
 
-/// Refuses payloads and responses that do not fit.
+/// Rejects payloads and responses that do not fit into a datagram, message or call of the transport.
 fn check_payload(point: &Point) -> Result<(), Contradiction> {
     let Point { transport, family, .. } = *point;
     let traits = transport.traits();
@@ -193,7 +193,7 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Refuses more flows than a thread can wait for, and those that a pattern does not have.
+/// Rejects numbers of flows that the pattern or the way to wait does not support.
 fn check_flows(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, wait, flows, .. } = *point;
     if pattern == Pattern::Crr && (flows > 1 || wait != Wait::Block) {
@@ -207,10 +207,10 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Refuses what no burst could be. Its defaults and its limit are those of osu_bw (OSU Micro-Benchmarks,
+/// Rejects bursts that are not supported. Defaults and limit are those of osu_bw (OSU Micro-Benchmarks,
 /// `c/util/osu_util.h` and `c/mpi/pt2pt/osu_bw.c`): 64 messages of up to 4 MiB, then 4 bytes back.
 fn check_burst(point: &Point) -> Result<(), Contradiction> {
-    /// Most bytes of a burst: osu_bw's largest, 64 messages of 4 MiB. A run does not end within a burst.
+    /// Largest burst: that of osu_bw, 64 messages of 4 MiB. A run does not end within a burst.
     const BYTES_MAX: Bytes = Bytes(256 << 20);
     if point.pattern != Pattern::Burst {
         return Ok(());
@@ -239,10 +239,10 @@ fn check_burst(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Both ends send at once, and then receive.
+/// Rejects levels that ping-ping does not support. Both ends send, and then both receive.
 fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
-    /// What fits into the buffers of sockets, so that no end that blocks waits for the other to receive: the
-    /// kernel's send buffer has 16 KiB at first, and the receive buffer 128 KiB (tcp(7), tcp_wmem and tcp_rmem).
+    /// Bytes that fit into the socket buffers, so that no blocking end waits for the other to receive: the send
+    /// buffer has 16 KiB at first, the receive buffer 128 KiB (tcp(7), tcp_wmem and tcp_rmem).
     const BLOCKING_MAX: Bytes = Bytes(64 << 10);
     let Point { pattern, transport, wait, flows, path, payload, .. } = *point;
     if pattern != Pattern::PingPing {
@@ -272,7 +272,7 @@ fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Socket options that do not fit the point.
+/// Rejects socket options that do not fit the point.
 fn check_options(point: &Point) -> Result<(), Contradiction> {
     if let Some(source) = point.source
         && source.is_ipv4() != (point.family == Family::V4)
@@ -299,8 +299,8 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
     check_timestamps(point)
 }
 
-/// A stamp of sending belongs to a request only where no other is under way, and a connection for each
-/// exchange has packets of its own.
+/// Rejects timestamps that cannot be attributed to a request: with several requests in flight, or with a connection
+/// per request, which has packets of its own.
 fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
     if point.timestamps.is_none() {
         return Ok(());
@@ -320,14 +320,14 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// A path other than plain calls is one of few transports, and of streams.
+/// Rejects a path that the pattern, pace, wait or MTU of the point does not support.
 fn check_path(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, path, flows, wait, .. } = *point;
     if path == Path::Copy {
         return Ok(());
     }
-    // The kernel refuses a segment of UDP_SEGMENT that would be fragmented (udp_send_skb, net/ipv4/udp.c). The MTU of
-    // a link is that of its devices; what leads to a host that nobody describes stands as loopback.
+    // The kernel refuses a segment of UDP_SEGMENT that would be fragmented (udp_send_skb, net/ipv4/udp.c). The MTU of a
+    // link is that of its devices. A network to a host that no link describes is given as loopback; its MTU is unknown.
     let headers = point.family.header_bytes() + frame::UDP_HEADER;
     let room = u64::from(point.link.mtu()).saturating_sub(headers);
     if path == Path::Gso && point.link != Link::Loopback && point.payload.0 > room {

@@ -1,4 +1,4 @@
-//! A plan without a file: one setting, or a few that are compared with the first.
+//! A plan without a file: one setting, or several that are compared with the first.
 
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
@@ -14,12 +14,12 @@ fn known() -> String {
     named.map(|factor| factor.key()).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads `factor=level[,factor=level]` into levels that are laid over others. A dash in a factor's name
-/// is as good as an underscore.
+/// Parses `factor=level[,factor=level]` into levels to be laid over others. In the name of a factor a dash equals
+/// an underscore.
 pub fn overlay(text: &str) -> Result<Where, Invalid> {
     let mut levels = Where::new();
-    // Some levels have commas of their own: what has no `=` continues the level before, and that of a link, too, what
-    // names no factor.
+    // Some levels contain commas. A part without `=` continues the previous level; after a link, so does a part
+    // whose name is no factor.
     let mut parts: Vec<String> = Vec::new();
     for part in text.split(',') {
         let name = part.split_once('=').map(|(name, _)| name.replace('-', "_"));
@@ -46,8 +46,8 @@ pub fn overlay(text: &str) -> Result<Where, Invalid> {
     Ok(levels)
 }
 
-/// The plan of a base with each of `variants` laid over it, all in one group, so that their runs are
-/// interleaved; without variants the base alone.
+/// The plan of a base with each of `variants` laid over it. All points are in one comparison group, so that their
+/// runs are interleaved. Without variants: the base alone.
 pub fn settings(
     base: &Where,
     variants: &[Where],

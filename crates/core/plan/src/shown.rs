@@ -1,5 +1,4 @@
-//! Reads what is compared and what is shown: `[[compare]]`, `[[table]]`, `[[chart]]`, and the levels that
-//! select points.
+//! Reads what is compared and shown: `[[compare]]`, `[[table]]`, `[[chart]]`, and the levels that select points.
 
 use crate::factor::{Factor, Filter, Levels};
 use crate::figure::Figure;
@@ -8,12 +7,12 @@ use crate::presentation::{Chart, ChartKind, Course, CourseChart, CourseOf, Drawi
 use crate::reading::{Reader, Section, Value, suggestion};
 
 impl Reader<'_, '_> {
-    /// Levels that select points: `transport = "udp"`, `rtt = ["0ms", "400ms"]`.
+    /// Reads levels that select points: `transport = "udp"`, `rtt = ["0ms", "400ms"]`.
     pub(crate) fn filter(&mut self, section: Section<'_, '_>, levels: &Levels) -> Option<Filter> {
         let name = section.name;
         let mut filter = Filter::new();
         for (factor, chosen) in self.levels(section, name) {
-            // Levels that --quick leaves out are no fault, so only unknown factors are.
+            // Only unknown factors are errors: --quick may have left the levels out.
             if !levels.contains_key(&factor) {
                 let place = chosen.first().map_or(0..0, |(_, span)| span.clone());
                 let message = format!("{name} names {}, which the plan does not", factor.key());
@@ -91,7 +90,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The keys that tables and charts share: title, figure and where.
+    /// Reads the keys that tables and charts share: title, figure and where.
     fn shown(
         &mut self,
         section: &mut Section<'_, '_>,
@@ -148,7 +147,7 @@ impl Reader<'_, '_> {
         Some(Table { title, figure, filter, rows, columns, published })
     }
 
-    /// A `[[chart]]` of either sort.
+    /// Reads a `[[chart]]` of any kind.
     pub(crate) fn drawing(
         &mut self,
         mut section: Section<'_, '_>,
@@ -188,7 +187,7 @@ impl Reader<'_, '_> {
         Some(Chart { title, kind, figure, filter, x, series, published })
     }
 
-    /// A chart through time.
+    /// Reads a chart over time.
     fn course(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<CourseChart> {
         let title = section.take("title").and_then(|value| self.text(value)).unwrap_or_default();
         let course = section.take("figure").map_or(Some(Course::Goodput), |value| {

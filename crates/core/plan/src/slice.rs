@@ -1,7 +1,8 @@
 //! Which points can be compared in slices, and how long a slice is.
 //!
-//! A machine drifts between runs more than two levels differ. So the flows of all levels stand open side by side, and the
-//! levels take turns every few milliseconds, in random order: what disturbs the machine for longer disturbs all of them.
+//! Drift of the machine between runs exceeds the difference between two levels. Therefore the flows of all levels
+//! stay open side by side, and the levels take turns every few milliseconds, in random order: a longer disturbance
+//! affects all of them.
 
 use fabricmark_units::Nanos;
 
@@ -11,41 +12,41 @@ use crate::pace::Pace;
 use crate::plan::{Plan, Testbed};
 use crate::transport::Transport;
 
-/// Shortest slice: a choice. A shorter one averages out more of the machine's drift; but between two slices orders and
-/// reports go through both workers, and the first quarter of each slice of a stream does not count.
+/// Shortest slice, an arbitrary choice. A shorter one averages out more drift of the machine. But between two slices
+/// orders and reports pass through both workers, and the first quarter of each slice of a stream does not count.
 const SLICE_MIN: Nanos = Nanos::from_millis(4);
 
-/// Longest slice: TCP begins anew with a small window after an idle time of one retransmission timeout, 200 ms at least
-/// (RFC 5681, section 4.1).
+/// Longest slice: TCP restarts with a small window after an idle time of one retransmission timeout, at least 200
+/// ms (RFC 5681, section 4.1).
 const SLICE_MAX: Nanos = Nanos::from_millis(50);
 
-/// Most time for which a flow of a round is idle, well below that.
+/// Longest time for which a flow of a round is idle, well below that timeout.
 const ROUND_MAX: Nanos = Nanos::from_millis(150);
 
-/// Round trips in a slice.
+/// Smallest number of RTTs in a slice.
 const ROUND_TRIPS: u64 = 20;
 
-/// Slice of a stream over a link of known rate, the first quarter of which does not count: at 1 Gbit/s a token bucket of
-/// 64 KiB, full when the slice begins, holds 0.5 ms of the line rate.
+/// Slice of a stream over a link of known rate, of which the first quarter does not count: at 1 Gbit/s a token
+/// bucket of 64 KiB, full when the slice begins, holds 0.5 ms of the line rate.
 const STREAM_OVER_A_WIRE: Nanos = Nanos::from_millis(10);
 
-/// Most flows of a level, all of which are registered with epoll anew in each slice: a choice.
+/// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
 
-/// Datagrams in a slice of a stream; requests in a slice of others.
+/// Datagrams in a slice of a stream; requests in a slice of other patterns.
 const MESSAGES: u64 = 100;
 
 impl Plan {
-    /// Whether all that it compares can take turns in slices.
+    /// Whether all points that the plan compares can take turns in slices.
     pub fn takes_turns(&self) -> bool {
         let takes_turns = |group: &Vec<usize>| group.len() > 1 && self.slice(group).is_some();
         !self.comparison_groups.is_empty() && self.comparison_groups.iter().all(takes_turns)
     }
 
-    /// Length of the slices in which these points of a comparison group take turns; `None` where they are run one after the
-    /// other.
+    /// Length of the slices in which these points of a comparison group take turns; `None` if they run one after
+    /// the other.
     pub(crate) fn slice(&self, members: &[usize]) -> Option<Nanos> {
-        // Between hosts nobody knows the RTT in advance, and a server of iperf3 opens its flows anew for each run.
+        // Between hosts the RTT is not known in advance, and an iperf3 server opens its flows anew for each run.
         let is_asked = self.slices && self.testbed == Testbed::Lab && members.len() > 1;
         if !is_asked
             || !self.groups.is_empty()
@@ -69,7 +70,7 @@ impl Plan {
 }
 
 impl Point {
-    /// Whether flows of this point can stand open while others have the machine, and cost nothing meanwhile.
+    /// Whether flows of this point can stay open, at no cost, during the slices of other levels.
     fn keeps_open_between_slices(&self) -> bool {
         let is_stream = self.pattern == Pattern::Stream;
         let leaves_at_once = match self.transport {
@@ -78,7 +79,7 @@ impl Point {
             | Transport::Unix
             | Transport::Seqpacket
             | Transport::Udp => !(is_stream && self.path.is_uring()),
-            // What a call has accepted may wait in a record until the next.
+            // TLS may keep accepted bytes in a record until the next call.
             Transport::Tls => !is_stream,
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
             Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
@@ -87,14 +88,14 @@ impl Point {
             self.pattern,
             Pattern::Stream | Pattern::Rr | Pattern::PingPong | Pattern::Burst
         );
-        // Who spins has the processor in other levels' slices, too.
+        // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
         let is_closed_loop = self.pace == Pace::Closed && self.flows <= FLOWS_MAX;
         leaves_at_once && is_simple && is_quiet && is_one_load && is_closed_loop
     }
 
-    /// How long a slice of it should be: enough round trips, and enough messages at the rate of its link.
+    /// Wanted length of a slice: enough RTTs, and enough messages at the rate of the link.
     fn slice_wanted(&self) -> Nanos {
         let round_trips = self.rtt.map_or(0, |rtt| rtt.0.saturating_mul(ROUND_TRIPS));
         let bits = 8 * self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));

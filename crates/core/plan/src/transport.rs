@@ -1,5 +1,5 @@
-//! Transports: a row for each says what it is and what it supports. Validation, help, documentation and ceilings read
-//! the rows; the file that moves its bytes is in `load/src/transport/`.
+//! Transports: one row for each declares what it is and what it supports. Validation, help, documentation and
+//! ceilings read the rows; the files in `load/src/transport/` move the bytes.
 
 use std::fmt;
 
@@ -9,55 +9,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Operation, Path, Pattern, Wait, choices};
 
-/// What a transport is and what it supports.
+/// Properties of a transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// What its calls move.
     pub delivery: Delivery,
-    /// The headers around its payload, which its ceilings and floors are computed from.
+    /// Headers around its payload; ceilings and floors are computed from them.
     pub headers: Headers,
     /// The network that it crosses.
     pub network: Network,
-    /// Whether options of IP apply to its sockets (DSCP and mark aside).
+    /// Whether IP socket options other than DSCP and mark apply.
     pub has_ip_options: bool,
-    /// Whether it connects by the kernel's handshake, with a time-out.
+    /// Whether the kernel connects its sockets, with a timeout.
     pub has_connect: bool,
-    /// Whether options of TCP apply to its sockets.
+    /// Whether TCP socket options apply.
     pub has_tcp_options: bool,
-    /// Whether its sockets are TCP's own, whose window, pacing and quick acknowledgements can be set.
+    /// Whether its sockets are plain TCP sockets, whose window, pacing and quick ACKs can be set.
     pub is_plain_tcp: bool,
-    /// Its congestion control.
+    /// Which congestion controls can be chosen.
     pub congestion: Congestion,
-    /// Receive buffer of its sockets by default; `None` for the kernel's.
+    /// Default receive buffer of its sockets; `None`: kernel default.
     pub receive_buffer: Option<Bytes>,
-    /// Whether its calls block in the kernel; else they end by themselves, and the load thread waits between them.
+    /// Whether its calls block in the kernel. Otherwise they return at once, and the load thread waits between them.
     pub blocks: bool,
-    /// Whether its packets can have timestamps of the kernel.
+    /// Whether the kernel can timestamp its packets.
     pub has_timestamps: bool,
-    /// Whether DSCP applies.
+    /// Whether DSCP can be set.
     pub has_dscp: bool,
-    /// Paths.
+    /// Supported paths.
     pub paths: &'static [Path],
-    /// Ways to wait.
+    /// Supported ways to wait.
     pub waits: &'static [Wait],
-    /// Patterns.
+    /// Supported patterns.
     pub patterns: &'static [Pattern],
-    /// RDMA operations; empty where it is not verbs.
+    /// Supported RDMA operations; empty if it is not verbs.
     pub operations: &'static [Operation],
-    /// Most flows.
+    /// Largest number of flows.
     pub flows_max: u32,
-    /// Most bytes of a payload or a response.
+    /// Largest payload or response.
     pub payload_max: Bytes,
-    /// The socket that it opens, if only to connect queue pairs.
+    /// Socket that it opens, if only to connect queue pairs.
     pub socket: Socket,
-    /// What to do where the kernel lacks it.
+    /// Remedy if the kernel lacks it.
     pub remedy: &'static str,
 }
 
-/// The sockets of the kernel that transports open.
+/// Kernel sockets that transports open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
-    /// None.
+    /// No socket.
     None,
     /// TCP.
     Tcp,
@@ -71,16 +71,16 @@ pub enum Socket {
     Smc,
     /// Unix stream sockets.
     Unix,
-    /// Unix sockets of sequenced packets.
+    /// Unix sequenced-packet sockets.
     Seqpacket,
 }
 
 /// What the calls of a transport move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Bytes: a receive call may return a part of a payload, or several.
+    /// A byte stream: a receive call may return a part of a payload, or several.
     Bytes,
-    /// Whole payloads, of which none is lost.
+    /// Whole payloads, none of which is lost.
     Messages,
     /// Whole payloads, which may be lost.
     Datagrams,
@@ -95,61 +95,61 @@ pub enum Network {
     Machine,
     /// IP.
     Ip,
-    /// An RDMA adapter's.
+    /// The network of an RDMA adapter.
     Rdma,
 }
 
 /// Congestion control of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// It has none that can be chosen.
+    /// None, or none that can be chosen.
     None,
-    /// The kernel's, which a plan must name: kernels differ in their default.
+    /// One of the kernel's, which a plan must name, since kernels differ in their default.
     Kernel,
-    /// One of these, by default the first.
+    /// One of these; the first is the default.
     Own(&'static [&'static str]),
 }
 
 /// The headers around the payload of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
-    /// Not known to `wire`.
+    /// Not known to the crate `wire`.
     Unknown,
     /// UDP.
     Udp,
     /// TCP.
     Tcp,
-    /// At least those of TCP: a bound of TCP holds, and is not tight.
+    /// At least those of TCP, so that TCP's bound holds but is not tight.
     AtLeastTcp,
     /// TLS records over TCP.
     Tls,
     /// QUIC.
     Quic,
-    /// A reliable connection of verbs, or an unreliable one, whose packets have the same headers.
+    /// Verbs, reliable or unreliable connection: their packets have the same headers.
     Connection,
-    /// Unreliable datagrams of verbs.
+    /// Verbs, unreliable datagrams.
     Datagram,
 }
 
-/// 4 MiB, so that a receiver that is not scheduled for a few milliseconds loses nothing at 1 Gbit/s.
+/// Receive buffer for datagrams: a receiver that is not scheduled for a few milliseconds loses nothing at 1 Gbit/s.
 const DATAGRAM_BUFFER: Bytes = Bytes(4 << 20);
 
-/// Largest payload of a socket: both ends allocate a buffer of its size.
+/// Largest payload of sockets: both ends allocate a buffer of its size.
 const PAYLOAD_MAX: Bytes = Bytes(64 << 20);
 
-/// Largest message of verbs: what most adapters support (`max_msg_sz` of ibv_devinfo -v).
+/// Largest message of verbs, which most adapters support (`max_msg_sz` of ibv_devinfo -v).
 const MESSAGE_MAX: Bytes = Bytes(1 << 30);
 
-/// Largest datagram of verbs, one packet: the largest MTU of a path (IBTA volume 1, section 9.7).
+/// Largest datagram of verbs, a single packet: the largest path MTU (IBTA volume 1, section 9.7).
 const PACKET_MAX: Bytes = Bytes(4096);
 
 const WITHOUT_CONNECTIONS: &[Pattern] =
     &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::PingPing, Pattern::Burst];
 
-/// Of ping-ping nothing may be lost: both ends would wait.
+/// Without ping-ping: after a loss both ends would wait.
 const LOSSY: &[Pattern] = &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::Burst];
 
-/// The kernel polls no other device than that of a socket.
+/// Without busy polling: the kernel polls only the device of a socket.
 const WITHOUT_POLLING: &[Wait] = &[Wait::Block, Wait::Epoll, Wait::Spin];
 
 const TCP: Traits = Traits {
@@ -175,7 +175,7 @@ const TCP: Traits = Traits {
     remedy: "leave it out",
 };
 
-/// Sockets like those of TCP, without its options.
+/// Sockets like those of TCP, without TCP options.
 const STREAM: Traits = Traits {
     headers: Headers::Unknown,
     has_tcp_options: false,
@@ -196,7 +196,7 @@ const VERBS: Traits = Traits {
     ..STREAM
 };
 
-/// Declares every transport: what it is in a line, its word, and its traits.
+/// Declares every transport: one-line description, keyword and traits.
 macro_rules! transports {
     ($(#[doc = $about:literal] $variant:ident = $word:literal, $traits:expr;)*) => {
         choices! {
@@ -207,7 +207,7 @@ macro_rules! transports {
         }
 
         impl Transport {
-            /// What it is and what it supports.
+            /// Its properties.
             pub const fn traits(self) -> &'static Traits {
                 const TRAITS: &[Traits] = &[$($traits),*];
                 &TRAITS[self as usize]
@@ -234,7 +234,7 @@ transports! {
         has_connect: false,
         receive_buffer: Some(DATAGRAM_BUFFER),
         has_timestamps: true,
-        // The kernel sends without a copy where the protocol says that it can (SOCK_SUPPORT_ZC).
+        // The kernel sends without a copy only if the protocol supports it (SOCK_SUPPORT_ZC).
         paths: &[Path::Copy, Path::Trunc, Path::Mmsg, Path::Gso, Path::Uring, Path::UringZeroCopy],
         patterns: LOSSY,
         ..STREAM
@@ -243,7 +243,7 @@ transports! {
     Mptcp = "mptcp", Traits {
         socket: Socket::Mptcp,
         remedy: "use a kernel with CONFIG_MPTCP, or leave mptcp out",
-        // It takes few options of IP (net/mptcp/sockopt.c).
+        // MPTCP accepts few IP options (net/mptcp/sockopt.c).
         has_ip_options: false,
         paths: &[Path::Copy, Path::Uring],
         ..TCP
@@ -265,7 +265,7 @@ transports! {
         socket: Socket::Seqpacket,
         has_ip_options: false,
         has_connect: false,
-        // What Linux's default send buffer holds (net.core.wmem_default).
+        // Fits into Linux's default send buffer (net.core.wmem_default).
         payload_max: Bytes(128 << 10),
         ..STREAM
     };
@@ -277,17 +277,17 @@ transports! {
     Quic = "quic", Traits {
         headers: Headers::Quic,
         socket: Socket::Udp,
-        // It sets what it needs itself, the octet of the DSCP too, for ECN.
+        // QUIC sets the options that it needs itself, and the octet of the DSCP for ECN.
         has_ip_options: false,
         has_dscp: false,
         has_connect: false,
         receive_buffer: Some(DATAGRAM_BUFFER),
-        // In the kernel's words: `reno` is New Reno (RFC 9002).
+        // Named as in the kernel; `reno` is New Reno (RFC 9002).
         congestion: Congestion::Own(&["cubic", "reno", "bbr"]),
         waits: WITHOUT_POLLING,
         patterns: Pattern::ALL,
         blocks: false,
-        // It opens them one after the other, some milliseconds each.
+        // Connections are opened one after the other, some milliseconds each.
         flows_max: 500,
         ..STREAM
     };
@@ -328,7 +328,7 @@ transports! {
         has_ip_options: false,
         has_connect: false,
         waits: &[Wait::Block],
-        // Nothing arrives, and each end of ping-ping waits for the other's.
+        // Nothing arrives, and each end of ping-ping would wait for the other.
         patterns: LOSSY,
         flows_max: 1,
         ..STREAM
@@ -336,7 +336,7 @@ transports! {
 }
 
 impl Transport {
-    /// Whether TCP's options apply.
+    /// Whether TCP socket options apply.
     pub const fn has_tcp(self) -> bool {
         self.traits().has_tcp_options
     }
@@ -346,12 +346,12 @@ impl Transport {
         !self.traits().operations.is_empty()
     }
 
-    /// Whether messages are lost for good.
+    /// Whether lost messages are not retransmitted.
     pub const fn is_lossy(self) -> bool {
         matches!(self.traits().delivery, Delivery::Datagrams)
     }
 
-    /// Whether its packets are those of IP.
+    /// Whether it crosses an IP network.
     pub const fn has_ip(self) -> bool {
         matches!(self.traits().network, Network::Ip)
     }

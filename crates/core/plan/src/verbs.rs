@@ -1,4 +1,4 @@
-//! RDMA: what its requests may ask for in which pattern, and how much memory they may take.
+//! RDMA by verbs: which operations the patterns support, and how much memory they register.
 
 use fabricmark_units::Bytes;
 
@@ -7,37 +7,38 @@ use crate::factor::{Factor, Point};
 use crate::problem::{Contradiction, refuse};
 use crate::transport::Transport;
 
-/// Requests under way in each direction where nobody says: perftest's queues have 128.
+/// Default number of requests in flight per direction: that of perftest's queues.
 const DEPTH: u32 = 128;
 
-/// Memory for what arrives, where nobody says how many requests are under way.
+/// Bytes of messages in flight that limit the default number of requests.
 const SLOTS_BYTES: u64 = 64 << 20;
 
-/// Most memory that an end registers: it cannot be swapped out.
+/// Largest memory that an end registers: it cannot be swapped out.
 const REGISTERED_MAX: Bytes = Bytes(4 << 30);
 
-/// Datagrams that may have arrived and not been taken, so that who is away for a moment loses none, and at most
-/// as much memory for them.
+/// Receive slots for datagrams, so that a receiver that stalls for a moment loses none, and the largest memory for
+/// them.
 const DATAGRAMS: u32 = 4096;
 const DATAGRAMS_BYTES: u64 = 16 << 20;
 
-/// What may stand before a datagram (IBTA volume 1, section 11.4.1.2).
+/// Global routing header, which may precede a datagram (IBTA volume 1, section 11.4.1.2).
 const ROUTE_HEADER_BYTES: u64 = 40;
 
-/// What a number of an atomic takes.
+/// Operand of an RDMA atomic.
 const WORD: Bytes = Bytes(8);
 
 impl Point {
-    /// Fewest work requests in flight per direction, so that one can be prepared while another is.
+    /// Smallest number of work requests in flight per direction: one can be prepared while another is in flight.
     pub(crate) const TX_DEPTH_MIN: u32 = 2;
 
-    /// Most: 16 MiB of single packets. An adapter that has fewer (`max_qp_wr` of ibv_devinfo -v) refuses the pair.
+    /// Largest number of work requests in flight per direction: 16 MiB of single packets. An adapter that supports
+    /// fewer (`max_qp_wr` of ibv_devinfo -v) refuses the queue pair.
     pub(crate) const TX_DEPTH_MAX: u32 = 4096;
 
-    /// Largest inline payload; adapters have room for some hundreds of bytes.
+    /// Largest inline payload in bytes; adapters have room for some hundreds of bytes.
     pub(crate) const INLINE_MAX: u32 = 1024;
 
-    /// Bytes of the longest message of RDMA, and how many may be under way in each direction.
+    /// Length of the longest RDMA message in bytes, and number of messages in flight per direction.
     pub fn verbs_slots(&self) -> (u64, u32) {
         let longest = self.response.map_or(self.payload, |response| response.max(self.payload)).0;
         let depth = self.tx_depth.unwrap_or_else(|| {
@@ -47,7 +48,7 @@ impl Point {
         (longest, depth.max(Self::TX_DEPTH_MIN))
     }
 
-    /// Messages of RDMA that may have arrived and not been taken.
+    /// Number of RDMA messages that may have arrived and not been processed yet.
     pub fn verbs_arrivals(&self) -> u32 {
         let (longest, depth) = self.verbs_slots();
         if !self.transport.is_lossy() {
@@ -57,8 +58,8 @@ impl Point {
         depth.max(u32::try_from(fits).unwrap_or(DATAGRAMS).min(DATAGRAMS))
     }
 
-    /// Memory that each end registers for RDMA, of all flows: slots for what arrives, and of what leaves one
-    /// message, or as many where none may be touched while it is under way.
+    /// Memory that each end registers for RDMA, for all flows: slots for arriving messages, and for departing ones
+    /// a single slot, or as many as are in flight if a slot must not change meanwhile.
     pub fn registered_bytes(&self) -> Bytes {
         let (longest, depth) = self.verbs_slots();
         let slots = |count: u32, bytes: u64| bytes.saturating_mul(count.into());
@@ -66,7 +67,7 @@ impl Point {
             None => 0,
             Some(Operation::Send | Operation::WriteImmediate) => {
                 let arrivals = slots(self.verbs_arrivals(), longest + ROUTE_HEADER_BYTES);
-                // What is looked at differs from message to message.
+                // Verified contents differ from message to message.
                 let leaving = if self.verify == Some(true) { depth } else { 1 };
                 arrivals.saturating_add(slots(leaving, longest))
             }
@@ -76,7 +77,7 @@ impl Point {
     }
 }
 
-/// Refuses what no work request could do, and more memory than anybody may ask for.
+/// Rejects work requests that are not supported, and more registered memory than an end may have.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let Some(operation) = point.operation else { return Ok(()) };
     let Point { pattern, transport, wait, payload, .. } = *point;

@@ -1,4 +1,4 @@
-//! The largest window of TCP, as a size or by the path's bandwidth-delay product.
+//! The largest TCP window, in bytes or in bandwidth-delay products of the path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use crate::invalid::Invalid;
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Window {
-    /// So many bandwidth-delay products of the emulated link, but at least [`Window::LEAST`].
+    /// Bandwidth-delay products of the emulated link, but at least [`Window::LEAST`].
     Bdp(u32),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
 }
 
 impl Window {
-    /// Least window that is asked for by products: 4 MiB, so that a short path is not bound by it
-    /// (the experiment of P3: the larger of k x BDP and this).
+    /// Smallest window that is given in BDPs: 4 MiB, so that it does not limit a short path (the experiment of P3:
+    /// the larger of k x BDP and this).
     pub const LEAST: Bytes = Bytes(4 << 20);
 
-    /// In bytes, over a path of that bandwidth-delay product.
+    /// The window in bytes, over a path with this bandwidth-delay product.
     pub fn bytes(self, bdp: Bytes) -> Bytes {
         match self {
             Self::Bdp(count) => Self::LEAST.max(Bytes(bdp.0.saturating_mul(count.into()))),

@@ -1,4 +1,4 @@
-//! Points beside the cross: `[[add]]` and what `[quick]` leaves of it.
+//! Points added by `[[add]]`, and those of them that `[quick]` keeps.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_plan::{Drawing, Factor, Plan, Point, Size, parse};
@@ -58,7 +58,7 @@ fn problem(text: &str, size: Size) -> String {
 #[test]
 fn points_are_added_beside_the_cross_and_none_is_there_twice() {
     let plan = read(PLAN, Size::Full);
-    // 2 x 2 x 3 of the cross, 2 x 3 with offload, two windows beside the one that is there, one paced.
+    // 2 x 2 x 3 of the cross, 2 x 3 with offload, two more windows besides the known one, one paced.
     assert_eq!(plan.points.len(), 12 + 6 + 2 + 1);
     let window = |point: &Point| point.level(Factor::Window);
     assert_eq!(plan.points[18..].iter().map(window).collect::<Vec<_>>(), ["1bdp", "3bdp", "2bdp"]);
@@ -72,7 +72,7 @@ fn what_agrees_in_all_but_the_compared_factor_is_a_group_whatever_cross_it_is_of
     let plan = read(PLAN, Size::Full);
     let pairs = plan.comparison_groups.iter().filter(|group| group.len() == 2).count();
     assert_eq!((pairs, plan.comparison_groups.len()), (6 + 3, 6 + 3 + 3));
-    // IPv4 beside the paced IPv6 point of the cross of IPv6.
+    // Adds IPv4 to the paced point of IPv6.
     let more = format!(
         "{PLAN}[[add]]\nrtt = \"400ms\"\nfamily = 4\nlink = \"ethernet:10G,mtu=9000\"\n\
          pacing_rate = \"9G\"\n"
@@ -85,7 +85,7 @@ fn what_agrees_in_all_but_the_compared_factor_is_a_group_whatever_cross_it_is_of
 #[test]
 fn quick_keeps_its_levels_in_the_adds_too_or_leaves_them_out() {
     let quick = read(PLAN, Size::Quick);
-    // The adds at 400 ms are gone.
+    // The [[add]]s at 400 ms have no points.
     assert_eq!(quick.points.len(), 4 + 4);
     assert!(quick.points.iter().all(|point| point.level(Factor::Rtt) != "400ms"));
     let without = PLAN.replace("[quick]\n", "[quick]\nadd = false\n");

@@ -1,5 +1,4 @@
-//! Each kind of fault in a plan file is reported with its line, what is wrong and what would be
-//! right; nothing is run.
+//! Each kind of error in a plan file is reported with its line, what is wrong and the remedy; nothing is run.
 
 use fabricmark_plan::{Size, parse};
 
@@ -121,7 +120,7 @@ fn what_only_a_lab_emulates_is_refused_on_the_way_to_a_host() {
     assert!(plan.points.iter().all(|point| point.rtt.is_none() && point.offload.is_none()));
 }
 
-/// What is replaced in the sound plan, by what, the line of the fault (0: no one line), and words
+/// Kind of error, text of the sound plan that is replaced, its replacement, line of the error (0: any), and words
 /// of the message and of its help.
 const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ("no TOML", "seed = 1", "seed = = 1", 2, "", "docs/plan-file.md"),

@@ -1,4 +1,4 @@
-//! Bursts as points.
+//! Points with the pattern `burst`.
 
 use fabricmark_plan::{Contradiction, Factor, Figure, Pattern, Point};
 use fabricmark_units::Bytes;

@@ -1,4 +1,4 @@
-//! What plan files of earlier versions may still hold.
+//! Plan files of earlier versions.
 
 use fabricmark_plan::{Factor, Size, parse};
 

@@ -1,4 +1,4 @@
-//! The pace as a factor of points.
+//! The factor `pace`.
 
 use fabricmark_plan::{Factor, Figure, Pace, PaceWait, Point, Size, parse};
 use fabricmark_units::BitRate;

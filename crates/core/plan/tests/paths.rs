@@ -1,4 +1,4 @@
-//! What a path can carry over which link.
+//! Payloads that a path can carry over a link.
 
 use fabricmark_plan::{Contradiction, Factor, Point};
 
@@ -26,7 +26,7 @@ fn a_segment_of_gso_fits_the_mtu_of_its_link_with_the_headers_of_udp_and_ip() {
             assert!(refused.to_string().contains(&word), "no {word:?} in {refused}");
         }
     }
-    // Nobody knows the MTU towards a host that no link describes, and the kernel says it when the run begins.
+    // The MTU to a host that no link describes is unknown; the kernel reports it when the run starts.
     assert!(point("link=loopback,family=4,payload=60000").is_ok());
     assert!(point("link=ethernet:1G,family=4,payload=4000,path=copy").is_ok());
 }

@@ -1,7 +1,7 @@
-//! The agent: a daemon on a host, whose workers are the other ends of runs of many coordinators at once.
+//! The agent: a daemon on a host whose workers are the remote ends of runs, for many coordinators at once.
 //!
-//! One thread listens, decrypts and hands on; each connection that gives orders has a worker process of its
-//! own, so that no coordinator sees or disturbs what is another's, and all of it is gone with the process.
+//! One thread listens, decrypts and forwards. Each connection that sends orders has its own worker process, so that
+//! coordinators do not see or disturb each other, and all resources of a connection are freed with its process.
 
 mod connected;
 
@@ -26,68 +26,67 @@ use connected::Connected;
 
 use crate::secured::machine_time;
 
-/// How often deadlines and signals are looked at: what has vanished is freed a quarter of a second after
-/// its time at most.
+/// Shortest time between checks of deadlines and signals; the longest is twice this.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Events taken from the kernel at once.
+/// Largest number of events per epoll_wait call.
 const EVENTS: usize = 256;
 
-/// Connections accepted before others are served.
+/// Largest number of connections accepted in a row before others are served.
 const ACCEPTED_AT_ONCE: usize = 32;
 
-/// Connections whose other end has not proved yet who it is. Under 500 new ones a second each has a
-/// second to do so, and 512 of them hold some 20 MB (measured, `docs/security.md`).
+/// Largest number of pending handshakes, whose peers are not authenticated yet. With 500 new ones a second each has
+/// a second to finish, and 512 of them hold some 20 MB (measured, `docs/security.md`).
 const PENDING_MAX: usize = 512;
 
-/// Time in which the kernel keeps a connection to itself until its first byte arrives: who connects and
-/// says nothing costs this process nothing (tcp(7), TCP_DEFER_ACCEPT).
+/// Time for which the kernel keeps a connection to itself until its first byte arrives, so that a silent peer costs
+/// this process nothing (tcp(7), TCP_DEFER_ACCEPT).
 const SILENT_FOR_SECONDS: libc::c_int = 3;
 
-/// How an agent is set up.
+/// Configuration of an agent.
 #[derive(Clone)]
 pub struct Settings {
-    /// TLS with the agent's key, and whom it knows.
+    /// TLS with the agent's key, and the hosts that it trusts.
     pub tls: Arc<ServerConfig>,
-    /// What one coordinator may ask for.
+    /// Limits for one coordinator.
     pub quota: Quota,
-    /// Coordinators that measure at once; with 1 none spoils another's figures.
+    /// Largest number of coordinators that measure at once; with 1 none disturbs another's measurement.
     pub slots: usize,
-    /// Connections of all coordinators.
+    /// Largest number of connections, of all coordinators together.
     pub connections_max: usize,
-    /// Ports for data; absent, those that the kernel chooses.
+    /// First and last port for data; `None`: chosen by the kernel.
     pub ports: Option<(u16, u16)>,
-    /// This program, whose workers are started.
+    /// This program, which is started as worker.
     pub program: PathBuf,
 }
 
-/// How an agent is doing.
+/// Present load of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Connections of coordinators that proved who they are.
+    /// Connections of authenticated coordinators.
     pub connections: usize,
-    /// Coordinators with a run under way.
+    /// Coordinators with a run in progress.
     pub busy: usize,
     /// Connections that wait for their turn.
     pub waiting: usize,
 }
 
-/// Whose event it is.
+/// Event number of the first listener; those of the others count down from it.
 const LISTENER: u64 = u64::MAX;
 
-/// An agent that listens.
+/// A listening agent.
 pub struct Agent {
     settings: Settings,
     listeners: Vec<TcpListener>,
     epoll: OwnedFd,
     coordinators: BTreeMap<ConnectionId, Connected>,
-    /// Those that have not proved who they are, the oldest first.
+    /// Connections whose peers are not authenticated yet, oldest first.
     pending: VecDeque<ConnectionId>,
     queue: AdmissionQueue,
     next: ConnectionId,
-    /// Connections that something happened to.
+    /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
-    /// Whether the process had no room for another descriptor.
+    /// Whether accepting is suspended because the process ran out of descriptors.
     is_deaf: bool,
 }
 
@@ -117,13 +116,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Addresses at which it listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Serves until `stop` is set and every run under way then has ended; `look` is called at least four
-    /// times a second.
+    /// Serves until `stop` is set and all runs in progress have ended. Calls `look` two to four times a second.
     pub fn serve(mut self, stop: &AtomicBool, look: &mut dyn FnMut(Load)) -> io::Result<()> {
         let mut looked = Instant(0);
         let mut is_draining = false;
@@ -157,7 +155,7 @@ impl Agent {
         Load { connections: self.known(), busy, waiting }
     }
 
-    /// Connections whose other end has proved who it is.
+    /// Number of connections whose peers are authenticated.
     fn known(&self) -> usize {
         self.coordinators.values().filter(|coordinator| coordinator.is_known()).count()
     }
@@ -192,7 +190,7 @@ impl Agent {
         self.stirred.push_back(id);
     }
 
-    /// Refuses a connection beyond those that there may be.
+    /// Refuses a connection that exceeds the limit of the agent or of its coordinator.
     fn count(&mut self, id: ConnectionId) {
         let all = self.settings.connections_max;
         let each = self.settings.quota.connections_max as usize;
@@ -217,18 +215,18 @@ impl Agent {
             match self.listeners[place].accept() {
                 Ok((tcp, peer)) => self.admit(tcp, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Descriptors are at their limit: others may leave until the next look.
+                // Out of descriptors: other connections may end until the next tick.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                     self.hush();
                     return;
                 }
-                // That connection is gone already.
+                // The connection has been aborted.
                 Err(_) => {}
             }
         }
     }
 
-    /// Listens no more until the next look; the oldest who has not proved who it is makes room.
+    /// Suspends accepting until the next tick, and drops the oldest pending handshake.
     fn hush(&mut self) {
         if let Some(oldest) = self.pending.pop_front() {
             self.coordinators.remove(&oldest);
@@ -266,7 +264,7 @@ impl Agent {
         }
     }
 
-    /// Does what connections want done that something happened to, until none wants anything.
+    /// Carries out the actions of connections with events, until none has any.
     fn settle(&mut self) {
         while let Some(id) = self.stirred.pop_front() {
             while let Some(action) = self.coordinators.get_mut(&id).and_then(Connected::poll_output)
@@ -308,7 +306,7 @@ impl Agent {
         }
     }
 
-    /// Lets runs begin that have waited for this, and tells the others their places.
+    /// Starts waiting runs whose turn has come, and tells the others their places in the queue.
     fn call(&mut self) {
         while let Some(id) = self.queue.call() {
             self.turn(id, Turn::Now);
@@ -331,7 +329,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // Each family has a socket of its own, so that addresses are what they seem.
+        // One socket for each family, so that IPv4 addresses are not mapped to IPv6.
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;

@@ -1,4 +1,4 @@
-//! Where an end of a run is attached to its network, and what is known of it.
+//! How an end of a run is attached to its network, and facts about its node.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,19 +9,19 @@ use crate::error::PlanError;
 use crate::host::towards;
 use crate::interfaces::device_of;
 
-/// Where an end of a run is attached to its network.
+/// Attachment of an end of a run to its network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attachment {
-    /// Network device.
+    /// Name of the network device.
     pub(crate) device: String,
-    /// Address that sockets are bound to.
+    /// Address to which sockets are bound.
     pub(crate) address: IpAddr,
-    /// Number of the device, where the address needs it.
+    /// Scope id of the address, if it needs one; otherwise 0.
     pub(crate) scope_id: u32,
 }
 
 impl Attachment {
-    /// Of this host to whatever leads to an address.
+    /// The attachment of this host on its route to an address.
     pub(crate) fn towards(at: SocketAddr) -> io::Result<Self> {
         let address = towards(at)?.ip();
         let scope_id = match at {
@@ -31,7 +31,7 @@ impl Attachment {
         Ok(Self { device: device_of(address).name, address, scope_id })
     }
 
-    /// Of this host, by an address that it has.
+    /// The attachment of this host by one of its addresses.
     pub(crate) fn here(address: IpAddr) -> Result<Self, PlanError> {
         let device = device_of(address).name;
         if device.is_empty() {
@@ -43,20 +43,20 @@ impl Attachment {
     }
 }
 
-/// What is known of a node beside what its worker reports.
+/// Facts about a node besides those that its worker reports.
 pub(crate) struct NodeFacts {
-    /// How it is reached.
+    /// How the coordinator reaches it.
     pub(crate) carrier: Carrier,
-    /// Its network namespace.
+    /// Its network namespace, if it has one.
     pub(crate) namespace: Option<String>,
-    /// Its machine, where that is not this one.
+    /// Its machine; `None`: this one.
     pub(crate) host: Option<HostFacts>,
-    /// How far its clock is from ours.
+    /// Offset of its clock from ours.
     pub(crate) clock_offset: Option<ClockOffset>,
 }
 
 impl NodeFacts {
-    /// Of a node on this machine.
+    /// Facts about a node on this machine.
     pub(crate) fn here(namespace: Option<String>) -> Self {
         Self { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
     }

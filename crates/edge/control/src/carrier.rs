@@ -1,7 +1,7 @@
-//! The way to a worker behind an agent: a thread that has the connection to the agent, and a local socket
-//! to the thread, which the coordinator uses as one to a worker of its own.
+//! Carrier of a worker behind an agent: a thread holds the connection to the agent, and the coordinator uses a
+//! local socket to the thread as if it led to a worker of its own.
 //!
-//! The thread answers for the connection's life whatever the coordinator does meanwhile.
+//! The thread keeps the connection alive whatever the coordinator does meanwhile.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,27 +20,27 @@ use rustls::ClientConfig;
 
 use crate::secured::{Secured, machine_time};
 
-/// Time for an address to accept a connection: SYN is sent four times in it (tcp_syn_retries).
+/// Time for an address to accept a connection; SYN is sent four times in it (tcp_syn_retries).
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why there is no way to an agent, or none any more.
+/// Why an agent cannot be reached or was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent at {host} {why}")]
 pub struct AgentError {
     /// The agent, as the user named it.
     pub host: String,
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and the remedy.
     pub why: String,
 }
 
-/// What is known of the path to an agent, shared by thread and coordinator.
+/// Facts about the path to an agent, shared by the thread and the coordinator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathFacts {
-    /// How far its clock is from ours.
+    /// Offset of the agent's clock from ours.
     pub(crate) clock: Option<ClockOffset>,
-    /// Time beyond the usual that its answers may take.
+    /// Additional time that its answers may take.
     pub(crate) patience: Nanos,
-    /// Why the connection ended.
+    /// Why the connection ended; `None` while it is open.
     end: Option<String>,
 }
 
@@ -48,16 +48,16 @@ fn lock(facts: &Mutex<PathFacts>) -> MutexGuard<'_, PathFacts> {
     facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way to a worker behind an agent.
+/// Connection to a worker behind an agent.
 pub(crate) struct Carrier {
     host: String,
     facts: Arc<Mutex<PathFacts>>,
-    /// What the agent told of itself.
+    /// What the agent reported about itself.
     pub(crate) welcome: Welcome,
 }
 
 impl Carrier {
-    /// Connects to the first of these addresses that answers; gives the socket to the worker, too.
+    /// Connects to the first of these addresses that accepts; also returns the socket to the worker.
     pub(crate) fn call(
         host: &str,
         addresses: &[SocketAddr],
@@ -84,7 +84,7 @@ impl Carrier {
             facts: Arc::clone(&facts),
             greeter: Some(greeter),
         };
-        // The thread ends when the socket to it closes, which its node does: it is not waited for.
+        // The thread ends when its node closes the socket to it; it is not joined.
         thread::spawn(move || line.hold());
         let Ok(welcome) = greeted.recv() else {
             return Err(fail(lock(&facts).end.take().unwrap_or_else(|| "hung up".to_owned())));
@@ -96,7 +96,7 @@ impl Carrier {
         lock(&self.facts).clone()
     }
 
-    /// Why the connection ended, if it does so within this time.
+    /// Why the connection ended, or that it did not end within this time.
     pub(crate) fn fate(&mut self, within: Duration) -> AgentError {
         let until = machine_time() + within.into();
         while machine_time() < until && self.facts().end.is_none() {
@@ -107,7 +107,7 @@ impl Carrier {
     }
 }
 
-/// A connection, and how long it took.
+/// A connection, and the time to open it.
 fn connect(addresses: &[SocketAddr]) -> Result<(TcpStream, Nanos), String> {
     let mut last = "has no address".to_owned();
     for address in addresses {
@@ -132,7 +132,7 @@ fn unconnected(at: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// What the thread has in hand.
+/// State of the thread.
 struct Line {
     secured: Secured,
     answers: FrameReader,
@@ -140,12 +140,12 @@ struct Line {
     worker: UnixStream,
     orders: FrameReader,
     facts: Arc<Mutex<PathFacts>>,
-    /// Told of the welcome, and of no more.
+    /// Receives the welcome, once.
     greeter: Option<Sender<Welcome>>,
 }
 
 impl Line {
-    /// Carries until either side hangs up.
+    /// Forwards messages until either side closes.
     fn hold(&mut self) {
         let why = match self.carry() {
             Ok(()) => "was left".to_owned(),
@@ -192,7 +192,7 @@ impl Line {
         let of_agent = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut both =
             [PollFd::new(&self.secured.tcp, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
-        // What the agent does not take yet is not added to.
+        // No orders are read while the agent has not accepted the previous ones.
         let asked = if is_behind { &mut both[..1] } else { &mut both[..] };
         match poll(asked, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -223,7 +223,7 @@ impl Line {
         if is_open { Ok(()) } else { Err(io::Error::other("hung up")) }
     }
 
-    /// The coordinator reads at once, unless it is about to end.
+    /// Forwards a report to the coordinator, which reads at once unless it is about to end.
     fn tell(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.worker.set_nonblocking(false)?;
         let told = self.worker.write_all(bytes);
@@ -231,7 +231,7 @@ impl Line {
         told
     }
 
-    /// False when the coordinator has hung up.
+    /// Forwards orders; false if the coordinator has closed the socket.
     fn take_orders(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 64 << 10];
         let bytes = match self.worker.read(&mut buffer) {

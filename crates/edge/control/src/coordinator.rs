@@ -17,40 +17,40 @@ use crate::pair::Pair;
 use crate::peer::Workers;
 use crate::testbed::{self, Testbed};
 
-/// How long an emulator may take to empty a link that nobody fills any more, beside two round trips: a
-/// thousand of the longest packets over 2 Gbit/s take 262 ms.
+/// Time for an emulated link to drain after the sender has stopped, in addition to two RTTs: a thousand of the
+/// longest packets take 262 ms at 2 Gbit/s.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Longest wait before a run for the emulated link to drain packets of the previous run: 1,000 packets of 1,538 bytes at
-/// 1.23 Mbit/s.
+/// Longest wait before a run for the emulated link to drain packets of the previous run: 1,000 packets of 1,538
+/// bytes at 1.23 Mbit/s.
 const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long the receiver of a stream may put its count off while a segment is missing, beside what the path's round
-/// trips take: a retransmission timeout is 200 ms at least, and doubles (RFC 6298).
+/// How long the receiver of a stream may postpone its count while a segment is missing, in addition to the RTTs of
+/// the path: a retransmission timeout is at least 200 ms, and doubles (RFC 6298).
 const HOLD: Nanos = Nanos::from_secs(2);
 
-/// Identifies a pair of workers: the number of their network, their group of flows, and the place of their part among those
-/// that run at once.
+/// Identifies a pair of workers: number of their network, group of flows, and index of their part among those that
+/// run at once.
 pub(crate) type PairId = (usize, Option<String>, usize);
 
 /// Workers at both ends of every link of a plan, ready for runs.
 pub(crate) struct Coordinator {
     program: PathBuf,
     testbed: Box<dyn Testbed>,
-    /// Workers at the ends of flows, a pair for each part of a run that is carried out at once.
+    /// Workers at the ends of flows: a pair for each part of a run that runs at once with others.
     pairs: BTreeMap<PairId, Pair>,
-    /// Processors of this machine.
+    /// CPUs of this machine.
     cpus: Vec<u32>,
-    /// That of emulators.
+    /// CPU of the emulators.
     emulator_cpu: Option<u32>,
-    /// Whether the processors are emulated by software.
+    /// Whether the CPUs are emulated by software.
     is_software: bool,
     began: Clock,
     runs: u64,
 }
 
 impl Coordinator {
-    /// Builds what the plan's links need, or calls the agent.
+    /// Builds what the plan's links need, or connects to the agents.
     pub(crate) fn start(plan: &Plan, workers: &Workers<'_>) -> Result<Self, PlanError> {
         let cpus = fabricmark_host::cpus();
         let emulator_cpu = emulator_cpu(plan.cpus, &cpus);
@@ -66,7 +66,6 @@ impl Coordinator {
         })
     }
 
-    /// Where the ends of runs are.
     pub(crate) fn testbed(&self) -> &dyn Testbed {
         &*self.testbed
     }
@@ -79,7 +78,7 @@ impl Coordinator {
         (self.testbed.network(point), point.group.clone(), place)
     }
 
-    /// Starts the workers of a part of a run unless they run already; `place` is that among the parts that run at once.
+    /// Starts the workers of a part of a run unless they exist; `place` is its index among the parts that run at once.
     pub(crate) fn start_pair(&mut self, point: &Point, place: usize) -> Result<PairId, PlanError> {
         let id = self.pair_id(point, place);
         if !self.pairs.contains_key(&id) {
@@ -89,7 +88,7 @@ impl Coordinator {
         Ok(id)
     }
 
-    /// The sockets to the workers of a part of a run.
+    /// Sockets to the workers of a part of a run.
     pub(crate) fn sockets(&self, id: &PairId) -> impl Iterator<Item = &UnixStream> {
         self.pairs.get(id).into_iter().flat_map(Pair::sockets)
     }
@@ -99,20 +98,20 @@ impl Coordinator {
         self.pairs.get_mut(id).expect("its workers were started when the part began")
     }
 
-    /// Forgets all workers after the connection to an agent was lost, and waits until it is back.
+    /// Drops all workers after the connection to an agent was lost, and reconnects.
     pub(crate) fn start_over(&mut self, interrupted: &AtomicBool) -> Result<(), PlanError> {
         self.pairs.clear();
         self.testbed.reconnect(&|| interrupted.load(Relaxed))
     }
 
-    /// What is known of an end beside what its worker reports.
+    /// Facts about an end besides those that its worker reports.
     pub(crate) fn facts(&self, role: Role, point: &Point) -> NodeFacts {
         let of_group = |(id, _): &(&PairId, &Pair)| id.1 == point.group;
         let pair = self.pairs.iter().find(of_group).map(|(_, pair)| pair);
         self.testbed.facts(role, point, pair.map(|pair| pair.worker(role)))
     }
 
-    /// A machine whose CPUs are software imitates all that it does.
+    /// Whether figures of a point are measured or emulated. On a machine with software CPUs everything is emulated.
     pub(crate) fn provenance(&self, point: &Point) -> Provenance {
         match self.is_software || self.testbed.imitates(point) {
             true => Provenance::Emulated,
@@ -120,8 +119,8 @@ impl Coordinator {
         }
     }
 
-    /// Waits until what an end has sent over the emulated link of a point has left it, so that a receiver
-    /// who hears nothing more is not waiting for a busy emulator.
+    /// Waits until the emulated link of a point has delivered what an end sent, so that a receiver that gets
+    /// nothing more does not wait for a busy emulator.
     pub(crate) fn settle(&self, from: Role, point: &Point) -> Result<(), PlanError> {
         self.testbed.settle(from, point, SETTLED_WITHIN)
     }
@@ -132,13 +131,13 @@ impl Coordinator {
         self.testbed.settle(Role::Server, point, EMPTY_WITHIN)
     }
 
-    /// The processor that emulators stay on.
+    /// CPU to which the emulators are pinned.
     pub(crate) fn emulator_cpu(&self) -> Option<u32> {
         self.emulator_cpu
     }
 
-    /// Orders for both ends of a part of a run, by its place among the parts that run at once and whether it is the
-    /// only one; `seed` is that of what is random in the run.
+    /// Orders for both ends of a part of a run. `place` is its index among the parts that run at once, `is_alone`
+    /// says whether it is the only one, and `seed` is that of all random choices of the run.
     pub(crate) fn prepare(
         &mut self,
         plan: &Plan,
@@ -156,10 +155,10 @@ impl Coordinator {
             _ => None,
         };
         let port = if plan.port == 0 { 0 } else { plan.port.saturating_add(place as u16) };
-        // What slices leave out are their first ones.
+        // Slices omit their first rounds instead.
         let omit = if slice.is_some() { Nanos(0) } else { plan.omitted(point) };
         let patience = self.patience(&self.pair_id(point, place));
-        // What runs beside it ends by its own time, and amounts are counted from their first byte to the last.
+        // Parts that run beside others end by their own time; amounts are counted from their first byte to the last.
         let can_hold = is_alone
             && slice.is_none()
             && point.pattern == Pattern::Stream
@@ -193,7 +192,7 @@ impl Coordinator {
         };
         let cpus = plan.cpus.map(|(client, server)| [Some(client), Some(server)]);
         let [client_cpu, server_cpu] = cpus.unwrap_or_else(|| {
-            // Those that take turns take them on the same CPUs.
+            // Points that take turns use the same CPUs.
             let place = if slice.is_some() { 0 } else { place };
             self.testbed.cpus(point, &self.cpus, place)
         });
@@ -204,7 +203,7 @@ impl Coordinator {
         ))
     }
 
-    /// Time beyond the usual that answers take over the paths to agents.
+    /// Additional time that answers may take over the paths to agents.
     fn patience(&self, id: &PairId) -> Nanos {
         let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);
         let pair = self.pairs.get(id);
@@ -213,18 +212,18 @@ impl Coordinator {
     }
 }
 
-/// Time beyond the usual that an emulated round trip takes: to open a flow some of them, and to empty
-/// full windows at a tenth of the rate.
+/// Additional time for an emulated RTT: some RTTs to open a flow, and the time to drain full windows at a tenth of
+/// the rate.
 fn drain(point: &Point) -> Nanos {
     let Some(Nanos(rtt_ns)) = point.rtt else { return Nanos(0) };
     Nanos(20 * rtt_ns)
 }
 
-/// How QEMU's software names its processors (`qemu_hw_version` in target/i386/cpu.c, `-cpu max`).
+/// Name of a CPU that QEMU emulates by software (`qemu_hw_version` in target/i386/cpu.c, `-cpu max`).
 const SOFTWARE_CPU: &str = "QEMU TCG CPU";
 
-/// The processor of emulators, the last one, which ends leave to them: an emulator that has to share is late
-/// by milliseconds, and halves the rate of a sender beside it (two processors, `docs/notebook/measured.md`).
+/// CPU of the emulators: the last one that the ends do not use. An emulator that shares its CPU is late by
+/// milliseconds, and halves the rate of a sender beside it (two CPUs, `docs/notebook/measured.md`).
 fn emulator_cpu(ends: Option<(u32, u32)>, cpus: &[u32]) -> Option<u32> {
     let is_free = |cpu: &u32| ends.is_none_or(|(start, answer)| *cpu != start && *cpu != answer);
     cpus.iter().copied().rfind(is_free).or(cpus.last().copied()).filter(|_| cpus.len() > 1)

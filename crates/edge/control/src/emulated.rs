@@ -1,4 +1,4 @@
-//! What the emulator of a link did during a run, for its record.
+//! What the emulator of a link counted during a run, for its record.
 
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Offload, Point};
@@ -7,8 +7,8 @@ use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
-/// What happened on the links between the ends of a point since `before`; `None` where it is not emulated. Unless the point
-/// is alone, what the emulator did for others at the same time is not told apart.
+/// What the links between the ends of a point counted since `before`; `None` if they are not emulated. Unless the
+/// point is alone, this includes the traffic of others at the same time, and the busy time is left out.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
@@ -32,14 +32,14 @@ pub(crate) fn emulation(
     }))
 }
 
-/// For how long the emulator's thread was busy; every way says it.
+/// Busy time of the emulator's thread, which every direction reports.
 fn busy_ns(before: &[Vec<Traffic>; 2], after: &[Vec<Traffic>; 2]) -> Option<u64> {
     let [before, after] = [before, after].map(|ways| ways[0].first());
     Some(after?.busy.0.saturating_sub(before?.busy.0))
 }
 
-/// What crossed a way of several links, in order. Packets of others may enter and leave it where links meet, so that what entered
-/// is what the first link took, and what each further one took beyond what the one before it delivered.
+/// Counts of a path of several links, in order. Packets of others may enter and leave it where links meet. What arrived
+/// is therefore what the first link took, plus what each further link took beyond what the previous one delivered.
 fn since(before: &[Traffic], after: &[Traffic]) -> EmulatedWay {
     let links: Vec<EmulatedWay> = before.iter().zip(after).map(|(b, a)| of_link(b, a)).collect();
     let (Some(first), Some(last)) = (links.first(), links.last()) else {
@@ -59,7 +59,7 @@ fn since(before: &[Traffic], after: &[Traffic]) -> EmulatedWay {
         dropped: sum(|link| link.dropped),
         missed: sum(|link| link.missed),
         super_packets: first.super_packets,
-        // Those of the latest link.
+        // The largest lateness of all links.
         late_p50_ns: late(|link| link.late_p50_ns),
         late_p99_ns: late(|link| link.late_p99_ns),
         late_max_ns: late(|link| link.late_max_ns),
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn what_others_send_over_a_part_of_the_way_enters_and_leaves_it() {
         let before = [way(0, 0), way(0, 0), way(0, 0)];
-        // Ten packets cross the way, 90 of others its middle; one waits there.
+        // Ten packets cross the whole path, 90 of others only its middle; one waits there.
         let after = [way(10, 10), way(100, 99), way(10, 10)];
         let found = since(&before, &after);
         assert_eq!((found.arrived, found.departed), (100, 99));
         assert_eq!(found.departed_bytes, Some(1_000));
-        // Counters of before the run do not matter.
+        // Counters from before the run do not matter.
         let later = [way(20, 20), way(200, 199), way(20, 20)];
         assert_eq!(since(&after, &later).departed, 100);
     }

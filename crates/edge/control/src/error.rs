@@ -1,4 +1,4 @@
-//! Why a plan did not come to its end.
+//! Why a plan did not finish.
 
 use std::io;
 
@@ -8,42 +8,42 @@ use fabricmark_store::StoreError;
 
 use crate::carrier::AgentError;
 
-/// Why a plan did not come to its end. Every finished run is kept.
+/// Why a plan did not finish. Every finished run is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The user asked for it.
+    /// The user interrupted the plan.
     #[error("interrupted")]
     Interrupted,
-    /// There is no lab.
+    /// The lab cannot be built or used.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Records cannot be kept.
+    /// Records cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An agent cannot be used.
     #[error(transparent)]
     AgentLost(#[from] AgentError),
-    /// A run failed in a way that the next one would, too.
+    /// A run failed in a way that the next one would fail, too.
     #[error("{0}")]
     Run(ConversationError),
-    /// No run of any point counts.
+    /// No run of any point measured anything.
     #[error("no run counts: {reason}")]
     Nothing {
-        /// Why the last one does not.
+        /// Why the last run does not count.
         reason: String,
-        /// Whether this host lacks what the last one needs.
+        /// Whether this host lacks something that the last run needs.
         is_missing: bool,
     },
-    /// The plan asks for something that cannot be.
+    /// The plan asks for something impossible.
     #[error("{0}")]
     Input(String),
     /// This machine lacks what the plan needs.
     #[error("{0}")]
     Missing(String),
-    /// A system call failed, or a worker is gone.
+    /// A system call failed, or a worker was lost.
     #[error("{0}")]
     Failed(String),
-    /// A fault of this program.
+    /// A defect of this program.
     #[error("{0}")]
     Internal(String),
 }

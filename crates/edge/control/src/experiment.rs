@@ -1,4 +1,4 @@
-//! Runs a plan from its first block, or from where an earlier process stopped, to its end.
+//! Runs a plan to its end, from its first block or from where an earlier process stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -24,10 +24,11 @@ use crate::progress::{Position, Progress};
 use crate::run::{Run, RunResult};
 use crate::skip;
 
-/// Runs what is left of a plan.
+/// Runs the rest of a plan.
 ///
-/// `kept` are the records of an earlier process, and `keep` takes those of each run, one for each group of flows, before the
-/// next run begins. Whether nothing is left: a budget may be spent before all is decided.
+/// `kept` are the records of an earlier process. `keep` stores the records of each run, one for each group of
+/// flows, before the next run starts. Returns whether the plan is complete: the budget may be spent before
+/// everything is decided.
 pub fn run_plan(
     plan: &Plan,
     kept: &[Record],
@@ -41,7 +42,7 @@ pub fn run_plan(
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
     }
     let mut coordinator = Coordinator::start(plan, workers)?;
-    // What leads to another host is no emulator of this one.
+    // Paths to other hosts do not use the emulator of this machine.
     let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));
     let (digest, host) = (plan.digest(), fabricmark_host::facts());
     let context = Context { plan, digest, host, calibration, interrupted };
@@ -49,7 +50,7 @@ pub fn run_plan(
     let is_spent = || plan.budget_ns.is_some_and(|budget| Nanos::from(began.elapsed()) >= budget);
     for number in 0.. {
         let steps = block(plan, number, &history.outcomes);
-        // What was begun is finished: each block is one for all.
+        // A block that was started is completed, so that all of its points have it.
         if steps.is_empty() {
             break;
         }
@@ -78,7 +79,7 @@ pub fn run_plan(
             let position = history.position(plan, number, &steps[index..]);
             progress.begins(Position { budget_left, ..position }, point, step);
             let records = match skipped {
-                // The others of a slice can be compared without those that cannot be run, in the blocks that follow.
+                // In the next blocks the other points of a slice are compared without those that cannot be run.
                 Some(reason) => refusals
                     .iter()
                     .enumerate()
@@ -100,18 +101,18 @@ pub fn run_plan(
     history.finish().map(|()| true)
 }
 
-/// What is the same for every run of a plan.
+/// What all runs of a plan share.
 pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) digest: String,
     pub(crate) host: HostFacts,
-    /// How true this machine's emulator is, where that is known.
+    /// Accuracy of this machine's emulator, if it was measured.
     pub(crate) calibration: Option<&'a Calibration>,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
 impl Context<'_> {
-    /// A record of a step's point at this place, in which nothing was found yet.
+    /// A record of the point at `place` in a step, without any results.
     pub(crate) fn record(&self, step: &Step, place: usize, outcome: Outcome) -> Record {
         let Self { plan, digest, .. } = self;
         let point = step.points[place];
@@ -144,7 +145,7 @@ impl Context<'_> {
         }
     }
 
-    /// Carries a step out: a record for each of its points.
+    /// Carries out a step; returns a record for each of its points.
     fn run(
         &self,
         step: &Step,
@@ -163,7 +164,7 @@ impl Context<'_> {
         }
         let before: Vec<Before> =
             points.iter().map(|point| Before::of(coordinator, point)).collect::<Result<_, _>>()?;
-        // What is compared within a block sees the same departures.
+        // Points that are compared within a block have the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
         let run = Run { plan, points, duration, slice: step.slice, seed, interrupted };
         let carried_out = match coordinator.testbed().iperf3().cloned() {
@@ -171,7 +172,7 @@ impl Context<'_> {
             None => run.carry_out(coordinator, progress),
         };
         let result = match carried_out {
-            // The next run may have it back.
+            // The agent may be back for the next run.
             Err(PlanError::AgentLost(error)) => {
                 coordinator.start_over(interrupted)?;
                 RunResult::Invalid(error.to_string())
@@ -180,7 +181,7 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // Whichever level failed, only that one is to be blamed: each is run as a whole.
+            // Only one of the levels is to blame for the failure: run each of them as a whole.
             for place in 0..points.len() {
                 records.extend(self.run(&step.alone(place), coordinator, history, progress)?);
             }
@@ -234,7 +235,7 @@ impl Context<'_> {
         Ok(records)
     }
 
-    /// Puts what the parts of a run found of a point into its record.
+    /// Puts the results of a point into its record, from the parts of a run.
     fn find(
         &self,
         record: &mut Record,
@@ -264,7 +265,7 @@ impl Context<'_> {
     }
 }
 
-/// What a run of a point is counted from.
+/// Counters before a run of a point.
 struct Before {
     link_drops: u64,
     traffic: Option<[Vec<Traffic>; 2]>,
@@ -276,14 +277,16 @@ impl Before {
         Ok(Self { link_drops: Self::drops(coordinator, point)?, traffic })
     }
 
-    /// Only datagrams are lost for good, and asking the queues starts a program for each.
+    /// Packets dropped by the link of a point. Only datagrams are lost for good, and reading the counters of queues
+    /// starts a program for each.
     fn drops(coordinator: &Coordinator, point: &Point) -> Result<u64, PlanError> {
         let asks_queues = point.transport.is_lossy();
         if asks_queues { coordinator.testbed().drops(point) } else { Ok(0) }
     }
 }
 
-/// Groups of flows that ran at once count together: what ran beside one that does not count is not what was asked for.
+/// Makes all records of a run invalid if that of one group of flows is: the others ran beside other traffic than
+/// asked for.
 fn all_or_none(records: &mut [Record]) {
     let reason = records.iter().find_map(|record| match (&record.outcome, &record.point.group) {
         (Outcome::Invalid(reason), Some(group)) => Some((group.clone(), reason.clone())),

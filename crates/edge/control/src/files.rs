@@ -8,18 +8,18 @@ use std::path::Path;
 use fabricmark_lab::Topology;
 use fabricmark_plan::{Plan, Trace};
 
-/// Longest topology file.
+/// Longest topology file, in MiB.
 const TOPOLOGY_MIB_MAX: u64 = 1;
 
-/// Longest file of a trace: the most departures that a trace may have, at 40 bytes a line.
+/// Longest trace file, in MiB: the largest number of departures at 40 bytes per line.
 const TRACE_MIB_MAX: u64 = 4;
 
-/// Which of a plan's files is not to be had, and why.
+/// Which of a plan's files cannot be used, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FileError(String);
 
-/// Reads the files that the plan names into it; `folder` is where relative names begin, that of the plan file.
+/// Reads the files that the plan names into it. Relative names start at `folder`, that of the plan file.
 pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     read_topology(plan, folder)?;
     let names: Vec<String> = plan.trace_files().into_iter().map(str::to_owned).collect();
@@ -51,14 +51,14 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     })
 }
 
-/// What to look at where no way leads between nodes of a topology file.
+/// Remedy if no path connects two nodes of a topology file.
 const NODES: &str = "name two of its nodes, as in lab:FILE:CLIENT,SERVER";
 
-/// What to look at where no way leads over the wires of a plan.
+/// Remedy if no path connects two nodes over the wires of a plan.
 const ROUTERS: &str =
     "join them by a [[wire]], and write forwards = true in [nodes.NAME] of a router between them";
 
-/// The text of a file that is not longer than this.
+/// The text of a file of at most `mib_max` MiB.
 fn read(kind: &str, file: &Path, mib_max: u64) -> Result<String, FileError> {
     let (name, bytes_max) = (file.display(), mib_max << 20);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What the runs so far say about those to come: which are done, and which points are given up.
+//! What the records so far determine: which runs are done, and which points are given up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,23 +9,23 @@ use fabricmark_units::Nanos;
 use crate::error::PlanError;
 use crate::progress::Position;
 
-/// Consecutive runs of a point that measured nothing, after which it is not run any more.
+/// Number of consecutive runs of a point without a measured value, after which it is skipped.
 const FAILED_MAX: u32 = 3;
 
-/// What an experiment's records say about its order.
+/// State of an experiment, derived from its records.
 #[derive(Default)]
 pub(crate) struct History {
     pub(crate) done: HashSet<(u32, u32)>,
     pub(crate) outcomes: Outcomes,
-    /// Consecutive runs of a point that measured nothing, up to its last one.
+    /// Consecutive runs without a measured value, by point, up to its last run.
     failed: HashMap<usize, u32>,
-    /// Why the warm-up of a point says that it cannot be run.
+    /// Why a point cannot be run, as its warm-up found.
     refused: HashMap<usize, String>,
-    /// Whether any run measured something, whether it counts or not.
+    /// Whether any run measured something, valid or not.
     has_measured: bool,
-    /// Why the last run that does not count does not.
+    /// Reason of the last run that was invalid or skipped.
     reason: Option<String>,
-    /// Whether this host lacks what the last run that failed in this process needs.
+    /// Whether this host lacks something that the last failed run of this process needs.
     pub(crate) is_missing: bool,
 }
 
@@ -74,7 +74,7 @@ impl History {
         self.refused.get(&point).cloned()
     }
 
-    /// Gives a point up whose runs measured nothing once too often.
+    /// Skips a point after [`FAILED_MAX`] consecutive runs without a measured value.
     pub(crate) fn give_up(&self, record: &mut Record) {
         if let Outcome::Invalid(reason) = &record.outcome
             && !record.place.warm_up
@@ -87,7 +87,7 @@ impl History {
         }
     }
 
-    /// The end of a plan: an error where none of its runs measured anything.
+    /// Ends a plan. Fails if none of its runs measured anything.
     pub(crate) fn finish(self) -> Result<(), PlanError> {
         match self.reason {
             Some(reason) if !self.has_measured => {
@@ -165,8 +165,7 @@ mod tests {
         CannotBeRun,
     }
 
-    /// The records of a plan whose runs end as `end` says of their block and point, carried out after
-    /// `kept`; those as well.
+    /// `kept`, and the records of the runs that follow; `end` says how the run of a block and point ends.
     fn carried_out(plan: &Plan, kept: &[Record], end: impl Fn(u32, usize) -> End) -> Vec<Record> {
         let interrupted = AtomicBool::new(false);
         let context = Context {
@@ -214,7 +213,7 @@ mod tests {
         parse("plan.toml", PLAN, Size::Full, &[]).unwrap()
     }
 
-    /// Outcomes of the counted runs of a point, a letter each.
+    /// Outcomes of the counted runs of a point, one letter each.
     fn letters(records: &[Record], point: usize) -> String {
         let own = records.iter().filter(|record| record.place.point as usize == point);
         let counted = own.filter(|record| !record.place.warm_up);

@@ -1,4 +1,4 @@
-//! Where an agent is, as a user names it.
+//! Addresses of an agent, as a user names them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -8,35 +8,35 @@ use fabricmark_wire::{Family, Link};
 use crate::carrier::AgentError;
 use crate::interfaces::{device_of, link_of};
 
-/// Port of an agent where none is named; unassigned by IANA.
+/// Default port of an agent; unassigned by IANA.
 pub const AGENT_PORT: u16 = 7477;
 
 /// A host with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentHost {
-    /// As the user named it.
+    /// Name, as the user gave it.
     pub name: String,
-    /// Where its agent listens, the likeliest first.
+    /// Addresses at which its agent listens, the most likely first.
     pub control: Vec<SocketAddr>,
-    /// Where data goes.
+    /// Addresses for data.
     pub data: Vec<SocketAddr>,
 }
 
 impl AgentHost {
-    /// Looks names up: `host`, `host:7477`, `[2001:db8::1]:7477`, `fe80::1%eth0`; several addresses with
-    /// commas between are those of one host. Orders may take another way than data.
+    /// Resolves `host`, `host:7477`, `[2001:db8::1]:7477` or `fe80::1%eth0`; addresses separated by commas belong
+    /// to one host. `control` names other addresses for orders, so that these may take another path than data.
     pub fn find(text: &str, control: Option<&str>) -> Result<Self, AgentError> {
         let data = look_up(text, AGENT_PORT)?;
         let control = control.map_or_else(|| Ok(data.clone()), |text| look_up(text, AGENT_PORT))?;
         Ok(Self { name: text.to_owned(), control, data })
     }
 
-    /// What is known of the wire that leads to the host: that of the device that data leaves by.
+    /// The link to the host, as far as it is known from the device by which data leaves.
     pub fn link(&self) -> Option<Link> {
         link_towards(*self.data.first()?)
     }
 
-    /// Where data of a family goes, by what the user said or else by what the agent says of itself.
+    /// Address for data of a family: one that the user named, or else one that the agent reported.
     pub(crate) fn data_address(&self, family: Family, known: &[IpAddr]) -> Option<SocketAddr> {
         let fits = |address: &IpAddr| address.is_ipv4() == (family == Family::V4);
         let named = self.data.iter().find(|address| fits(&address.ip())).copied();
@@ -45,30 +45,30 @@ impl AgentHost {
     }
 }
 
-/// What is known of the wire that leads to an address: that of the device that data leaves by.
+/// The link to an address, as far as it is known from the device by which data leaves.
 pub fn link_towards(at: SocketAddr) -> Option<Link> {
     Some(link_of(&device_of(towards(at).ok()?.ip()).name))
 }
 
-/// Addresses of a host, each with the port that is named or else with this one; those that are parted by
-/// commas are of one host.
+/// Addresses of a host, each with the port that is named or else with `port`. Addresses separated by commas belong
+/// to one host.
 pub fn look_up(text: &str, port: u16) -> Result<Vec<SocketAddr>, AgentError> {
     let all: Result<Vec<_>, _> = text.split(',').map(|text| addresses(text, port)).collect();
     Ok(all?.concat())
 }
 
-/// The address from which the kernel would send to another; nothing is sent (udp(7)).
+/// Local address from which the kernel would send to `at`; nothing is sent (udp(7)).
 pub(crate) fn towards(at: SocketAddr) -> io::Result<SocketAddr> {
     let any: SocketAddr = if at.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any)?;
     let mut at = at;
-    // A port of 0 is no destination.
+    // A port of 0 is not a valid destination.
     at.set_port(at.port().max(1));
     socket.connect(at)?;
     socket.local_addr()
 }
 
-/// Such an address means something only together with a device.
+/// Whether an address is valid only together with a device.
 fn is_link_local(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -79,7 +79,7 @@ fn is_link_local(address: &IpAddr) -> bool {
 fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AgentError> {
     let text = text.trim();
     let (name, port) = match text.rsplit_once(':') {
-        // An IPv6 address has more than one colon, and a port only behind brackets.
+        // An IPv6 address has several colons, and a port only after brackets.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port.parse()),
         _ => (text, Ok(default)),
     };

@@ -15,10 +15,10 @@ pub(crate) struct Device {
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// The device that has this address; one without name or addresses where none has.
+/// The device with this address; without name and addresses if there is none.
 pub(crate) fn device_of(address: IpAddr) -> Device {
     let address = address.to_canonical();
-    // Without the right to ask, nothing is known.
+    // Without permission to list addresses, nothing is known.
     let all: Vec<Interface> = get_if_addrs().unwrap_or_default();
     let Some(name) = all.iter().find(|one| one.ip() == address).map(|one| one.name.clone()) else {
         return Device::default();
@@ -27,12 +27,12 @@ pub(crate) fn device_of(address: IpAddr) -> Device {
     Device { name, addresses }
 }
 
-/// What is known of the wire that a device leads to: its rate and MTU, or no wire where it is virtual or
-/// no Ethernet: an InfiniBand device tells a rounded rate, of which no bound follows.
+/// The link of a device, as far as it is known: rate and MTU. Without a rate if the device is virtual or not
+/// Ethernet: an InfiniBand device reports a rounded rate, from which no bound follows.
 pub(crate) fn link_of(device: &str) -> Link {
     let read = |name: &str| fs::read_to_string(format!("/sys/class/net/{device}/{name}")).ok();
     let mtu = read("mtu").and_then(|text| text.trim().parse().ok()).unwrap_or(MTU_DEFAULT);
-    // The drivers of virtual devices make rates up.
+    // The drivers of virtual devices report invented rates.
     let is_real = Path::new(&format!("/sys/class/net/{device}/device")).exists();
     let speed_mbps: Option<u64> = read("speed").and_then(|text| text.trim().parse().ok());
     // ARPHRD_ETHER (linux/if_arp.h).

@@ -1,4 +1,4 @@
-//! A run whose other end is a server of iperf3.
+//! A run with an iperf3 server.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,10 +19,10 @@ use crate::peer::Iperf3Access;
 use crate::progress::Progress;
 use crate::run::{Run, RunResult, judge};
 
-/// How often it is looked whether the user wants to stop.
+/// Period of checks for an interrupt by the user.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Carries a point out once.
+/// Runs a point once.
 pub(crate) fn carry_out(
     run: &Run<'_>,
     coordinator: &mut Coordinator,

@@ -1,10 +1,10 @@
-//! Runs a plan: a worker process in each node, one conversation a run, a record of each.
+//! Runs a plan: a worker process in each node, a conversation for each run, and a record of each run.
 //!
 //! - [`work`] is the worker's side: a process that carries out orders from a local socket.
-//! - [`run_plan`] is the coordinator's side: it builds the lab, drives the workers through the
-//!   plan's order and keeps a record of each run before it begins the next.
+//! - [`run_plan`] is the coordinator's side: it builds the lab, drives the workers through the plan, and stores the
+//!   record of each run before the next one starts.
 //! - [`Agent`] serves coordinators on other hosts with workers of its own.
-//! - [`read_files`] reads the files of departures that a plan names.
+//! - [`read_files`] reads the traces and the topology that a plan names.
 
 mod agent;
 mod attachment;

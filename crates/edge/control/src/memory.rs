@@ -1,4 +1,4 @@
-//! Whether there is memory for the windows of a plan, before it runs.
+//! Checks before a plan runs that there is memory for its windows.
 
 use fabricmark_host::Memory;
 use fabricmark_plan::{Direction, Plan, Point, Testbed};
@@ -7,23 +7,23 @@ use fabricmark_units::Bytes;
 use crate::error::PlanError;
 use crate::skip;
 
-/// Full windows that a lab holds at most: what the sender keeps until it is acknowledged, what the emulator
-/// has under way, and what the receiver has not read.
+/// Largest number of full windows that a lab holds: unacknowledged data of the sender, packets in the emulator, and
+/// data that the receiver has not read.
 const COPIES: u64 = 3;
 
-/// Those of them that are TCP's: its two ends.
+/// Those of them in TCP's buffers: one at each end.
 const COPIES_OF_TCP: u64 = 2;
 
-/// Refuses a plan whose largest windows do not fit. Windows that the kernel tunes by itself are not
-/// counted: it tunes them to what is there.
+/// Rejects a plan whose largest windows do not fit into memory. Autotuned windows are not counted: the kernel
+/// adapts them to the available memory.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), PlanError> {
-    // Those that run at once need memory at once.
+    // Points that run at once need their memory at once.
     let runs = plan.points.chunks(plan.groups.len().max(1));
     let tried: Vec<&[Point]> =
         runs.filter(|points| points.iter().all(|point| skip::reason(point).is_none())).collect();
     check_registered(plan, &tried, memory)?;
     let Some((bytes, point)) = most(&tried, full) else { return Ok(()) };
-    // To another host this machine has one end, and no emulator.
+    // In runs to another host, this machine has one end and no emulator.
     let (copies, of_tcp) = match plan.testbed {
         Testbed::Lab => (COPIES, COPIES_OF_TCP),
         Testbed::Hosts => (1, 1),
@@ -40,7 +40,7 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
     let needed = bytes.saturating_mul(of_tcp);
     if needed > memory.tcp_bytes {
         let pages = needed.div_ceil(page_bytes.max(1));
-        // As the kernel spaces them by itself (net/ipv4/tcp.c, tcp_init_mem): 3/4, 1, 3/2.
+        // Spaced as by the kernel itself (net/ipv4/tcp.c, tcp_init_mem): 3/4, 1, 3/2.
         let setting = format!("{} {pages} {}", pages / 4 * 3, pages / 2 * 3);
         let (needed, allowed) = (megabytes(needed), megabytes(memory.tcp_bytes));
         return Err(PlanError::Missing(format!(
@@ -51,7 +51,7 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
     Ok(())
 }
 
-/// Refuses a plan whose RDMA registers more than there is.
+/// Rejects a plan whose RDMA registers more memory than available.
 fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(), PlanError> {
     let ends = match (plan.testbed, &plan.peer) {
         (Testbed::Hosts, Some(_)) if plan.own_ends().is_none() => 1,
@@ -71,7 +71,7 @@ fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(
     )))
 }
 
-/// The bytes of the run that needs most, and its first point.
+/// Bytes of the run that needs most, and the key of its first point.
 fn most(runs: &[&[Point]], bytes: fn(&Point) -> u64) -> Option<(u64, String)> {
     let of_run = |points: &[Point]| points.iter().map(bytes).fold(0, u64::saturating_add);
     let all = runs.iter().map(|points| (of_run(points), points));
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use fabricmark_plan::{Size, parse};
 
-    /// One point of 10 Gbit/s over 400 ms: two products are 1,000,000,000 bytes. Three are skipped.
+    /// One point of 10 Gbit/s over 400 ms: two BDPs are 1,000,000,000 bytes. The point with three BDPs is skipped.
     fn plan() -> Plan {
         let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 6\n\
                     payload = '64KiB'\nlink = 'ethernet:10G'\nrtt = '400ms'\nwindow = ['2bdp', '3bdp']\n\
@@ -112,7 +112,7 @@ mod tests {
         check(&plan(), &memory(available_kib, tcp_pages), 4096).unwrap_err().to_string()
     }
 
-    /// A point that registers 64 MiB of reads and as much of what is read, 134,217,728 bytes at each end.
+    /// A point that registers 64 MiB for reads and as much for the data that is read: 134,217,728 bytes at each end.
     fn registering(peer: &str) -> Plan {
         let text = "title = 't'\n[factors]\npattern = 'rr'\ntransport = 'rc'\nfamily = 4\n\
                     payload = '1MiB'\nlink = 'veth'\noperation = 'read'\n";
@@ -134,7 +134,7 @@ mod tests {
                     transport = 'tcp'\nfamily = 6\npayload = '64KiB'\nlink = 'ethernet:10G'\nrtt = '400ms'\n\
                     window = '1bdp'\n[settings]\ncongestion = 'cubic'\n";
         let plan = parse("t", text, Size::Full, &[]).unwrap();
-        // As much as one window of two products.
+        // As much as one window of two BDPs.
         assert!(check(&plan, &memory(2_929_688, 488_282), 4096).is_ok());
         let short = check(&plan, &memory(2_000_000, 1 << 30), 4096).unwrap_err().to_string();
         assert!(short.contains("window of 1000 MB"), "{short}");

@@ -1,4 +1,4 @@
-//! A node's worker, seen from the coordinator: a process here, or one behind an agent.
+//! The worker of a node as seen by the coordinator: a process here, or one behind an agent.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,18 +13,18 @@ use crate::carrier::Carrier;
 use crate::error::PlanError;
 use crate::process::WorkerProcess;
 
-/// Time for a worker to start and greet: far beyond what a busy machine needs.
+/// Time for a worker to start and greet: far more than a busy machine needs.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time for a worker to take what fills its socket: it does nothing else meanwhile.
+/// Time for a worker to read what fills its socket; it does nothing else meanwhile.
 const TAKE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time for a worker whose socket has closed to be gone.
+/// Time for a worker to exit after its socket has closed.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// A worker, and the socket to it.
 pub(crate) struct Node {
-    /// Of its process here; an agent is known by its host.
+    /// Name of the node; empty if the worker is behind an agent, which errors name by its host.
     name: String,
     behind: Behind,
     pub(crate) socket: UnixStream,
@@ -38,7 +38,7 @@ enum Behind {
 }
 
 impl Node {
-    /// Starts a worker here, in the namespace where there is one, and greets it.
+    /// Starts a worker here, in the namespace if one is given, and greets it.
     pub(crate) fn start(
         name: &str,
         program: &Path,
@@ -54,14 +54,14 @@ impl Node {
         Ok(node)
     }
 
-    /// A worker behind an agent, which has been greeted.
+    /// A worker behind an agent, which has already greeted.
     pub(crate) fn behind(carrier: Carrier, socket: UnixStream) -> Result<Self, PlanError> {
         socket.set_nonblocking(true).map_err(PlanError::system("set up a socket"))?;
         let behind = Behind::Carrier(Box::new(carrier));
         Ok(Self { name: String::new(), behind, socket, frames: FrameReader::default() })
     }
 
-    /// What leads to the worker, where that is an agent.
+    /// The carrier of the worker, if it is behind an agent.
     pub(crate) fn carrier(&self) -> Option<&Carrier> {
         match &self.behind {
             Behind::Carrier(carrier) => Some(carrier),
@@ -86,8 +86,8 @@ impl Node {
         Err(self.lost("did not greet"))
     }
 
-    /// Sends an order. A worker reads at once, so this waits only while an order is longer than the
-    /// socket's buffer (one with a trace is).
+    /// Sends an order. A worker reads at once, so this blocks only if an order is longer than the socket's buffer,
+    /// as one with a trace is.
     pub(crate) fn send(&mut self, order: &Order) -> Result<(), PlanError> {
         let bytes = encode(order);
         let mut rest = bytes.as_slice();
@@ -111,7 +111,7 @@ impl Node {
         }
     }
 
-    /// The reports that have arrived; an error when the worker is gone.
+    /// The reports that have arrived. Fails if the worker is gone.
     pub(crate) fn receive(&mut self) -> Result<Vec<Report>, PlanError> {
         use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
         let mut buffer = [0; 64 << 10];
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// What became of a worker that no longer answers.
+    /// The error for a worker that no longer answers, with its exit status.
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
         match &mut self.behind {
             Behind::Process(process) => PlanError::Failed(format!(

@@ -7,7 +7,7 @@ use fabricmark_record::{HostFacts, Node};
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
-/// The nodes of a run: what is known of them, and what their workers found.
+/// The nodes of a run: facts about them, and what their workers measured.
 pub(crate) fn nodes(
     coordinator: &Coordinator,
     host: &HostFacts,

@@ -9,11 +9,11 @@ use fabricmark_plan::Role;
 use crate::error::PlanError;
 use crate::node::Node;
 
-/// Those of client and server.
+/// Workers of client and server.
 pub(crate) struct Pair(pub(crate) [Node; 2]);
 
 impl Pair {
-    /// Starts both here, each in its namespace where it has one; `nodes` are the names of client and server.
+    /// Starts both workers here, each in its namespace if it has one; the first argument names the nodes.
     pub(crate) fn start<'a>(
         [client, server]: [&str; 2],
         program: &Path,
@@ -23,7 +23,7 @@ impl Pair {
         Ok(Self([client, Node::start(server, program, namespace(Role::Server))?]))
     }
 
-    /// The sockets to both.
+    /// Sockets to both workers.
     pub(crate) fn sockets(&self) -> [&UnixStream; 2] {
         self.0.each_ref().map(|node| &node.socket)
     }

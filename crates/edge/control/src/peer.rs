@@ -1,4 +1,4 @@
-//! Who the other end of runs is, and the right to use it.
+//! Where the ends of runs are, and the credentials to use them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,46 +11,46 @@ use rustls::ClientConfig;
 
 use crate::host::AgentHost;
 
-/// Where workers come from.
+/// How workers are started.
 pub struct Workers<'a> {
-    /// This program, which is started as a worker.
+    /// This program, which is started as worker.
     pub program: &'a Path,
-    /// Who answers.
+    /// Where the ends of runs are.
     pub peer: &'a Peer,
-    /// How true this machine's emulator is, where that was measured: records carry it in short. It
-    /// decides nothing.
+    /// Accuracy of this machine's emulator, if it was measured. Records contain a summary of it; it has no other
+    /// effect.
     pub calibration: Option<&'a Calibration>,
 }
 
-/// Who answers.
+/// Where the ends of runs are.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// Workers on this machine.
     Here,
-    /// Workers of agents, by the name of their node; the other nodes are this host.
+    /// Workers of agents, by the name of their node; the other nodes are on this host.
     Agents(BTreeMap<String, AgentAccess>),
-    /// A server of iperf3.
+    /// Client here, server of iperf3.
     Iperf3(Iperf3Access),
-    /// Workers on this machine, told apart by address: where both ends of a wire are plugged in here.
+    /// Workers on this machine at two of its addresses, for a wire with both ends plugged in here.
     Ends([IpAddr; 2]),
 }
 
-/// An agent and the right to use it.
+/// An agent and the credentials to use it.
 #[derive(Clone, Debug)]
 pub struct AgentAccess {
-    /// Where it is.
+    /// Addresses of the agent.
     pub host: AgentHost,
-    /// TLS with the key of this host, and whom it knows.
+    /// TLS with the key of this host, and the hosts that it trusts.
     pub tls: Arc<ClientConfig>,
 }
 
-/// A server of iperf3 and the right to use it.
+/// An iperf3 server and the credentials to use it.
 #[derive(Clone, Debug)]
 pub struct Iperf3Access {
-    /// As the user named it.
+    /// Name, as the user gave it.
     pub name: String,
-    /// Where it listens.
+    /// Address at which it listens.
     pub server: SocketAddr,
-    /// User and password, where it asks for them.
+    /// User and password, if the server requires them.
     pub credentials: Option<Credentials>,
 }

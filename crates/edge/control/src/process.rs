@@ -1,4 +1,4 @@
-//! The process of a worker.
+//! Worker processes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
 
-/// A worker process, which is gone when this is dropped.
+/// A worker process, which is killed when this is dropped.
 pub(crate) struct WorkerProcess {
     child: Child,
 }
 
 impl WorkerProcess {
-    /// Starts `program worker`, in the namespace where there is one; gives the socket to it, too.
+    /// Starts `program worker`, in the namespace if one is given; also returns the socket to it.
     pub(crate) fn start(
         program: &Path,
         namespace: Option<&Namespace>,
@@ -25,7 +25,7 @@ impl WorkerProcess {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(program);
         command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        // Ctrl-C in a terminal goes to who started it alone, which ends the run in order.
+        // Ctrl-C in a terminal reaches only the parent, which ends the run in order.
         command.process_group(0);
         if let Some(namespace) = namespace {
             namespace.enter(&mut command);
@@ -33,12 +33,12 @@ impl WorkerProcess {
         Ok((Self { child: command.spawn()? }, ours))
     }
 
-    /// Its number.
+    /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What became of it within this time: its socket closes a moment before it ends.
+    /// How it ended; waits for at most `within`, since its socket closes a moment before it exits.
     pub(crate) fn fate(&mut self, within: Duration) -> String {
         let until = Instant::now() + within;
         let status = loop {
@@ -57,7 +57,7 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // A worker ends by itself when its socket closes; one that hangs is not waited for.
+        // A worker exits by itself when its socket closes; one that hangs is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

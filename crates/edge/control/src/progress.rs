@@ -1,35 +1,35 @@
-//! What a watcher of a plan is told.
+//! Progress of a plan, as reported to an observer.
 
 use fabricmark_plan::{Point, Role, Step};
 use fabricmark_record::{Interval, Record};
 use fabricmark_units::Nanos;
 
-/// How far a plan has come.
+/// Progress of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Runs that are done, warm-ups included.
     pub done: usize,
-    /// Runs that the plan will take if each group stops as soon as its rule allows.
+    /// All runs of the plan if each group stops as soon as its rule allows, `done` included.
     pub planned: usize,
-    /// The block under way, from 0.
+    /// Number of the current block, from 0.
     pub block: u32,
-    /// What the rest takes at least.
+    /// Lower bound of the remaining time.
     pub left: Nanos,
-    /// Comparison groups that are decided, where the plan runs until they are; and how many there are.
+    /// Number of decided comparison groups, and of all; `None` unless the plan runs until they are decided.
     pub decided: Option<(usize, usize)>,
-    /// What is left of the budget, where there is one.
+    /// Remaining budget; `None` without one.
     pub budget_left: Option<Nanos>,
 }
 
-/// Somebody who watches a plan being run.
+/// Observer of a plan that runs.
 pub trait Progress {
-    /// A run begins.
+    /// A run starts.
     fn begins(&mut self, position: Position, point: &Point, step: &Step);
-    /// An interval of the run under way has ended at one end of a load, where the plan asks for
-    /// intervals; a stream both ways is two loads, each with its direction.
+    /// An interval of the current run has ended at one end of a load, if the plan has intervals. A stream in both
+    /// directions is two loads.
     fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
-    /// The run under way waits, since others measure with the same agent.
+    /// The current run waits at this place in an agent's queue, since others measure with the same agent.
     fn waits(&mut self, _place: u32) {}
-    /// A run is done and its record kept.
+    /// A run has ended, and its record is stored.
     fn ends(&mut self, record: &Record);
 }

@@ -1,4 +1,4 @@
-//! Carries one run out: a conversation for each of its parts, side by side.
+//! Carries out a run: a conversation for each of its parts, side by side.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -13,37 +13,37 @@ use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
 
-/// Rounds of slices that only warm flows up.
+/// Rounds of slices at the start that do not count: they warm the flows up.
 const ROUNDS_OMITTED: u64 = 2;
 
-/// How often a waiting coordinator looks whether it was interrupted.
+/// Longest time between checks for an interrupt.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
-/// What a run came to.
+/// Result of a run.
 pub(crate) enum RunResult {
-    /// All ends of all parts finished.
+    /// All ends of all parts have finished.
     Finished(Vec<Part>),
-    /// It does not count, for this reason; the next run may.
+    /// The run does not count for this reason; the next one may.
     Invalid(String),
-    /// It failed in a way that each run of the point would.
+    /// The run failed in a way that each run of the point would fail.
     Unusable(ConversationError),
 }
 
-/// What is the same for all parts of a run.
+/// What all parts of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
-    /// The points that are carried out at once, one for each group of flows.
+    /// The points of the run: one for each group of flows, or those that take turns.
     pub(crate) points: &'a [Point],
     pub(crate) duration: Nanos,
-    /// Length of a slice, where the points take turns instead.
+    /// Length of a slice; `None` if the points do not take turns.
     pub(crate) slice: Option<Nanos>,
-    /// Seed of what is random in the run.
+    /// Seed of all random choices of the run.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
 impl Run<'_> {
-    /// Carries the points out once: what probes one alone, then the load with it.
+    /// Runs the points once: the probe alone, if there is one, then the load with the probe.
     pub(crate) fn carry_out(
         &self,
         coordinator: &mut Coordinator,
@@ -66,7 +66,7 @@ impl Run<'_> {
             RunResult::Finished(loaded) => parts.extend(loaded),
             failed => return Ok(failed),
         }
-        // The load comes first, wherever parts are listed.
+        // The load comes first wherever parts are listed.
         parts.sort_by_key(|part| part.purpose != Purpose::Load);
         Ok(RunResult::Finished(parts))
     }
@@ -88,7 +88,7 @@ impl Run<'_> {
         self.converse(coordinator, talks?, prober, progress)
     }
 
-    /// Opens the flows of all points side by side and lets the points take turns, each once a round in random order.
+    /// Opens the flows of all points and lets the points take turns, each once per round, in random order.
     fn in_slices(
         &self,
         coordinator: &mut Coordinator,
@@ -129,7 +129,7 @@ impl Run<'_> {
         self.converse(coordinator, talks, None, progress)
     }
 
-    /// Drives conversations until something is true of each; what came of it instead where one fails.
+    /// Drives conversations until `is_true` holds for each of them. Returns a result if one fails.
     fn until(
         &self,
         coordinator: &mut Coordinator,
@@ -162,7 +162,7 @@ impl Run<'_> {
         }
     }
 
-    /// Ends conversations whose run does not count.
+    /// Aborts the conversations of a run that does not count.
     fn give_up(&self, coordinator: &mut Coordinator, talks: &mut [Talk]) -> Result<(), PlanError> {
         talks.iter_mut().try_for_each(|talk| {
             talk.conversation.abort();
@@ -170,7 +170,7 @@ impl Run<'_> {
         })
     }
 
-    /// Drives conversations to their ends. The prober joins when all the others have begun.
+    /// Drives conversations to their ends. The probe starts when all others have begun.
     fn converse(
         &self,
         coordinator: &mut Coordinator,
@@ -227,10 +227,10 @@ struct Talk {
     purpose: Purpose,
     point: Point,
     omit: Nanos,
-    /// Its workers.
+    /// Id of its workers.
     pair: PairId,
     conversation: Conversation,
-    /// Place in an agent's queue that was told last.
+    /// Place in an agent's queue that was reported last.
     place: Option<u32>,
     intervals: Intervals,
     ends: Option<Ends>,
@@ -247,7 +247,7 @@ impl Talk {
         (place, is_alone): (usize, bool),
     ) -> Result<Self, PlanError> {
         let duration = match purpose {
-            // It begins a little later than the load and has to end before it.
+            // The probe starts a little later than the load and has to end before it.
             Purpose::Probe => Nanos(run.duration.0 / 10 * 9),
             Purpose::Load | Purpose::ProbeIdle => run.duration,
         };
@@ -276,7 +276,7 @@ impl Talk {
         })
     }
 
-    /// Whether the slice that is under way is over; its rate is kept where it counts.
+    /// Whether the current slice has ended; keeps its rate if it counts.
     fn ends_slice(&mut self, counts: bool) -> bool {
         let Some((active, passive)) = self.conversation.poll_slice() else { return false };
         if counts {
@@ -332,7 +332,7 @@ impl Talk {
     }
 }
 
-/// Sleeps until a worker says something, a deadline, or the next look at interruptions.
+/// Sleeps until a report arrives, a deadline passes, or an interrupt is to be checked.
 fn wait(coordinator: &Coordinator, talks: &[Talk]) -> Result<(), PlanError> {
     let now = coordinator.now();
     let deadlines = talks.iter().filter_map(|talk| talk.conversation.deadline());
@@ -349,7 +349,7 @@ fn wait(coordinator: &Coordinator, talks: &[Talk]) -> Result<(), PlanError> {
     }
 }
 
-/// What both ends have told of a run so far.
+/// Intervals that both ends have reported so far.
 #[derive(Default)]
 struct Intervals {
     client: Vec<Interval>,
@@ -364,7 +364,7 @@ impl Intervals {
         }
     }
 
-    /// Puts the series into the reports of the ends, where the plan asks for them.
+    /// Puts the intervals into the reports of the ends, if the plan has intervals.
     fn into_series(self, interval: Option<Nanos>, ends: &mut Ends) {
         let series = |intervals| Some(Series { interval_ns: interval?.0, intervals });
         ends.client.series = series(self.client);
@@ -372,7 +372,7 @@ impl Intervals {
     }
 }
 
-/// What a failure means: for this run, for this point, or for the plan.
+/// Whether a failure concerns this run, this point, or the whole plan.
 pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
     match error {
         ConversationError::Failed { failure: Failure::Peer(_) | Failure::Aborted, .. }

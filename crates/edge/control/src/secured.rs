@@ -1,4 +1,4 @@
-//! TLS over a socket that does not block.
+//! TLS over a non-blocking socket.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,24 +12,24 @@ pub(crate) fn machine_time() -> Instant {
     Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// A connection whose calls return at once.
+/// A TLS connection whose calls do not block.
 pub(crate) struct Secured {
     pub(crate) tcp: TcpStream,
     pub(crate) tls: rustls::Connection,
-    /// Bytes that the other end has sent so far, records and all.
+    /// Bytes received so far, as TLS records.
     pub(crate) received_bytes: u64,
 }
 
 impl Secured {
-    /// Over a socket that does not block.
+    /// `tcp` must be non-blocking.
     pub(crate) fn new(tcp: TcpStream, tls: impl Into<rustls::Connection>) -> Self {
         let mut tls = tls.into();
-        // What is to be sent is bounded by who sends: see `is_behind`.
+        // The callers bound the data to be sent: see `is_behind`.
         tls.set_buffer_limit(None);
         Self { tcp, tls, received_bytes: 0 }
     }
 
-    /// Takes what has arrived, decrypted, at most some 64 KiB; false when the other end has closed.
+    /// Reads and decrypts what has arrived, at most some 64 KiB; false when the peer has closed.
     pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         const AT_MOST: usize = 64 << 10;
         while into.len() < AT_MOST {
@@ -41,7 +41,7 @@ impl Secured {
                 Err(error) => return Err(error),
             }
             let state = self.tls.process_new_packets().map_err(|error| {
-                // The alert says why to the other end, which may be gone.
+                // The alert tells the reason to the peer, which may be gone.
                 let _ = self.tls.write_tls(&mut self.tcp);
                 io::Error::new(io::ErrorKind::InvalidData, error)
             })?;
@@ -58,13 +58,13 @@ impl Secured {
         Ok(true)
     }
 
-    /// Encrypts and sends as much as the socket takes.
+    /// Encrypts `bytes` and sends as much as the socket accepts.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tls.writer().write_all(bytes)?;
         self.flush()
     }
 
-    /// Sends what could not be sent before.
+    /// Sends what is still buffered, as far as the socket accepts it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.tcp) {
@@ -77,13 +77,13 @@ impl Secured {
         Ok(())
     }
 
-    /// Says that no more follows, as far as the socket takes it.
+    /// Sends close_notify, as far as the socket accepts it.
     pub(crate) fn close(&mut self) {
         self.tls.send_close_notify();
         let _ = self.flush();
     }
 
-    /// Whether something waits to be sent.
+    /// Whether data waits to be sent.
     pub(crate) fn is_behind(&self) -> bool {
         self.tls.wants_write()
     }

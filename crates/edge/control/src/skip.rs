@@ -4,7 +4,7 @@ use fabricmark_plan::Point;
 use fabricmark_units::Bytes;
 use fabricmark_wire::lfn::WINDOW_MAX;
 
-/// Why a point is not tried; `None` for one that is.
+/// Why a point is skipped; `None` if it is run.
 pub(crate) fn reason(point: &Point) -> Option<String> {
     let Bytes(window) = point.window_bytes()?;
     (window > WINDOW_MAX).then(|| {

@@ -32,18 +32,18 @@ pub(crate) trait Testbed {
         Pair::start(ENDS, program, |_| None)
     }
 
-    /// The number of the network that the ends of a point are in: the namespaces of each have workers of their own.
+    /// Number of the network that has the ends of a point. Each network has workers of its own.
     fn network(&self, _point: &Point) -> usize {
         0
     }
 
-    /// What is known of an end beside what its worker, if it has one, reports.
+    /// Facts about an end besides those that its worker, if it has one, reports.
     fn facts(&self, _role: Role, _point: &Point, _worker: Option<&Node>) -> NodeFacts {
         NodeFacts::here(None)
     }
 
-    /// CPUs of both ends' load threads, by the place of their part among those that run at once. Each part has some of
-    /// its own as long as there are some; `here` are those of this machine.
+    /// CPUs of the load threads of both ends. `place` is the index of their part among those that run at once; each
+    /// part has CPUs of its own as long as there are enough. `here` are the CPUs of this machine.
     fn cpus(&self, _point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
         [2 * place, 2 * place + 1].map(|number| in_turn(here, number))
     }
@@ -53,12 +53,12 @@ pub(crate) trait Testbed {
         false
     }
 
-    /// A lower bound of the RTT of a point's path; `None` where nothing is known of the path.
+    /// Lower bound of the RTT of a point's path; `None` if nothing is known of the path.
     fn least_rtt(&self, _point: &Point) -> Option<Nanos> {
         Some(Nanos(0))
     }
 
-    /// The wires between the ends of a point, where they are those of a topology and all are known.
+    /// The wires between the ends of a point, if they are those of a topology and all are known.
     fn path(&self, _point: &Point) -> Option<wire::Path> {
         None
     }
@@ -68,13 +68,13 @@ pub(crate) trait Testbed {
         Ok(0)
     }
 
-    /// What the emulator counted so far on the links between the ends of a point, in both directions, each in the order in
-    /// which packets cross them; `None` where there is no emulator.
+    /// Counters of the emulator for the links between the ends of a point, in both directions, each in the order in
+    /// which packets cross the links; `None` without an emulator.
     fn traffic(&self, _point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
         Ok(None)
     }
 
-    /// Waits until the emulated link of a point has delivered what an end sent, for at most two RTTs and `within`.
+    /// Waits until the emulated link of a point has delivered what an end sent, for at most two RTTs plus `within`.
     fn settle(&self, _from: Role, _point: &Point, _within: Duration) -> Result<(), PlanError> {
         Ok(())
     }
@@ -90,7 +90,7 @@ pub(crate) trait Testbed {
     }
 }
 
-/// The nodes of a plan that names none.
+/// Nodes of a plan that names none.
 const ENDS: [&str; 2] = [Role::Client.name(), Role::Server.name()];
 
 /// Builds the lab of a plan, or connects to the agents.
@@ -110,7 +110,7 @@ pub(crate) fn open(
     })
 }
 
-/// The CPU of this number, where they are taken in turn.
+/// The CPU for a number, round robin.
 fn in_turn(cpus: &[u32], number: usize) -> Option<u32> {
     cpus.iter().cycle().nth(number).copied()
 }

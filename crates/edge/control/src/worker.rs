@@ -15,11 +15,11 @@ use fabricmark_proto::{
 use fabricmark_record::{Counts, Interval};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// A run's end under way.
+/// An end of a run in progress.
 struct Run {
     control: Arc<Control>,
     voice: Arc<Voice>,
-    /// The client, until it may begin.
+    /// The endpoint of a client until the run may begin.
     waiting: Option<Endpoint>,
 }
 
@@ -61,25 +61,25 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
     }
 }
 
-/// What the threads of a run say, with the number of the run here.
+/// A message of the threads of a run, with the number of the run in this worker.
 type Said = (u64, Word);
 
 enum Word {
-    /// The run's clock has begun.
+    /// The clock of the run has started.
     Begun,
-    /// The receiver's count is put off.
+    /// The receiver has postponed its count.
     Held,
-    /// A count that was put off has begun.
+    /// A postponed count has started.
     Counting,
-    /// A slice is over.
+    /// A slice has ended.
     Slice(Counts),
     /// An interval has ended.
     Interval(Box<Interval>),
-    /// The run's end is over.
+    /// This end of the run has ended.
     Ended(Result<Box<EndReport>, Failure>),
 }
 
-/// Speaks for one run, from any thread, to the thread that has the conversation.
+/// Sends messages about one run, from any thread, to the thread with the conversation.
 struct Voice {
     run: u64,
     words: Sender<Said>,
@@ -88,7 +88,7 @@ struct Voice {
 
 impl Voice {
     fn say(&self, word: Word) {
-        // Nobody listens any more when the worker is about to end.
+        // The receiver is gone if the worker is about to exit.
         let _ = self.words.send((self.run, word));
         let _ = (&self.wake).write_all(&[0]);
     }
@@ -96,7 +96,7 @@ impl Voice {
 
 fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
     for (run, word) in words.try_iter() {
-        // A thread whose run was given up says nothing about the run that followed.
+        // Messages of a thread whose run was aborted do not concern the next run.
         if hand.run.as_ref().is_none_or(|current| current.voice.run != run) {
             continue;
         }
@@ -119,7 +119,7 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
 struct Hand {
     wake: UnixStream,
     words: Sender<Said>,
-    /// Runs prepared so far.
+    /// Number of runs prepared so far.
     runs: u64,
     run: Option<Run>,
 }

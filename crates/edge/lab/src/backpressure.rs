@@ -1,15 +1,15 @@
-//! What makes senders wait for an emulated wire that begins at their own device.
+//! Backpressure: the queue at which senders wait for an emulated wire that begins at their own device.
 //!
-//! A TUN device takes any datagram and drops what finds no room (`tun_net_xmit` in `drivers/net/tun.c` frees
-//! the sender's buffer at once), where an adapter would make its sender wait. A sender of fragmented
-//! datagrams that is faster than the wire then loses a fragment of each, and nothing arrives whole.
+//! A TUN device accepts any datagram and drops it if there is no room (`tun_net_xmit` in `drivers/net/tun.c` frees
+//! the sender's buffer at once); a network adapter would make its sender wait. A sender of fragmented datagrams
+//! that is faster than the wire would lose a fragment of each, and no datagram would arrive whole.
 
 use fabricmark_link::{Framing, LinkWords};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
-/// The words after `tc qdisc add dev DEVICE root` of a token bucket at the rate of the wire; `None` where
-/// there is no wire, or where it is said to be far away: behind a delay there are queues of others.
+/// Options for `tc qdisc add dev DEVICE root` of a token bucket at the rate of the wire. `None` without a wire, or
+/// if the link has a delay: other queues are then between the sender and the wire.
 pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
     if words.delay() > Nanos(0) {
         return None;
@@ -17,7 +17,7 @@ pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
     let (rate_bps, framing) = (words.rate_bps()?, Framing::of(link)?);
     let wire_bytes = |packet: u64| framing.wire_bytes(packet) + framing.gap_bytes();
     let overhead = wire_bytes(SINGLE) - SINGLE;
-    // In connected mode a packet of IP is many of InfiniBand, each with headers.
+    // In connected mode an IP packet is several packets of InfiniBand, each with headers.
     let mtu = u64::from(words.mtu());
     let share = (mtu + overhead) as f64 / wire_bytes(mtu) as f64;
     let rate = (rate_bps * share.min(1.0)) as u64;
@@ -29,28 +29,30 @@ pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
     ))
 }
 
-/// What the link behind does: as it was asked, with room for all that a sender hands over while the emulator's thread is
-/// away, unless the words say something of the queue. An adapter that is behind drops nothing either: its sender waits.
+/// Options of the link behind the token bucket: those asked for, and, unless these concern the queue, room for all
+/// that a sender hands over while the emulator's thread does not run. An adapter that is behind drops nothing
+/// either: its sender waits.
 pub(crate) fn words_behind(link: Link, asked: &LinkWords) -> LinkWords {
     let is_held_back = words(link, asked).is_some();
     let behind = asked.clone();
     if is_held_back && asked.has_default_queue() { behind.with_queue(QUEUE) } else { behind }
 }
 
-/// Longer than a busy virtual machine keeps the thread away. With 1000 packets, 8 ms of `ipoib:1X-SDR`, a run of
-/// 0.5 s lost 2,418 of 62,120 (the plan of `senders_wait_for_a_wire_at_their_device` in `cli/tests/lab/ipoib.rs`).
+/// Queue behind the token bucket: longer than a busy virtual machine suspends the thread. With 1000 packets, 8 ms
+/// of `ipoib:1X-SDR`, a run of 0.5 s lost 2,418 of 62,120 (the plan of `senders_wait_for_a_wire_at_their_device` in
+/// `cli/tests/lab/ipoib.rs`).
 const QUEUE: Nanos = Nanos(1_000_000_000);
 
-/// An IP packet that every wire carries in one piece: a multiple of 4 bytes with the IPoIB header.
+/// Length of an IP packet that every wire carries in one piece: a multiple of 4 bytes with the IPoIB header.
 const SINGLE: u64 = 252;
 
-/// What may pass at once after a pause, in time of the wire: that of [`fabricmark_link::TokenBucket`].
+/// Burst after a pause, in seconds at the rate of the wire: that of [`fabricmark_link::TokenBucket`].
 const BUCKET_SECONDS: f64 = 524e-6;
 
-/// The longest packet of a device, whose segments nobody has made yet.
+/// The longest packet of a device, before segmentation.
 const SUPER_PACKET: u64 = 65_536;
 
-/// Bytes that may wait: beyond any socket's send buffer, so that senders wait, not packets drop.
+/// Bytes that may wait: more than any socket's send buffer, so that senders wait and no packet is dropped.
 const LIMIT_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The bus of a host: what all its devices send and receive crosses it.
+//! The bus of a host, which all packets of its devices cross.
 
 use fabricmark_link::{Departure, HostBus, Id, Invalid, Limit, Medium, Net, Packet, Queue};
 use fabricmark_units::{Instant, Nanos};
@@ -8,31 +8,31 @@ use crate::pool::Slice;
 use crate::topology::Topology;
 use crate::tun::Tun;
 
-/// Bytes of a device that may wait for the bus before nothing more is taken from it: two super-packets. A
-/// bus drops nothing that leaves, the memory of the host is its queue.
+/// Bytes of a device that may wait for the bus before the device is no longer read: two super-packets. A bus drops
+/// nothing that a host sends, since the memory of the host is its queue.
 const WAITING_MAX: u64 = 128 << 10;
 
-/// Packets that have come and wait for the bus in each card: the queue of a Linux interface.
+/// Received packets that may wait for the bus in each adapter: the queue of a Linux interface.
 const RECEIVED_MAX: u64 = 1000;
 
-/// Longer than any lab stands.
+/// Longer than any lab is up.
 const FOR_EVER: Nanos = Nanos(1 << 62);
 
-/// A bus at work. Device `i` sends by port `2 i` and receives by port `2 i + 1`.
+/// A bus in operation. Device `i` sends at port `2 i` and receives at port `2 i + 1`.
 pub(crate) struct Bus {
-    /// The directions that begin at devices of the host.
+    /// Directions that begin at devices of the host.
     pub(crate) directions: Vec<usize>,
-    /// One for both ways, or one for each.
+    /// One medium for both directions, or one for each.
     media: Vec<(Net<Slice>, Id)>,
-    /// For each device the bytes that wait on their way out.
+    /// Bytes that wait to be sent, by device.
     waiting_bytes: Vec<u64>,
-    /// For each device whether its link wants nothing now.
+    /// Whether the link of a device has paused it, by device.
     stopped: Vec<bool>,
     traffic: Traffic,
     scratch: Vec<u8>,
 }
 
-/// What has crossed a bus: on its way out of a device, or into it.
+/// A packet that has crossed a bus, sent or received by a device.
 pub(crate) enum Crossed {
     Out(usize, Departure<Slice>),
     In(usize, Departure<Slice>),
@@ -79,7 +79,7 @@ impl Bus {
         net.arrive(at, (*id, port as u16), packet);
     }
 
-    /// Stops what a device sends, or starts it again.
+    /// Pauses or resumes what a device sends.
     pub(crate) fn pause(&mut self, at: Instant, device: usize, is_stopped: bool) {
         if std::mem::replace(&mut self.stopped[device], is_stopped) != is_stopped {
             let (net, id) = &mut self.media[0];
@@ -88,18 +88,18 @@ impl Bus {
         }
     }
 
-    /// Whether nothing more should come from a device now.
+    /// Whether a device should not be read now.
     pub(crate) fn is_full(&self, device: usize) -> bool {
         self.waiting_bytes[device] >= WAITING_MAX
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        // A port that is stopped waits for nothing that a clock could tell.
+        // The end of a pause is not a deadline.
         let is_soon = |due: &Instant| due.0 < FOR_EVER.0;
         self.media.iter().filter_map(|(net, _)| net.deadline().filter(is_soon)).min()
     }
 
-    /// The next that has crossed until `due`.
+    /// The next packet that crosses the bus until `due`.
     pub(crate) fn next(&mut self, due: Instant) -> Option<Crossed> {
         let departure = self.media.iter_mut().find_map(|(net, _)| net.next(due))?;
         let port = usize::from(departure.from.1);

@@ -1,4 +1,4 @@
-//! The emulator: a thread that carries packets from device to device when they are due.
+//! The emulator: a thread that forwards packets from device to device when they are due.
 
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,37 +22,36 @@ use crate::tool::LabError;
 use crate::topology::Topology;
 use crate::tun::Tun;
 
-/// Nearer than this an event is waited for with open eyes: a virtual processor that sleeps is 50 us late in
-/// the mean (`lab calibrate`: round trips of 1 to 400 ms were 94 to 109 us too long with 20 us).
+/// The thread spins for an event that is nearer than this: a virtual CPU that sleeps is 50 us late on average (`lab
+/// calibrate`: RTTs of 1 to 400 ms were 94 to 109 us too long with 20 us).
 const SPIN: Nanos = Nanos(100_000);
 
-/// How long a device that had packets is asked again before the thread sleeps until it has some: while
-/// nobody sleeps, senders need not wake anybody, which costs them more than a packet of 64 KiB
-/// does (perf, 2 virtual processors).
+/// How long a device that had packets is polled before the thread sleeps until it has some. While the thread does
+/// not sleep, senders need not wake it, which costs them more than a packet of 64 KiB (perf, 2 virtual CPUs).
 const STAY_AWAKE: Nanos = Nanos(50_000);
 
-/// Packets taken from a device before the next has its turn and what is due is written: 4 of 64 KiB
-/// take about 50 us, so that nothing is later than that behind a busy device.
+/// Packets read from a device before the next device has its turn and due packets are written: 4 of 64 KiB take
+/// about 50 us, which bounds the lateness behind a busy device.
 const TURN: usize = 4;
 
-/// Links between devices, and the thread that carries packets over them. The thread ends with this
-/// value; the devices are then gone.
+/// Links between devices, and the thread that forwards packets over them. Dropping it ends the thread and removes
+/// the devices.
 ///
 /// Directions are numbered: that from end E of link L is 2 L + E.
 #[derive(Debug)]
 pub struct Emulator {
-    /// Gone when the thread is to end.
+    /// Dropped to end the thread.
     orders: Option<Sender<Order>>,
     bell: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread does between packets.
+/// A request that the thread carries out between packets.
 type Order = Box<dyn FnOnce(&mut Worker) + Send>;
 
 impl Emulator {
-    /// Starts to carry, on one processor or on any. Chance is drawn from `seed`. The directions are in the order
-    /// of their numbers; of the topology come the switches and hubs at which links meet, and the buses of hosts.
+    /// Starts the thread, on `cpu` or on any CPU. Random choices derive from `seed`. `directions` are in the order
+    /// of their numbers. `topology` defines the switches and hubs at which links meet, and the buses of hosts.
     pub fn start(
         directions: Vec<LinkEnd>,
         topology: Topology,
@@ -83,22 +82,22 @@ impl Emulator {
         Ok(Self { orders: Some(orders), bell, thread })
     }
 
-    /// Changes what a direction does; words that are not named stay as they are.
+    /// Changes the link options of a direction; options that are not named stay as they are.
     pub fn change(&self, direction: usize, words: LinkWords) -> Result<(), LabError> {
         Ok(self.ask(move |worker| worker.change(direction, &words))??)
     }
 
-    /// What happened in each direction until now.
+    /// Counters of each direction.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.ask(|worker| {
-            // What has come out of a net is held by nobody who counts.
+            // Packets that have left a net must be written before they are counted.
             worker.deliver();
             let busy = worker.busy;
             worker.paths.iter().map(|path| Traffic { busy, ..path.traffic() }).collect()
         })
     }
 
-    /// What happened at each switch, hub and bus until now.
+    /// Counters of each switch, hub and bus.
     pub(crate) fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.ask(|worker| {
             worker.deliver();
@@ -106,8 +105,8 @@ impl Emulator {
         })
     }
 
-    /// Waits until a direction has nothing on its way and its device nothing to send, but not longer
-    /// than `within`; whether it came to that.
+    /// Waits until a direction has no packets in flight and its device none to send, for at most `within`. Returns
+    /// whether this is so.
     pub fn settle(&self, direction: usize, within: Duration) -> Result<bool, LabError> {
         let (to, settled) = mpsc::channel();
         self.order(move |worker| worker.settling.push((direction, to)))?;
@@ -124,7 +123,7 @@ impl Emulator {
     ) -> Result<T, LabError> {
         let (to, answer) = mpsc::channel();
         self.order(move |worker| {
-            // Who does not wait for the answer any more does not need it.
+            // The requester may have stopped waiting.
             let _ = to.send(question(worker));
         })?;
         answer.recv().map_err(|_| LabError::Stopped)
@@ -145,7 +144,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // A thread that has stopped already hears nothing.
+        // A thread that has already stopped does not read it.
         drop(self.orders.take());
         let _ = self.ring();
         if let Some(thread) = self.thread.take() {
@@ -160,7 +159,7 @@ fn pin(cpu: u32) -> Result<(), LabError> {
     sched_setaffinity(None, &set).map_err(LabError::system("keep a thread on a processor"))
 }
 
-/// Events of the epoll set beside the devices, which are numbered from 0.
+/// Event numbers besides those of devices, which are numbered from 0.
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -171,33 +170,31 @@ fn watch(ready: &OwnedFd, source: impl AsFd, number: u64) -> Result<(), LabError
 }
 
 struct Worker {
-    /// By the number of the direction that begins there; none at switches and hubs.
+    /// By the number of the direction that begins there; `None` at switches and hubs.
     devices: Vec<Option<Device>>,
     paths: Vec<Path>,
-    /// Where links meet, and which of the paths lead there.
+    /// Switches, hubs and buses, and which of the paths lead there.
     shared: Shared,
     ready: OwnedFd,
     bell: OwnedFd,
     timer: OwnedFd,
     orders: Receiver<Order>,
-    /// Devices from which nothing is taken while their queue wants nothing: neither awake nor in the epoll
-    /// set.
+    /// Devices that are not read while their queue is paused or full: they are neither polled nor in the epoll set.
     stopped: Vec<usize>,
-    /// Who waits for a direction to have nothing on its way.
+    /// Requests that wait for a direction to have no packets in flight.
     settling: Vec<(usize, Sender<()>)>,
-    /// Since when the present turn lasts.
+    /// Start of the current turn.
     turn_began: Instant,
-    /// Whether something was taken or delivered in it.
+    /// Whether a packet was read or written in it.
     has_worked: bool,
-    /// Length of the turns in which something was.
+    /// Total length of turns with packets.
     busy: Nanos,
 }
 
 pub(crate) struct Device {
     pub(crate) tun: Tun,
     pool: Pool,
-    /// Until when it is asked without being waited for; where there is no such time, it is in the epoll
-    /// set, or stopped.
+    /// End of polling; `None` if the device is in the epoll set or stopped.
     awake_until: Option<Instant>,
 }
 
@@ -267,7 +264,7 @@ impl Worker {
             }
             for (direction, to) in mem::take(&mut self.settling) {
                 if self.is_settled(direction) {
-                    // Who has given up waiting does not need it.
+                    // The requester may have stopped waiting.
                     let _ = to.send(());
                 } else {
                     self.settling.push((direction, to));
@@ -276,7 +273,7 @@ impl Worker {
         }
     }
 
-    /// Whether a direction has nothing on its way, and its device nothing either.
+    /// Whether a direction has no packets in flight and its device none to send.
     fn is_settled(&mut self, direction: usize) -> bool {
         let is_empty = |path: &Path| path.deadline().is_none();
         if !self.paths.get(direction).is_some_and(is_empty) {
@@ -295,7 +292,7 @@ impl Worker {
         self.shared.deliver(now, &mut self.paths, &self.devices);
     }
 
-    /// Writes out what is due from one device to that at the other end of its link.
+    /// Writes what is due from one device to the device at the other end of its link.
     fn deliver_from(&mut self, number: usize, now: Instant) {
         let path = &mut self.paths[number];
         if path.deadline().is_some_and(|due| due <= now)
@@ -307,7 +304,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is something to do, or not at all when it is due soon.
+    /// Sleeps until there is something to do, unless it is due soon.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         let due = self.paths.iter().filter_map(Path::deadline);
         let due = due.chain(self.shared.deadline()).min();
@@ -316,22 +313,22 @@ impl Worker {
         let is_soon = is_awake || due.is_some_and(|due| due <= now + SPIN);
         if !is_soon {
             self.begin_turn(now);
-            // 0 disarms.
+            // 0 disarms the timer.
             let at = Duration::from_nanos(due.map_or(0, |due| due.0 - SPIN.0));
             let it_value = Timespec::try_from(at).unwrap_or_default();
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
-            // It fails for a wrong time only; then the packets wait for other events.
+            // This fails only for an invalid time; the packets then wait for other events.
             let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
         }
         let timeout = is_soon.then_some(Timespec::default());
-        // Interrupted by a signal, it comes here again.
+        // After an interrupt by a signal the loop calls it again.
         let _ = epoll::wait(&self.ready, spare_capacity(events), timeout.as_ref());
         if !is_soon {
             self.turn_began = clock();
         }
     }
 
-    /// Counts the turn that is over, if there was something to do in it.
+    /// Counts the last turn as busy if it had packets.
     fn begin_turn(&mut self, now: Instant) {
         if mem::take(&mut self.has_worked) {
             self.busy = self.busy + (now - self.turn_began);
@@ -339,7 +336,7 @@ impl Worker {
         self.turn_began = now;
     }
 
-    /// Takes a device out of the epoll set, to ask it again and again.
+    /// Removes a device from the epoll set to poll it.
     fn wake(&mut self, number: usize) {
         let Some(device) = &mut self.devices[number] else { return };
         if epoll::delete(&self.ready, &device.tun).is_ok() {
@@ -347,7 +344,7 @@ impl Worker {
         }
     }
 
-    /// Puts a device that has been silent back into the epoll set, which tells of what came meanwhile.
+    /// Returns a silent device to the epoll set, which reports packets that have arrived meanwhile.
     fn rest(&mut self, number: usize) {
         let Some(device) = &mut self.devices[number] else { return };
         if watch(&self.ready, &device.tun, number as u64).is_ok() {
@@ -355,7 +352,7 @@ impl Worker {
         }
     }
 
-    /// Lets in what a device has; whether that was all.
+    /// Reads packets from a device; true if it has no more.
     fn take(&mut self, number: usize) -> bool {
         for _ in 0..TURN {
             let Some(Device { tun, pool, awake_until }) = &mut self.devices[number] else {
@@ -367,17 +364,17 @@ impl Worker {
                     *awake_until = Some(now + STAY_AWAKE);
                     self.has_worked = true;
                     self.arrive(now, number, slice);
-                    // A packet of 64 KiB takes some 15 us: what is due does not wait for several.
+                    // A packet of 64 KiB takes some 15 us: due packets do not wait for several.
                     self.deliver_from(number, now);
                     self.deliver_from(number ^ 1, now);
                     if self.paths[number].is_stopped() || self.shared.is_full(number) {
-                        // Neither asked nor waited for.
+                        // Neither polled nor in the epoll set.
                         self.set_awake(number, None);
                         self.stopped.push(number);
                         return false;
                     }
                 }
-                // A device that is down has nothing (EBADFD, EIO).
+                // A device that is down has no packets (EBADFD, EIO).
                 Ok(None) | Err(_) => {
                     if awake_until.is_some_and(|until| until <= clock()) {
                         self.rest(number);
@@ -391,7 +388,7 @@ impl Worker {
 
     fn arrive(&mut self, now: Instant, number: usize, slice: Slice) {
         if self.shared.has(number) {
-            // Packets of other links may be due before it.
+            // Packets of other links may be due earlier.
             self.shared.deliver(now, &mut self.paths, &self.devices);
             self.shared.arrive(now, number, slice, &mut self.paths);
         } else {
@@ -399,7 +396,7 @@ impl Worker {
         }
     }
 
-    /// Asks devices again whose queues have room.
+    /// Polls stopped devices whose queues have room again.
     fn restart(&mut self) {
         let Self { stopped, paths, shared, .. } = self;
         let has_room =
@@ -416,7 +413,7 @@ impl Worker {
         }
     }
 
-    /// Does what was ordered; whether nobody will order more.
+    /// Carries out requests; true if there will be no more.
     fn obey(&mut self) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
@@ -430,14 +427,14 @@ impl Worker {
 
     fn change(&mut self, direction: usize, words: &LinkWords) -> Result<(), Invalid> {
         let changed = self.paths.get_mut(direction).map_or(Ok(()), |path| path.change(words));
-        // The new queue may want what the old one did not.
+        // The new queue may accept packets while the old one did not.
         self.shared.press(clock(), direction, &self.paths);
         changed?;
         self.shared.connect_from(direction, &mut self.paths)
     }
 }
 
-/// Now, by the clock that stands still for nobody (CLOCK_MONOTONIC).
+/// Present time of CLOCK_MONOTONIC.
 pub(crate) fn clock() -> Instant {
     let Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(ClockId::Monotonic);
     Instant(tv_sec as u64 * 1_000_000_000 + tv_nsec as u64)

@@ -1,9 +1,8 @@
-//! Labs that stay up between commands: a process holds each, and answers at a Unix socket.
+//! Labs that stay up between commands: a process holds each of them and answers at a Unix socket.
 //!
-//! The namespaces have no names; the holder's descriptors are all that keeps them. Its socket is named
-//! after the lab and an id that no other lab ever had, and the processes that run in the lab carry
-//! that id in their environment. So whoever finds a socket at which nobody answers knows what is left
-//! and ends it.
+//! Namespaces have no names: only the descriptors of the holder keep them. The name of its socket contains the name
+//! of the lab and a unique id, and processes in the lab carry this id in their environment. So a command that finds
+//! a socket without a listener knows which processes are left, and ends them.
 
 mod client;
 mod holder;
@@ -20,22 +19,22 @@ use std::io;
 
 use crate::tool::LabError;
 
-/// The variable in the environment of processes in a lab: `NAME.ID`.
+/// Environment variable of processes in a lab: `NAME.ID`.
 pub const VARIABLE: &str = "FABRICMARK_LAB";
 
-/// Why a lab that is or should be up cannot be used.
+/// Why a lab cannot be used or held.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldError {
-    /// It cannot be as was asked: what, and what can.
+    /// The request is invalid; the text says why, and what is valid.
     #[error("{0}")]
     Refused(String),
-    /// This machine lacks what it needs.
+    /// This machine lacks something that the lab needs.
     #[error("{0}")]
     Missing(String),
-    /// The holder does not speak as it should.
+    /// The connection to the holder failed.
     #[error("lost the process that holds the lab: {0}")]
     Lost(#[from] io::Error),
-    /// The lab cannot be made.
+    /// The lab cannot be built.
     #[error(transparent)]
     Lab(#[from] LabError),
 }

@@ -1,4 +1,4 @@
-//! Links that the kernel carries: a veth pair, with queues at both ends that do what the words say.
+//! Links that the kernel carries: a veth pair, with queueing disciplines at both ends for the link options.
 
 use std::io;
 use std::thread;
@@ -15,11 +15,11 @@ use crate::qdisc::{Backend, Command, HEADER, Qdiscs};
 use crate::tool::{self, LabError};
 use crate::topology::Wire;
 
-/// The address of both ends, of those that anybody may give. Where they are equal, nobody needs to ask
-/// for the other's: there is no ARP, which would be delayed, lost and counted like packets of IP.
+/// MAC address of both ends, locally administered. Since both are equal, no ARP is needed, whose packets would be
+/// delayed, lost and counted like IP packets.
 const ADDRESS: &str = "02:00:00:00:00:01";
 
-/// Makes the devices of a link and their queues; they are down and have no IP addresses.
+/// Creates the devices of a link and their queues; the devices are down and have no IP addresses.
 pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
     let (name, there) = (&wire.name, ends[1].path());
     let quiet = format!("link set dev {name} arp off\n");
@@ -37,12 +37,12 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
     Ok(())
 }
 
-/// Commands of a shell that make a wire of a pair of devices: netem's rate, which is true per packet, so that senders hand
-/// over single ones.
+/// Shell commands that make a wire of a pair of devices. They use netem's rate, which is exact per packet, so that
+/// senders hand over single packets.
 ///
 /// # Errors
 ///
-/// A link whose framing the kernel does not know.
+/// The kernel does not support the framing of the link.
 pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, String> {
     let words: LinkWords =
         format!("link={link}").parse().expect("a link is what a word of links may be");
@@ -59,8 +59,8 @@ pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, String> {
 
 /// Waits until both devices, which are up, carry packets.
 ///
-/// A device drops what it gets until a thread of the kernel has seen that both ends are up
-/// (net/core/link_watch.c). From Linux 6.8 on, asking for the state waits for that thread.
+/// A device drops packets until a kernel thread has seen that both ends are up (net/core/link_watch.c). Since Linux
+/// 6.8, asking for the state waits for that thread.
 pub(crate) fn await_carrier(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
     const PAUSE: Duration = Duration::from_millis(1);
     const PATIENCE: u32 = 2000;
@@ -81,7 +81,7 @@ pub(crate) fn await_carrier(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), La
     Ok(())
 }
 
-/// Lets a link that is up do what `new` says, or what it did before where it cannot.
+/// Changes a link that is up to the options of `new`; restores those of `old` if that fails.
 pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> {
     let mut steps = Vec::new();
     for (end, namespace) in ends.into_iter().enumerate() {
@@ -124,16 +124,16 @@ fn set(wire: &Wire, namespace: &Namespace, commands: &[Command]) -> Result<(), L
     Ok(())
 }
 
-/// What the kernel says where it has no such queue and finds no module for it: a word of its own, or
+/// Whether the kernel says that it has no such queueing discipline and no module for it: a message of its own, or
 /// ENOENT from kernels before 4.16.
 fn is_unknown_kind(message: &str) -> bool {
     message.contains("qdisc kind is unknown") || message.contains("No such file or directory")
 }
 
-/// What happened to the packets that one end sent.
+/// Counters of the packets that one end sent.
 ///
-/// The kernel counts neither what arrives at a queue nor the bytes that it drops: the first is here the
-/// sum of what came of it, the second is 0. A copy counts as one more that arrived.
+/// The kernel counts neither packets that arrive at a queue nor the bytes of those that it drops: the first is the
+/// sum of all outcomes here, the second is 0. A copy counts as one more arrival.
 pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Traffic, LabError> {
     let name = &wire.name;
     let queues = if wire.backend.shapes() { tool::queues(sender, name)? } else { Vec::new() };
@@ -147,14 +147,14 @@ pub(crate) fn traffic(wire: &Wire, end: usize, sender: &Namespace) -> Result<Tra
     Ok(Traffic { name: title, ..counted(&queues, header, reason(wire, end), sent) })
 }
 
-/// `header` is what the queue counts of each packet beyond IP.
+/// `header` is the length that the queue counts for each packet in addition to IP.
 fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic {
     let number = |queue: &Value, key: &str| queue[key].as_u64().unwrap_or(0);
-    // A root counts what is dropped and what waits below it (`qdisc_tree_reduce_backlog`).
+    // The root also counts what is dropped and what waits below it (`qdisc_tree_reduce_backlog`).
     let root = queues.iter().find(|queue| queue["root"] == true).unwrap_or(&Value::Null);
     let packets = number(root, "qlen");
     let held = Count { packets, bytes: number(root, "backlog").saturating_sub(packets * header) };
-    // Counted by the queue at one moment with what waits; the bytes would be those of its framing.
+    // The queue counts its packets together with those that wait. Its bytes would include its framing.
     let departed = Count {
         packets: match queues {
             [] => sent.packets,
@@ -164,7 +164,7 @@ fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic
     };
     let drops = Count { packets: number(root, "drops"), bytes: 0 };
     let refused = Count { packets: sent.drops, bytes: 0 };
-    // Of CoDel and of RED.
+    // Counters of CoDel and of RED.
     let marks = queues.iter().map(|queue| number(queue, "ecn_mark") + number(queue, "marked"));
     let marked = Count { packets: marks.sum(), bytes: 0 };
     let mut dropped = [Count::default(); Reason::ALL.len()];
@@ -173,7 +173,7 @@ fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic
     Traffic { arrived, departed, refused, dropped, marked, held, ..Traffic::default() }
 }
 
-/// The kernel has one count of drops; this is what most of them come from.
+/// Reason of most drops: the kernel has a single counter for all of them.
 fn reason(wire: &Wire, end: usize) -> Reason {
     let asked = wire.words[end].describe();
     let is_managed =
@@ -186,9 +186,9 @@ fn reason(wire: &Wire, end: usize) -> Reason {
 }
 
 impl Backend {
-    /// Whether all senders of a lab must hand over single packets for this link: super-packets count as
-    /// one in its queues, so that a loss takes 64 KiB, a limit holds 40 times as much, and what a wire
-    /// adds is added once. Routers pass on what they get. The token bucket alone cuts them.
+    /// Whether all senders of a lab must hand over single packets for this link. Its queues count a super-packet as
+    /// one: a loss would take 64 KiB, a limit would hold 40 times as much, and the framing would be added once.
+    /// Routers forward what they receive. Only the token bucket segments super-packets.
     pub(crate) fn needs_single_packets(self) -> bool {
         matches!(self, Self::Htb | Self::Netem)
     }

@@ -1,9 +1,9 @@
-//! Networks to stand in, on this machine: namespaces, veth pairs between them, shaped links.
+//! Test networks on this machine: namespaces, veth pairs between them, shaped and emulated links.
 //!
-//! A namespace is held open by a file descriptor of this process and has no name on the system, so
-//! that nothing is left behind however the process ends.
+//! A file descriptor of this process holds a namespace, which has no name on the system. So nothing is left behind
+//! however the process ends.
 //!
-//! Deliberately not here: what is sent through the network (`load`) and when (`control`).
+//! Out of scope: what is sent through the network (`load`) and when (`control`).
 
 mod backpressure;
 mod bus;

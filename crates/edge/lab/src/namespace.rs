@@ -1,4 +1,4 @@
-//! A network namespace, held by a descriptor.
+//! Network namespaces, each held by a descriptor.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,31 +12,30 @@ use crate::privilege;
 use crate::sys;
 use crate::tool::LabError;
 
-/// Memory for fragments of a namespace: those of a tenth of a second at 10 Gbit/s.
+/// Memory for IP fragments of a namespace, in bytes: those of a tenth of a second at 10 Gbit/s.
 const FRAGMENTS_BYTES: &str = "134217728";
 
-/// A network namespace without a name. It lives as long as this value or a process in it.
+/// A network namespace without a name. It exists as long as this value or a process in it.
 #[derive(Debug)]
 pub struct Namespace {
     descriptor: OwnedFd,
 }
 
 impl Namespace {
-    /// A new namespace. The calling thread stays where it is.
+    /// Creates a namespace. The calling thread does not enter it.
     pub fn new() -> Result<Self, LabError> {
         let make = || {
             sys::unshare(libc::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
         };
-        // The namespace belongs to the thread that made it until the descriptor holds it.
+        // Until the descriptor exists, only the thread keeps the namespace alive.
         let file = thread::scope(|scope| scope.spawn(make).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| privilege::refused("make a network namespace", &error))?;
         Ok(Self { descriptor: file.into() })
     }
 
-    /// Does something in this namespace, on a thread of its own that ends with it: what is opened
-    /// there belongs to the namespace for ever.
+    /// Runs `action` in this namespace, on a thread of its own. What it opens, such as sockets, stays in the namespace.
     pub fn within<T: Send>(&self, action: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let entered = || {
             let kind = Some(LinkNameSpaceType::Network);
@@ -47,21 +46,21 @@ impl Namespace {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Lets a command run in this namespace.
+    /// Makes a command run in this namespace.
     pub fn enter(&self, command: &mut Command) {
         sys::enter_on_exec(command, self.descriptor.as_fd());
     }
 
-    /// Sets what holds for the whole namespace, such as `net.ipv4.tcp_rmem`.
+    /// Sets a sysctl of the namespace, such as `net.ipv4.tcp_rmem`.
     pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.within(|| fs::write(path, value))
             .map_err(|error| LabError::Input(format!("cannot set {key} to `{value}`: {error}")))
     }
 
-    /// Lets what is left of datagrams with a lost fragment go after a second, and gives it room. The kernel keeps it for
-    /// 30 s (IPv6: 60 s) and refuses every fragment meanwhile once there are 4 MiB of it (ip-sysctl.rst), so that
-    /// a run with losses would cost the next ones everything.
+    /// Makes the kernel drop incomplete datagrams after a second, and gives them more memory. By default the kernel
+    /// keeps them for 30 s (IPv6: 60 s), and refuses every fragment while there are 4 MiB of them (ip-sysctl.rst),
+    /// so that a run with losses would affect the next ones.
     pub(crate) fn forget_fragments(&self) -> Result<(), LabError> {
         for (version, prefix) in [("ipv4", "ipfrag"), ("ipv6", "ip6frag")] {
             self.set(&format!("net.{version}.{prefix}_time"), "1")?;
@@ -75,14 +74,13 @@ impl Namespace {
         Ok(sent(&text.map_err(LabError::system("read the counters of devices"))?, device))
     }
 
-    /// A path by which other programs find the namespace while this process lives.
+    /// Path by which other programs find the namespace while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.descriptor.as_raw_fd())
     }
 }
 
-/// What a device sent, in frames, and what it dropped on the way out: what the other end did not
-/// take.
+/// Frames and bytes that a device sent, and packets that it dropped because the other end did not accept them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
@@ -90,7 +88,7 @@ pub(crate) struct Sent {
     pub(crate) drops: u64,
 }
 
-/// Fields 9, 10 and 12 behind the name of a device (`proc_net_dev(5)`).
+/// Fields 9, 10 and 12 after the name of a device (`proc_net_dev(5)`).
 pub(crate) fn sent(text: &str, device: &str) -> Sent {
     let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
     let fields =

@@ -1,5 +1,5 @@
-//! A lab of any shape: a namespace for each node, TUN devices at the ends of emulated links with the emulator between
-//! them, veth devices and queues of the kernel for other links.
+//! A lab of any topology: a namespace for each node, TUN devices and the emulator for emulated links, veth devices
+//! and queues of the kernel for other links.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::topology::{self, Adapter, Node, Topology, Wire};
 use crate::tun::Tun;
 use crate::wiring::Wiring;
 
-/// A lab that is up. It is gone when this value is, but for processes that run in it.
+/// A lab that is up. Dropping it removes it, except for processes that run in it.
 #[derive(Debug)]
 pub struct Lab {
     topology: Topology,
@@ -33,8 +33,8 @@ impl Lab {
         Self::build(wiring.topology("link0")?, seed, cpu)
     }
 
-    /// Builds a lab. Needs the right to make networks (see [`crate::acquire`]). Chance is drawn from
-    /// `seed`; the emulator stays on the CPU `cpu`, where one is named.
+    /// Builds a lab. Needs the right to create networks (see [`crate::acquire`]). Random choices derive from
+    /// `seed`; the emulator is pinned to `cpu` if one is given.
     pub fn build(topology: Topology, seed: u64, cpu: Option<u32>) -> Result<Self, LabError> {
         let mut nodes = BTreeMap::new();
         for (name, node) in &topology.nodes {
@@ -84,18 +84,18 @@ impl Lab {
         Ok(Self { topology, nodes, emulator })
     }
 
-    /// What it was built from, with the words as they are now.
+    /// Its topology, with the present link options.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The namespace of a node.
+    /// Namespace of a node; `None` for switches, hubs and unknown names.
     pub fn namespace(&self, node: &str) -> Option<&Namespace> {
         self.nodes.get(node)
     }
 
-    /// Changes a link that is up, by its place: what comes from one end, or from both. Devices get the
-    /// settings that the words ask for, the MTU among them.
+    /// Changes the options of a link that is up, by its index: for packets from the end `from`, or from both.
+    /// Devices get the settings that follow from the options, such as the MTU.
     pub fn change(
         &mut self,
         link: usize,
@@ -114,7 +114,7 @@ impl Lab {
         let [old, new] = [&self.topology, &topology].map(|topology| &topology.links[link]);
         let is_emulated = new.backend == Backend::Emulator;
         if !is_emulated {
-            // It refuses what its queues cannot do.
+            // This fails for options that its queues do not support.
             kernel::change(old, new, ends(&self.nodes, old))?;
         }
         for (node, commands) in device::changes(&self.topology, &topology) {
@@ -127,7 +127,7 @@ impl Lab {
         Ok(())
     }
 
-    /// What happened in each direction: two for each link, from its first end and from its second.
+    /// Counters of each direction: two for each link, from its first end and from its second.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
         let mut emulated = self.emulator.traffic()?.into_iter();
         let mut all = Vec::new();
@@ -150,7 +150,7 @@ impl Lab {
         Ok(all)
     }
 
-    /// Waits until what one end of a link has sent has left it, at most for so long.
+    /// Waits until an emulated link has delivered what one end sent, for at most `within`.
     pub fn settle(&self, link: usize, end: usize, within: Duration) -> Result<(), LabError> {
         if self.topology.links[link].backend == Backend::Emulator {
             self.emulator.settle(self.topology.direction(link, end), within)?;
@@ -158,14 +158,14 @@ impl Lab {
         Ok(())
     }
 
-    /// What happened at each switch and hub, in the order of their names, and then at the bus of each node that
-    /// has one. What comes of several links is one count there; the links count what goes in and comes out of them.
+    /// Counters of each switch and hub, by name, and then of the bus of each node that has one. Packets of all
+    /// their links are counted together; the links count what enters and leaves each of them.
     pub fn shared_traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.emulator.shared_traffic()
     }
 }
 
-/// Packets that an end of an emulated link dropped before the emulator took them.
+/// Packets that an end of an emulated link dropped before the emulator read them.
 fn device_drops(link: &Wire, sender: &Namespace) -> Result<u64, LabError> {
     let mut drops = sender.sent(&link.name)?.drops;
     if link.adapter.as_ref().is_some_and(|adapter| adapter.queue.is_some()) {
@@ -179,13 +179,13 @@ fn ends<'a>(nodes: &'a BTreeMap<String, Namespace>, link: &Wire) -> [&'a Namespa
     link.between.each_ref().map(|node| &nodes[node])
 }
 
-/// Sets what holds for the whole network of a node, before it has devices.
+/// Sets the sysctls of a node's network, before it has devices.
 fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
     let forwarding = if node.is_router { "1" } else { "0" };
     let ours = [
         ("net.ipv4.ip_forward", forwarding),
         ("net.ipv6.conf.all.forwarding", forwarding),
-        // Ways there and back may differ; strict filters of the machine would be inherited.
+        // The paths in both directions may differ, and strict filters of the machine would be inherited.
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
     ];
@@ -197,7 +197,7 @@ fn configure(namespace: &Namespace, node: &Node) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Devices, addresses and routes of a node, as words for `ip -batch`.
+/// Devices, addresses and routes of a node, as lines for `ip -batch`.
 fn set_up(topology: &Topology, node: &str) -> String {
     let families = [Family::V4, Family::V6];
     let mut text = String::from("link set lo up\n");
@@ -205,7 +205,7 @@ fn set_up(topology: &Topology, node: &str) -> String {
         let Wire { name, words, adapter, .. } = &topology.links[link];
         text += &device::set_up(name, &words[end], topology.is_single(link, end));
         if adapter.as_ref().is_some_and(|adapter| adapter.is_single) {
-            // A window of 1 GiB comes in bursts of its segments, of which 20,000 found no room at 400 ms.
+            // A window of 1 GiB arrives in bursts of its segments, for which a queue of 20,000 had no room at 400 ms.
             text += &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
         }
         let networks = &topology.networks;

@@ -1,29 +1,29 @@
-//! The header by which Linux hands over packets whose checksums and segments are not made yet.
+//! The header with which Linux hands over packets whose checksums and segments are not made yet.
 
 /// `struct virtio_net_hdr` in the byte order of this machine, as TUN devices with IFF_VNET_HDR put it
 /// before each packet (`linux/virtio_net.h`, `drivers/net/tun.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
     flags: u8,
-    /// VIRTIO_NET_HDR_GSO_*: how it is to be cut.
+    /// VIRTIO_NET_HDR_GSO_*: how to segment the packet.
     kind: u8,
     /// Bytes of IP and transport headers: a hint for the kernel's memory.
     header_bytes: u16,
     /// Payload bytes of each segment but the last.
     pub(crate) segment_bytes: u16,
-    /// Where the checksum begins: the transport header.
+    /// Start of the bytes that the checksum covers: the transport header.
     pub(crate) checksum_start: u16,
-    /// Where the checksum stands, from there.
+    /// Offset of the checksum field from there.
     pub(crate) checksum_offset: u16,
 }
 
-/// The checksum field holds only that of the pseudo-header.
+/// Flag: the checksum field holds only the sum of the pseudo-header.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// The first segment alone keeps CWR.
+/// Flag of the kind: only the first segment keeps CWR.
 const GSO_ECN: u8 = 0x80;
 
 /// The transport of a super-packet.
@@ -61,12 +61,12 @@ impl Offload {
         bytes
     }
 
-    /// Whether somebody must still make the checksum.
+    /// Whether the checksum is not computed yet.
     pub(crate) fn needs_checksum(self) -> bool {
         self.flags & NEEDS_CHECKSUM != 0
     }
 
-    /// Of what the segments are; `None` for a packet that is not to be cut.
+    /// Transport of the segments; `None` for a packet that is not to be segmented.
     pub(crate) fn transport(self) -> Option<Transport> {
         if self.segment_bytes == 0 || !self.needs_checksum() {
             return None;
@@ -78,7 +78,7 @@ impl Offload {
         }
     }
 
-    /// The header for a piece with `segments` of what this one describes.
+    /// The header for a piece of this packet that has `segments` segments.
     pub(crate) fn of_piece(self, segments: u32, is_first: bool, header_bytes: u16) -> Self {
         let mut piece = Self { header_bytes, ..self };
         if segments < 2 {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     impl Offload {
-        /// A super-packet of segments of `segment_bytes` whose transport begins at `start`.
+        /// A super-packet with segments of `segment_bytes`, whose transport header begins at `start`.
         pub(crate) fn train(
             transport: Transport,
             v6: bool,

@@ -1,4 +1,4 @@
-//! One direction of a link: a net between two devices.
+//! One direction of a link: a net of link elements between two devices.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,62 +16,62 @@ use crate::port::SwitchPort;
 use crate::segment;
 use crate::tun::Tun;
 
-/// One end of a link that is wanted.
+/// One end of a link to be created.
 #[derive(Debug)]
 pub struct LinkEnd {
-    /// The device at this end; none at a switch or a hub.
+    /// The device at this end; `None` at a switch or a hub.
     pub tun: Option<Tun>,
-    /// A name for the direction from here to the other end, such as `wan:client>server`; chance is
-    /// drawn from streams named after it.
+    /// Name of the direction from here to the other end, such as `wan:client>server`; its random streams are named
+    /// after it.
     pub name: String,
-    /// What the link does with the packets that the device sends.
+    /// Options of the link for packets that the device sends.
     pub words: LinkWords,
 }
 
-/// What happened in one direction, or at a switch or a hub, since it was made.
+/// Counters of a direction, or of a switch, hub or bus, since it was created.
 ///
-/// In packets of IP: `arrived + duplicated = departed + refused + dropped + held`.
+/// In IP packets: `arrived + duplicated = departed + refused + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Name of the direction.
+    /// Name of the direction, switch or hub, or of the node with the bus.
     pub name: String,
-    /// Came from the device, or from the switch or hub where the direction begins.
+    /// Received from the device, or from the switch or hub at which the direction begins.
     pub arrived: Count,
-    /// Copies made on the way.
+    /// Copies made by the link.
     pub duplicated: Count,
     /// Written to the other device, or handed to the switch or hub at the end.
     pub departed: Count,
-    /// What the other device did not take: it is down, or the packet is none since a bit of it flipped.
+    /// Not accepted by the other device: it is down, or the packet is invalid because of a flipped bit.
     pub refused: Count,
-    /// Packets that the sending device dropped since the emulator did not take them in time: never in
-    /// `arrived`. Devices of the kernel's links drop what the other end refuses, which stands there.
+    /// Packets that the sending device dropped because the emulator did not read them in time; `arrived` does not
+    /// count them. 0 for links of the kernel: what the other end of a veth pair does not accept is in `refused`.
     pub device_drops: u64,
-    /// Dropped on the way, by [`Reason::ALL`].
+    /// Dropped by the link, in the order of [`Reason::ALL`].
     pub dropped: [Count; Reason::ALL.len()],
-    /// Marked with congestion on the way.
+    /// Marked with congestion (ECN) by the link.
     pub marked: Count,
-    /// Wrong in a bit.
+    /// Packets with a flipped bit.
     pub corrupted: Count,
-    /// On the way now.
+    /// In flight now.
     pub held: Count,
-    /// Super-packets that came from the device, each counted as its segments in `arrived`.
+    /// Super-packets from the device; `arrived` counts their segments.
     pub trains: u64,
-    /// Pieces whose headers had to be written anew.
+    /// Pieces of super-packets whose headers had to be rewritten.
     pub pieces: u64,
-    /// How often its queue stopped the device that sends (`pause`).
+    /// How often the queue paused the sending device (option `pause`).
     pub pauses: u64,
-    /// For how long altogether.
+    /// Total time of these pauses.
     pub paused: Nanos,
-    /// How much later than due packets were written to the other device, in ns.
+    /// How much later than due packets were written to the other device, in nanoseconds.
     pub lateness: Histogram,
-    /// Time in which the emulator's thread took or delivered packets, of all directions: what is left it was idle.
+    /// Time in which the emulator's thread read or wrote packets of any direction; it was idle otherwise.
     pub busy: Nanos,
-    /// The elements of now, in the order of the way.
+    /// Counters of the present elements, in the order in which packets cross them.
     pub elements: Vec<Counters>,
 }
 
 impl Traffic {
-    /// Adds what an element did to packets.
+    /// Adds the counters of an element.
     pub(crate) fn add(&mut self, counters: &Counters) {
         self.duplicated += counters.duplicated;
         self.marked += counters.marked;
@@ -88,36 +88,36 @@ impl Traffic {
         self.elements.push(*net.counters(*id));
     }
 
-    /// Packets dropped on the way, for any reason.
+    /// Packets dropped by the link, for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|count| count.packets).sum()
     }
 
-    /// Packets that were sent and will not come out.
+    /// Packets that were sent and will not arrive.
     pub fn lost_packets(&self) -> u64 {
         self.dropped_packets() + self.refused.packets + self.device_drops
     }
 }
 
-/// A direction at work.
+/// A direction in operation.
 pub(crate) struct Path {
     name: String,
     pub(crate) words: LinkWords,
     seed: u64,
-    /// Where it begins at a switch.
+    /// The port at which it begins, if it begins at a switch.
     port: Option<SwitchPort>,
     way: Way,
-    /// Ways from before a change, until what they hold has come out.
+    /// Nets from before a change, until the packets in them have left.
     before: Vec<Way>,
     pub(crate) traffic: Traffic,
-    /// For packets with a flipped bit.
+    /// Buffer for packets with a flipped bit.
     scratch: Vec<u8>,
 }
 
 struct Way {
     net: Net<Slice>,
     elements: Vec<Id>,
-    /// What its queue asks for, where it does.
+    /// Pauses that its queue requests, if the options ask for them.
     pauses: Option<Pauses>,
 }
 
@@ -134,13 +134,13 @@ impl Path {
         Ok(Self { name, words, seed, port, way, before, traffic, scratch })
     }
 
-    /// Lets what comes from now on go another way; what is on the way is not touched by that.
+    /// Changes the options for packets that arrive from now on; packets in flight are not affected.
     pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
         self.words.merge(change);
         self.rebuild()
     }
 
-    /// Another wire leads to the switch at which this begins.
+    /// Tells that another wire leads to a port of the switch at which this direction begins.
     pub(crate) fn change_wire(&mut self, from: u16, words: &LinkWords) -> Result<(), Invalid> {
         let Some(port) = &mut self.port else { return Ok(()) };
         if port.set_wire(from, words)? { self.rebuild() } else { Ok(()) }
@@ -152,24 +152,24 @@ impl Path {
         Ok(())
     }
 
-    /// What a device sends.
+    /// Takes a packet that a device sent.
     pub(crate) fn arrive(&mut self, now: Instant, slice: Slice) {
         self.pass(now, 0, packet(slice));
     }
 
-    /// What comes by a port of the switch or hub where this begins.
+    /// Takes a packet from a port of the switch or hub at which this direction begins.
     pub(crate) fn pass(&mut self, now: Instant, from: u16, packet: Packet<Slice>) {
         self.traffic.arrived += packet.length.into();
         self.traffic.trains += u64::from(packet.length.segments() > 1);
         self.way.net.arrive(now, (self.way.elements[0], from), packet);
     }
 
-    /// The next that comes out until and at `until`, for who hands it on.
+    /// The next packet that leaves no later than `until`, to be handed on.
     pub(crate) fn next(&mut self, until: Instant) -> Option<Departure<Slice>> {
         let nets = self.before.iter_mut().map(|way| &mut way.net).chain([&mut self.way.net]);
         let departure = nets.filter_map(|net| net.next(until)).next();
         if departure.is_none() {
-            // Ways from before that are empty are done.
+            // Nets from before a change are done when they are empty.
             for way in self.before.extract_if(.., |way| way.net.deadline().is_none()) {
                 way.add_to(&mut self.traffic);
             }
@@ -181,7 +181,7 @@ impl Path {
         write_counted(departure, to, &mut self.scratch, &mut self.traffic);
     }
 
-    /// Whether the queue wants nothing now.
+    /// Whether the queue has paused its sender.
     pub(crate) fn is_stopped(&self) -> bool {
         self.way.pauses.as_ref().is_some_and(Pauses::is_stopped)
     }
@@ -251,13 +251,13 @@ impl Way {
     }
 }
 
-/// What a device handed over.
+/// The packet that a device sent.
 pub(crate) fn packet(slice: Slice) -> Packet<Slice> {
     let (length, ecn) = slice.with(|bytes| (segment::length(bytes), segment::ecn(bytes)));
     Packet { ecn, ..Packet::new(slice, length) }
 }
 
-/// Writes a packet and counts what became of it.
+/// Writes a packet and counts the result.
 pub(crate) fn write_counted(
     departure: &Departure<Slice>,
     to: &Tun,
@@ -294,24 +294,24 @@ fn write(
     })
 }
 
-/// The pauses that a queue asked for so far; copies are of the same. As the end of a net it is where they go.
+/// The pauses that a queue requests; clones share them. As the end of a net, it receives the requests.
 ///
-/// A queue asks again before its request ends and says when it wants packets again, so the times of the
+/// A queue repeats a request before it expires, and tells when it accepts packets again. So the durations in the
 /// requests do not matter.
 #[derive(Clone, Debug, Default)]
 struct Pauses(Rc<Cell<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// When the pause began that has not ended.
+    /// Start of the pause in progress.
     since: Option<Instant>,
     count: u64,
-    /// Of those that have ended.
+    /// Total time of pauses that have ended.
     time: Nanos,
 }
 
 impl Pauses {
-    /// Whether one has begun and not ended.
+    /// Whether a pause is in progress.
     fn is_stopped(&self) -> bool {
         self.0.get().since.is_some()
     }
@@ -320,7 +320,7 @@ impl Pauses {
         self.0.get().count
     }
 
-    /// How long they were until `now`.
+    /// Total time of all pauses until `now`.
     fn time(&self, now: Instant) -> Nanos {
         let State { since, time, .. } = self.0.get();
         Nanos(time.0 + since.map_or(0, |since| now.0.saturating_sub(since.0)))

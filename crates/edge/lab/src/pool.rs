@@ -1,4 +1,4 @@
-//! Memory for packets on their way: no allocation a packet, and none larger than it needs.
+//! Memory for packets in flight: no allocation per packet, and no more memory than a packet needs.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,29 +7,29 @@ use memmap2::{Advice, MmapMut};
 
 use crate::tun::PACKET_MAX;
 
-/// Chunks into which packets are read one after another. A chunk is used again when the last of its
-/// packets is gone, so it fits links that hold packets about equally long.
+/// Chunks into which packets are read one after another. A chunk is reused when the last of its packets is gone,
+/// which suits links that hold packets for about the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     idle: Idle,
     current: Option<Arc<Chunk>>,
-    /// Bytes of the current chunk that are taken.
+    /// Bytes of the current chunk that are in use.
     used: usize,
 }
 
-/// Memory of chunks that hold no packet.
+/// Memory of chunks without packets.
 type Idle = Arc<Mutex<Vec<MmapMut>>>;
 
-/// Thirty of the longest packets: one huge page.
+/// Length of a chunk: thirty of the longest packets, one huge page.
 const CHUNK_BYTES: usize = 2 << 20;
 
-/// Idle chunks that are kept at least: 64 MiB. Beyond that as many are kept as are in use, so that a
-/// full pipe takes no new memory and an empty one gives it back.
+/// Smallest number of idle chunks that are kept: 64 MiB. Beyond that as many are kept as are in use, so that a full
+/// pipe allocates no memory and an empty one returns it.
 const IDLE_MIN: usize = 32;
 
 #[derive(Debug)]
 struct Chunk {
-    /// Gone with the chunk, and only then.
+    /// Taken only when the chunk is dropped.
     memory: Mutex<Option<MmapMut>>,
     home: Idle,
 }
@@ -43,7 +43,7 @@ pub struct Slice {
 }
 
 impl Pool {
-    /// Lets `read` fill memory for one packet; `None` where it has nothing.
+    /// Lets `read` fill memory for one packet; `None` if it has none.
     pub(crate) fn fill(
         &mut self,
         read: impl FnOnce(&mut [u8]) -> io::Result<Option<usize>>,
@@ -75,7 +75,7 @@ impl Pool {
 }
 
 impl Slice {
-    /// Shows the bytes to `use_them`, which must not touch another packet meanwhile.
+    /// Calls `use_them` with the bytes; it must not use another packet meanwhile.
     pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[u8]) -> R) -> R {
         let start = self.start as usize;
         let memory = locked(&self.chunk.memory);
@@ -86,7 +86,7 @@ impl Slice {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // The pool has the other one that is no chunk's.
+        // The pool has one reference; the others are those of chunks.
         let in_use = Arc::strong_count(&self.home) - 1;
         let mut home = locked(&self.home);
         if home.len() < in_use.max(IDLE_MIN) {
@@ -95,17 +95,17 @@ impl Drop for Chunk {
     }
 }
 
-/// Pages of 2 MiB where the kernel has some: what is on its way over a long fat link is more than the
-/// processor finds the small pages of.
+/// Huge pages of 2 MiB if the kernel has some: the packets in flight over a long fat link have more small pages
+/// than the TLB holds.
 fn new_chunk() -> io::Result<MmapMut> {
     let memory = MmapMut::map_anon(CHUNK_BYTES)?;
-    // A kernel without them gives small ones.
+    // A kernel without huge pages gives small ones.
     let _ = memory.advise(Advice::HugePage);
     Ok(memory)
 }
 
-/// One thread has all packets of a pool, so nobody waits here; elements want what could be sent to
-/// another.
+/// One thread has all packets of a pool, so that the lock is never contended; link elements require types that can
+/// be sent to other threads.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

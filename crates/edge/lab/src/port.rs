@@ -1,4 +1,4 @@
-//! What a direction that begins at a switch begins with.
+//! The port of a switch at which a direction begins.
 
 use fabricmark_link::{
     Delay, Element, Forwarding, Framing, Invalid, Limit, Line, LinkWords, Queue, Switch,
@@ -7,13 +7,12 @@ use fabricmark_units::{BitRate, Nanos};
 
 use crate::pool::Slice;
 
-/// A port of a switch on its way out: an element of its own for each port, so that a link may change
-/// without the others.
+/// Output port of a switch. Each port is an element of its own, so that a link can change without the others.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchPort {
     forwarding: Forwarding,
     delay: Nanos,
-    /// By which packets come to the switch, port by port.
+    /// Wires by which packets arrive at the switch, by port.
     wires: Vec<Line>,
 }
 
@@ -25,7 +24,7 @@ impl SwitchPort {
         Ok(Self { forwarding, delay, wires: vec![no_wire()?; ports] })
     }
 
-    /// Says what the link does by which packets come to another port; whether that matters here.
+    /// Sets the options of the link by which packets arrive at another port; true if this matters here.
     pub fn set_wire(&mut self, from: u16, words: &LinkWords) -> Result<bool, Invalid> {
         let wire = words.build_line::<()>(0, "")?.map_or_else(no_wire, |(wire, _)| Ok(wire))?;
         let Some(place) = self.wires.get_mut(usize::from(from)) else { return Ok(false) };
@@ -33,7 +32,7 @@ impl SwitchPort {
         Ok(is_other && matches!(self.forwarding, Forwarding::CutThrough { .. }))
     }
 
-    /// The switch with the wire of the words, and what is behind the wire. Where the words have no wire,
+    /// The switch with the wire of these options, and the elements behind the wire. Without a wire in the options
     /// there is nothing to cut through to.
     pub fn build(&self, words: &LinkWords, seed: u64, name: &str) -> Result<Elements, Invalid> {
         let mut elements: Vec<Box<dyn Element<Slice> + Send>> = Vec::new();
@@ -45,7 +44,7 @@ impl SwitchPort {
             return Ok((elements, 0));
         };
         let exit = u16::try_from(self.wires.len()).unwrap_or(u16::MAX);
-        // Nothing goes out by the ports by which packets come; their queues stay empty.
+        // No packets leave by the ports by which they arrive; their queues stay empty.
         let ports = self.wires.iter().map(|&wire| (wire, Queue::drop_tail(Limit::Packets(0))));
         let ports = ports.chain([out]).collect();
         elements.push(Box::new(Switch::new(ports, vec![exit], self.forwarding, self.delay)));
@@ -54,7 +53,7 @@ impl SwitchPort {
     }
 }
 
-/// A wire that takes no time, which is as fast to store as to cut through.
+/// A wire without transmission time: storing takes no longer than cutting through.
 fn no_wire() -> Result<Line, Invalid> {
     Line::new(BitRate(u64::MAX), Framing::NONE)
 }

@@ -1,4 +1,4 @@
-//! The right to make networks: as root, or through a user namespace of one's own.
+//! The right to create networks: as root, or through a user namespace.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::sys;
 use crate::tool::LabError;
 
-/// Gets the right to make networks, for a user without CAP_NET_ADMIN and CAP_SYS_ADMIN in a user
+/// Acquires the right to create networks: for a user without CAP_NET_ADMIN and CAP_SYS_ADMIN in a new user
 /// namespace of the process. Must be called while the process has one thread.
 pub fn acquire() -> Result<(), LabError> {
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
@@ -24,7 +24,7 @@ pub fn acquire() -> Result<(), LabError> {
         .map_err(|error| refused("map the user into its namespace", &error))
 }
 
-/// Settings that forbid namespaces: each with its value, one that allows them, and what it means.
+/// Sysctls that forbid namespaces: name, value that forbids them, value that allows them, and meaning.
 const FORBIDDING: [(&str, &str, &str, &str); 4] = [
     ("user.max_user_namespaces", "0", "10000", "user namespaces are switched off"),
     ("user.max_net_namespaces", "0", "10000", "network namespaces are switched off"),
@@ -37,7 +37,7 @@ const FORBIDDING: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// The cause and the remedies, as far as the system tells.
+/// The error for a failed operation, with the cause and the remedies as far as the system shows them.
 pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
     let is_set = |&&(name, value, ..): &&(&str, &str, _, _)| {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -61,13 +61,13 @@ pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
     ))
 }
 
-/// Why `/dev/net/tun` was not opened, and the remedy.
+/// The error for `/dev/net/tun`, with the remedy.
 pub(crate) fn no_tun(error: &io::Error) -> LabError {
     let remedy = match error.raw_os_error() {
         Some(libc::EACCES) => {
             "either run as root, or as root allow it once: chmod 666 /dev/net/tun"
         }
-        // What the devices of a control group refuse, root may not open either.
+        // A device that the control group denies is denied to root, too.
         Some(libc::EPERM) => "in a container, add --device /dev/net/tun",
         _ => "as root: modprobe tun; in a container, add --device /dev/net/tun",
     };

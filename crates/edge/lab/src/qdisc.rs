@@ -1,6 +1,6 @@
-//! Queues of the kernel (qdiscs) that do what the words of a link say, in the words of `tc`.
+//! Queueing disciplines of the kernel (qdiscs) for the options of a link, as options of `tc`.
 //!
-//! What they do is not what the emulator does to the last: `docs/lab.md` says where they differ.
+//! They do not behave exactly like the emulator: `docs/lab.md` lists the differences.
 
 mod netem;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// Our own, between TUN devices.
+    /// The emulator of this program, between TUN devices.
     #[default]
     Emulator,
     /// The kernel's token bucket, tc-tbf(8), between veth devices.
@@ -29,34 +29,34 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Whether queues of the kernel delay or drop its packets.
+    /// Whether queueing disciplines of the kernel delay or drop its packets.
     pub(crate) fn shapes(self) -> bool {
         !matches!(self, Self::Emulator | Self::Veth)
     }
 }
 
-/// The queues of a device whose handle is 1, and what is below it.
+/// Queueing disciplines of a device: the root, whose handle is 1, and those below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Qdiscs {
     root: String,
-    /// The only class, where the root has classes.
+    /// The only class, if the root has classes.
     class: Option<String>,
-    /// The queue of class 1:1.
+    /// Queueing discipline of class 1:1.
     leaf: Option<String>,
 }
 
-/// The queues that the lab may ask for: what a kernel without one of them lacks is `sch_KIND`.
+/// Kinds that the lab may use; their kernel modules are `sch_KIND`.
 const KINDS: [&str; 7] = ["tbf", "htb", "netem", "pfifo", "bfifo", "codel", "red"];
 
-/// Bytes of a frame that queues and veth devices count beyond the IP packet.
+/// Bytes of a frame that queues and veth devices count in addition to the IP packet.
 pub(crate) const HEADER: u64 = frame::ETHERNET_HEADER;
 
-/// Where the rate is one of IP packets, the queue is not to count the Ethernet header: tc-stab(8).
+/// With a rate of IP packets, the queue must not count the Ethernet header: tc-stab(8).
 const WITHOUT_HEADER: &str = "stab overhead -14 ";
 
 impl Qdiscs {
-    /// The queueing disciplines that carry out these link options; `None` if the emulator does. An error names the option that
-    /// the backend does not support, and one that does.
+    /// The queueing disciplines that carry out these link options; `None` if the emulator does. An error names the
+    /// option that the backend does not support, and one that does.
     pub(crate) fn of(backend: Backend, words: &LinkWords) -> Result<Option<Self>, String> {
         if backend == Backend::Emulator {
             return Ok(None);
@@ -84,7 +84,7 @@ impl Qdiscs {
         }
     }
 
-    /// Whether this can take the place of `old` on a device that is up: htb takes no change.
+    /// Whether this can replace `old` on a device that is up: the root of an htb cannot be changed.
     pub(crate) fn can_follow(&self, old: &Self) -> bool {
         self.class.is_none() || self.root == old.root
     }
@@ -94,7 +94,7 @@ impl Qdiscs {
         !self.root.starts_with(WITHOUT_HEADER)
     }
 
-    /// What sets them; `is_new` where the device has no queue of ours yet.
+    /// Commands that set them; `is_new` says that the device has no queue of ours yet.
     pub(crate) fn commands(&self, device: &str, is_new: bool) -> Vec<Command> {
         let Self { root, class, leaf } = self;
         let command = |queue, words| Command { kind: KINDS[kind(queue)], words };
@@ -108,7 +108,7 @@ impl Qdiscs {
             commands.push(command(class, words));
         }
         if let Some(leaf) = leaf {
-            // A handle keeps its kind, so that each kind has one of its own.
+            // A handle keeps its kind, so that each kind has its own handle.
             let handle = kind(leaf) + 2;
             let words = format!("qdisc replace dev {device} parent 1:1 handle {handle}: {leaf}");
             commands.push(command(leaf, words));
@@ -117,7 +117,7 @@ impl Qdiscs {
     }
 }
 
-/// The place of a queue's kind in [`KINDS`].
+/// Index of a queue's kind in [`KINDS`].
 fn kind(queue: &str) -> usize {
     let place = |word| KINDS.iter().position(|&kind| kind == word);
     queue.split(' ').find_map(place).unwrap_or(0)
@@ -125,13 +125,13 @@ fn kind(queue: &str) -> usize {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// The kind of queue that it needs.
+    /// Kind of queueing discipline that it needs.
     pub(crate) kind: &'static str,
-    /// The words behind `tc`.
+    /// Arguments of `tc`.
     pub(crate) words: String,
 }
 
-/// What one direction of a link is asked to do.
+/// Options of one direction of a link, and the backend that has to support them.
 struct Ask<'a> {
     backend: Backend,
     words: &'a LinkWords,
@@ -140,12 +140,12 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// A tbf or htb, and below it what waits.
+    /// A tbf or htb, with a queue below it.
     fn shaped(&self, wire: WireDescription) -> Result<Qdiscs, String> {
         let (rate, vlan) = self.framed(wire)?;
         let token_bucket = TokenBucket::new(rate, self.words.mtu(), vlan);
         let waiting = match wire.queue {
-            // What waits is counted with the Ethernet header, unless it is not to be counted at all.
+            // The queue counts packets with the Ethernet header, unless the header is not to be counted.
             Limit::Bytes(bytes) if vlan.is_some() => {
                 Limit::Bytes(bytes.saturating_add(bytes / self.mtu * HEADER))
             }
@@ -173,8 +173,8 @@ impl Ask<'_> {
         });
         if self.backend == Backend::Htb {
             let (bucket, quantum) = (token_bucket.bucket_bytes(), token_bucket.largest_bytes());
-            // The default quantum is a tenth of the rate in bytes, above what the kernel takes from
-            // 16 Mbit/s on (200,000 bytes, net/sched/sch_htb.c); of one class, one packet will do.
+            // The default quantum is a tenth of the rate in bytes, which exceeds the kernel's limit from 16 Mbit/s
+            // on (200,000 bytes, net/sched/sch_htb.c); a single class needs only one packet.
             let class = format!(
                 "htb rate {0}bit ceil {0}bit burst {bucket} cburst {bucket} quantum {quantum}{1}",
                 rate.0,
@@ -187,10 +187,10 @@ impl Ask<'_> {
         Ok(Qdiscs { root: format!("{counted}{bucket}"), class: None, leaf })
     }
 
-    /// The rate in bit/s and the tags of Ethernet's framing; `None` for a rate of IP packets.
+    /// The rate in bit/s, and the number of VLAN tags of Ethernet's framing; `None` for a rate of IP packets.
     fn framed(&self, wire: WireDescription) -> Result<(BitRate, Option<u8>), String> {
         match (wire.framing, wire.rate) {
-            // A link of memory has no framing.
+            // A link in memory has no framing.
             (None | Some(Link::Loopback | Link::Veth { .. }), (bps, 1)) => Ok((BitRate(bps), None)),
             (Some(Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. }), (bps, 1)) => {
                 Ok((BitRate(bps), Some(vlan)))
@@ -209,7 +209,7 @@ impl Ask<'_> {
         delay.0 > 0 || jitter.0 > 0 || loss.is_some() || differs
     }
 
-    /// Packets of the MTU that a queue has room for.
+    /// Number of packets of the MTU for which a queue has room.
     fn packets(&self, queue: Limit) -> u64 {
         match queue {
             Limit::Bytes(bytes) => bytes.div_ceil(self.mtu),
@@ -217,8 +217,8 @@ impl Ask<'_> {
         }
     }
 
-    /// Minimum, maximum, burst and probability as tc-red(8) advises; the wire is idle for packets of
-    /// the MTU. The kernel's RED is not gentle: above the maximum it signals to all.
+    /// Minimum, maximum, burst and probability as tc-red(8) advises; idle time is measured in packets of the MTU.
+    /// The kernel's RED is not gentle: above the maximum it signals to all packets.
     fn red(&self, wire: WireDescription, rate: BitRate) -> String {
         let (limit, mtu) = (limited(wire.queue_bytes), self.mtu);
         let (min, max) = (limit / 12, limit / 4);
@@ -231,14 +231,15 @@ impl Ask<'_> {
         )
     }
 
-    /// The word of a key as it is printed, unless it says that there is no such thing.
+    /// The option with this key as it is printed; `None` if it is absent or `none`.
     fn said(&self, key: &str) -> Option<String> {
         let text = self.words.to_string();
         let word = text.split(' ').find(|word| word.split('=').next() == Some(key));
         word.filter(|word| !word.ends_with("=none")).map(str::to_owned)
     }
 
-    /// That a word cannot be done, `why` if the word alone would do, and which backends can.
+    /// The message that an option is not supported, with the reason `why` if it is supported alone, and with the
+    /// backends that support it.
     fn refusal(&self, key: &str, why: &str, instead: &str) -> String {
         let (backend, word) = (self.backend, self.said(key).unwrap_or_else(|| key.to_owned()));
         format!(
@@ -247,7 +248,7 @@ impl Ask<'_> {
     }
 }
 
-/// `tc` has 32 bits for each limit.
+/// Limits of `tc` have 32 bits.
 fn limited(value: u64) -> u64 {
     value.min(u64::from(u32::MAX))
 }

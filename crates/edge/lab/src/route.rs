@@ -1,4 +1,4 @@
-//! Ways through a lab: from each node to each network, by the fewest links.
+//! Routes through a lab: from each node to each network, over the fewest links.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,19 +6,19 @@ use fabricmark_wire::Family;
 
 use crate::topology::{self, Topology};
 
-/// The first step of a way.
+/// The first hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The network whose addresses are to be reached.
+    /// Destination network.
     pub(crate) target: usize,
-    /// The link by which one leaves.
+    /// Outgoing link.
     pub(crate) by: usize,
-    /// The link and the end of it at which the next node is.
+    /// Link and end at which the next node is.
     pub(crate) via: (usize, usize),
 }
 
 impl Step {
-    /// The route, as words for `ip -batch`.
+    /// The route, as arguments of `ip`.
     pub(crate) fn words(&self, topology: &Topology, family: Family) -> String {
         let to = topology::prefix(self.target, 0, family);
         let via = topology.address(self.via.0, self.via.1, family);
@@ -26,15 +26,15 @@ impl Step {
     }
 }
 
-/// The routes of a node: to all networks that it can reach and is not attached to. Only routers forward.
-/// Of ways with equally many networks it takes that over the first link by name.
+/// Routes of a node to all networks that it can reach and is not attached to. Only routers forward. Of routes over
+/// equally many networks, that over the first link by name is taken.
 pub(crate) fn routes(topology: &Topology, node: &str) -> Vec<Step> {
     let reached = topology.ends(node).map(|(link, _)| topology.networks.of_link(link));
     Search { topology, reached: reached.collect(), seen: BTreeSet::from([node]) }
         .run(VecDeque::from([(node, None)]))
 }
 
-/// The same as [`routes`] where the node has one of its links alone.
+/// [`routes`] of a node as if it had only this link.
 fn routes_by(topology: &Topology, node: &str, link: usize) -> Vec<Step> {
     let network = topology.networks.of_link(link);
     let mut search =
@@ -43,19 +43,20 @@ fn routes_by(topology: &Topology, node: &str, link: usize) -> Vec<Step> {
     search.run(routers)
 }
 
-/// The ways out of a network: for each other network that can be reached the router to go to. `by` is the
-/// link of that router.
+/// Routes out of a network: for each other network that can be reached, the router to use. `by` is the link of that
+/// router.
 pub(crate) fn exits(topology: &Topology, network: usize) -> Vec<Step> {
     let mut search = Search { topology, reached: BTreeSet::from([network]), seen: BTreeSet::new() };
     let routers = search.routers(network, |end| (end.0, end));
     search.run(routers)
 }
 
-/// A table for each link begins here; tables from 253 on are the kernel's (`/etc/iproute2/rt_tables`).
+/// Number of the routing table of the first link; 253 to 255 are the kernel's (`/etc/iproute2/rt_tables`).
 const TABLES: usize = 1000;
 
-/// What makes packets of a host with several links leave by the device whose address they carry: rules and
-/// their tables for one family, as words for `ip -batch`; none for routers and for hosts with one link. What a table does not know is looked up where hosts with one link look.
+/// Policy routing of a host with several links: packets leave by the device that has their source address. Rules
+/// and tables for one family, as lines for `ip -batch`; empty for routers and for hosts with one link. What a table
+/// does not contain is looked up in the main table.
 pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
     let mut text = String::new();
     if topology.nodes[node].is_router || topology.ends(node).count() < 2 {
@@ -74,20 +75,20 @@ pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
     text
 }
 
-/// A search in breadth.
+/// A breadth-first search.
 struct Search<'a> {
     topology: &'a Topology,
-    /// Networks.
+    /// Networks reached so far.
     reached: BTreeSet<usize>,
-    /// Nodes.
+    /// Nodes visited so far.
     seen: BTreeSet<&'a str>,
 }
 
-/// The link by which one leaves, and where the next node is.
+/// Outgoing link, and where the next node is.
 type First = (usize, (usize, usize));
 
 impl<'a> Search<'a> {
-    /// Goes on from nodes, each with the step by which it was reached.
+    /// Continues from these nodes, each with the first hop by which it was reached.
     fn run(mut self, mut next: VecDeque<(&'a str, Option<First>)>) -> Vec<Step> {
         let mut steps = Vec::new();
         while let Some((here, first)) = next.pop_front() {
@@ -105,7 +106,7 @@ impl<'a> Search<'a> {
         steps
     }
 
-    /// The routers of a network that were not seen yet, each with the step to it.
+    /// Routers of a network that were not visited yet, each with the first hop to it.
     fn routers(
         &mut self,
         network: usize,

@@ -1,8 +1,8 @@
-//! Super-packets cut for the wire: which bytes a piece of one has.
+//! Segmentation of super-packets: the bytes of each piece.
 //!
-//! A net ([`fabricmark_link::Net`]) moves a train of segments as one and cuts it where it loses or
-//! marks some of them; it knows lengths only. Here each piece gets the headers that it would have if
-//! the kernel had cut it: lengths, IP identification, TCP sequence numbers and flags, the checksums.
+//! A net ([`fabricmark_link::Net`]) moves a super-packet as a whole, and cuts it where segments are lost or marked;
+//! it knows only lengths. Here each piece gets the headers that it would have if the kernel had segmented it:
+//! lengths, IP identification, TCP sequence numbers and flags, checksums.
 
 use std::ops::Range;
 
@@ -11,31 +11,31 @@ use fabricmark_link::{Ecn, Length, Packet};
 
 use crate::offload::{Offload, Transport};
 
-/// Headers of one packet are never longer: 40 of IPv6, 60 of TCP and extension headers.
+/// Upper bound for the headers of a packet: 40 bytes of IPv6, 60 of TCP, and extension headers.
 pub(crate) const HEADERS_MAX: usize = 256;
 
-/// Where FIN and PSH stand in the flags of TCP: only the last segment keeps them.
+/// TCP flags FIN and PSH: only the last segment keeps them.
 const FIN_PSH: u8 = 0x09;
-/// CWR: only the first segment keeps it (RFC 3168, section 6.1.2).
+/// TCP flag CWR: only the first segment keeps it (RFC 3168, section 6.1.2).
 const CWR: u8 = 0x80;
 
-/// The bytes of a piece: headers written anew, and its part of the payload.
+/// The bytes of a piece: rewritten headers, and its part of the payload.
 #[derive(Debug)]
 pub(crate) struct Piece {
     headers: [u8; Offload::BYTES + HEADERS_MAX],
     header_bytes: usize,
-    /// In the bytes of the whole.
+    /// Range in the bytes of the whole super-packet.
     pub(crate) payload: Range<usize>,
 }
 
 impl Piece {
-    /// The [`Offload`] header and those that follow it, written anew.
+    /// The [`Offload`] header and those that follow it, rewritten.
     pub(crate) fn headers(&self) -> &[u8] {
         &self.headers[..self.header_bytes]
     }
 }
 
-/// The length of what a device handed over: [`Offload`] header and IP packet.
+/// Length of the packet that follows an [`Offload`] header.
 pub(crate) fn length(whole: &[u8]) -> Length {
     let packet_bytes = whole.len().saturating_sub(Offload::BYTES) as u32;
     match headers(whole) {
@@ -48,8 +48,8 @@ pub(crate) fn length(whole: &[u8]) -> Length {
     }
 }
 
-/// Bytes of IP and transport headers of a train; `None` where the packet is none, or its headers are
-/// not where they should be.
+/// The [`Offload`] header of a super-packet, and the length of its IP and transport headers; `None` if it is no
+/// super-packet, or if its headers are not where they should be.
 fn headers(whole: &[u8]) -> Option<(Offload, usize)> {
     let offload = Offload::read(whole)?;
     let packet = &whole[Offload::BYTES..];
@@ -67,7 +67,7 @@ fn headers(whole: &[u8]) -> Option<(Offload, usize)> {
     (fits && is_checksum_inside && header_bytes < packet.len()).then_some((offload, header_bytes))
 }
 
-/// The congestion codepoint of an IP packet behind its [`Offload`] header.
+/// ECN codepoint of the IP packet that follows an [`Offload`] header.
 pub(crate) fn ecn(whole: &[u8]) -> Ecn {
     let bits = match whole.get(Offload::BYTES..) {
         Some([first, second, ..]) if first >> 4 == 4 => second & 3,
@@ -82,8 +82,7 @@ pub(crate) fn ecn(whole: &[u8]) -> Ecn {
     }
 }
 
-/// What must be written instead of `whole` for a packet that came out of a net; `None` where it came
-/// out as it went in.
+/// The piece to be written instead of `whole` for a packet that left a net; `None` if the packet is unchanged.
 pub(crate) fn piece<T>(whole: &[u8], packet: &Packet<T>) -> Option<Piece> {
     let is_marked = packet.ecn == Ecn::Congested && ecn(whole) != Ecn::Congested;
     let is_cut = packet.length != length(whole);
@@ -118,14 +117,14 @@ pub(crate) fn piece<T>(whole: &[u8], packet: &Packet<T>) -> Option<Piece> {
     Some(piece)
 }
 
-/// Bytes of a piece behind its headers.
+/// Bytes of a piece after its headers.
 fn payload_bytes(length: Length) -> u32 {
     let headers = u64::from(length.segments()) * u64::from(length.header_bytes());
     (length.bytes() - headers) as u32
 }
 
-/// Makes the checksum that the device left to others, if it did, and flips a bit after that: the
-/// receiver must see that it does not fit.
+/// Flips a bit, after computing the checksum if the sender left that to others, so that the receiver sees a wrong
+/// checksum.
 pub(crate) fn flip(bytes: &mut [u8], bit: u32) {
     let Some(offload) = Offload::read(bytes) else { return };
     let (before, packet) = bytes.split_at_mut(Offload::BYTES);
@@ -134,7 +133,7 @@ pub(crate) fn flip(bytes: &mut [u8], bit: u32) {
         let at = start + usize::from(offload.checksum_offset);
         if at + 2 <= packet.len() {
             let sum = Internet::new().with(&packet[start..]).finish();
-            // A checksum of 0 in UDP says that there is none (RFC 768).
+            // A UDP checksum of 0 means that there is none (RFC 768).
             let sum = if sum == 0 { 0xffff } else { sum };
             packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
@@ -145,8 +144,8 @@ pub(crate) fn flip(bytes: &mut [u8], bit: u32) {
     }
 }
 
-/// Changes the headers of a train of `whole_bytes`, with its [`Offload`] header, to those of its piece of this
-/// length.
+/// Changes the headers of a super-packet of `whole_bytes`, [`Offload`] header included, to those of its piece of
+/// this length.
 fn cut(headers: &mut [u8], offload: Offload, length: Length, whole_bytes: usize) {
     let (offset, payload_bytes) = (length.offset_bytes(), payload_bytes(length));
     let end = Offload::BYTES + headers.len() + (offset + payload_bytes) as usize;
@@ -166,7 +165,7 @@ fn cut(headers: &mut [u8], offload: Offload, length: Length, whole_bytes: usize)
     } else {
         put(headers, 4, (packet_bytes - 40) as u16);
     }
-    // The pseudo-header's length is part of the sum that stands there (RFC 1624).
+    // The checksum field holds the sum of the pseudo-header, which includes the length (RFC 1624).
     let at = start + usize::from(offload.checksum_offset);
     let whole_transport_bytes = whole_bytes - Offload::BYTES - start;
     let sum = add(get(headers, at), !(whole_transport_bytes as u16));
@@ -189,7 +188,7 @@ fn cut(headers: &mut [u8], offload: Offload, length: Length, whole_bytes: usize)
     }
 }
 
-/// Writes CE into an IP header.
+/// Sets CE in an IP header.
 fn mark(headers: &mut [u8]) {
     match headers {
         [first, ..] if *first >> 4 == 4 && headers.len() >= 20 => {
@@ -204,7 +203,7 @@ fn mark(headers: &mut [u8]) {
     }
 }
 
-/// Sum with the carry added again.
+/// Sum in ones' complement.
 fn add(one: u16, two: u16) -> u16 {
     let (sum, carry) = one.overflowing_add(two);
     sum + u16::from(carry)

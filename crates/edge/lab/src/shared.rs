@@ -1,8 +1,8 @@
-//! Where links meet: switches, hubs and the buses of hosts, and the order in which packets go from link to link.
+//! Where links meet: switches, hubs and the buses of hosts, and the order in which packets pass from link to link.
 //!
-//! Each direction of a link stays a [`Path`] of its own, which may change without the others. What comes
-//! out of one that ends at a switch, a hub or a bus is handed on at the instant at which it came out: of all that is due, on any
-//! link, the earliest is done first.
+//! Each direction of a link stays a [`Path`] of its own, which may change without the others. A packet that leaves
+//! a path at a switch, a hub or a bus is handed on at the instant at which it left. Of all events that are due, on
+//! any link, the earliest is handled first.
 
 use fabricmark_link::{Departure, Id, Invalid, LinkWords, Medium, Net, Packet, Reason};
 use fabricmark_units::Instant;
@@ -15,17 +15,17 @@ use crate::port::SwitchPort;
 use crate::table::Table;
 use crate::topology::{Junction, Topology};
 
-/// All of them, at work.
+/// All switches, hubs and buses of a lab, in operation.
 pub(crate) struct Shared {
     places: Vec<Place>,
     buses: Vec<Bus>,
-    /// For each direction that begins at a device with a bus: the bus, and the number of the device there.
+    /// By direction that begins at a device with a bus: the bus, and the number of the device on it.
     on_bus: Vec<Option<(usize, usize)>>,
-    /// For each direction the place and port at which it ends and at which it begins.
+    /// By direction: place and port at which it ends and at which it begins.
     ends: Vec<[Option<(usize, u16)>; 2]>,
-    /// Directions with a place or a bus at one end.
+    /// Directions with a place or a bus at an end.
     members: Vec<usize>,
-    /// The same, by number.
+    /// Whether a direction is one of `members`.
     is_member: Vec<bool>,
 }
 
@@ -35,11 +35,10 @@ const BEGIN: usize = 1;
 /// A switch or a hub.
 struct Place {
     junction: Junction,
-    /// The directions that end here, port by port; that to the same link is the number with the last bit
-    /// flipped.
+    /// The directions that end here, by port. The number of the opposite direction has the last bit flipped.
     inward: Vec<usize>,
     table: Table,
-    /// That of a hub, with a port for each link.
+    /// The medium of a hub, with a port for each link.
     medium: Option<(Net<Slice>, Id)>,
     traffic: Traffic,
 }
@@ -72,17 +71,17 @@ impl Shared {
         Ok(Self { places, buses, on_bus, ends, members, is_member })
     }
 
-    /// Whether a direction begins or ends here.
+    /// Whether a direction begins or ends at a switch, a hub or a bus.
     pub fn has(&self, direction: usize) -> bool {
         self.is_member[direction]
     }
 
-    /// Whether the bus of a device wants nothing more of it now.
+    /// Whether the bus of a device accepts nothing more from it now.
     pub fn is_full(&self, direction: usize) -> bool {
         self.on_bus[direction].is_some_and(|(bus, device)| self.buses[bus].is_full(device))
     }
 
-    /// Takes what a device sends.
+    /// Takes a packet that a device sent.
     pub fn arrive(&mut self, now: Instant, direction: usize, slice: Slice, paths: &mut [Path]) {
         match self.on_bus[direction] {
             Some((bus, device)) => self.buses[bus].send(now, device, path::packet(slice)),
@@ -90,14 +89,14 @@ impl Shared {
         }
     }
 
-    /// Lets the bus before a link know whether its queue wants nothing now.
+    /// Tells the bus before a link whether the queue of the link has paused its sender.
     pub fn press(&mut self, at: Instant, direction: usize, paths: &[Path]) {
         if let Some((bus, device)) = self.on_bus.get(direction).copied().flatten() {
             self.buses[bus].pause(at, device, paths[direction].is_stopped());
         }
     }
 
-    /// What a direction begins with, if it begins at a switch.
+    /// The port at which a direction begins, if it begins at a switch.
     pub fn port(&self, direction: usize) -> Result<Option<SwitchPort>, Invalid> {
         let Some((place, _)) = self.ends[direction][BEGIN] else { return Ok(None) };
         let Place { junction, inward, .. } = &self.places[place];
@@ -105,7 +104,7 @@ impl Shared {
         SwitchPort::new(forwarding, delay, inward.len()).map(Some)
     }
 
-    /// Lets all ports know by which wires packets come to them.
+    /// Tells all ports by which wires packets arrive.
     pub fn connect(&self, paths: &mut [Path]) -> Result<(), Invalid> {
         self.members.iter().try_for_each(|&direction| self.connect_from(direction, paths))
     }
@@ -118,13 +117,13 @@ impl Shared {
         inward.map(|inward| inward ^ 1).try_for_each(|out| paths[out].change_wire(port, &words))
     }
 
-    /// When there is something to do that no path knows of.
+    /// When a hub or a bus is due next; paths have deadlines of their own.
     pub fn deadline(&self) -> Option<Instant> {
         let places = self.places.iter().filter_map(Place::deadline);
         places.chain(self.buses.iter().filter_map(Bus::deadline)).min()
     }
 
-    /// Hands on and writes out what is due, in the order of time.
+    /// Hands on and writes what is due, in the order of time.
     pub fn deliver(&mut self, now: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
         while let Some((due, part)) = self.earliest(paths).filter(|&(due, _)| due <= now) {
             match part {
@@ -135,7 +134,7 @@ impl Shared {
         }
     }
 
-    /// What has something to do first.
+    /// The part that is due first.
     fn earliest(&self, paths: &[Path]) -> Option<(Instant, Part)> {
         let members = self.members.iter().copied().map(Part::Path);
         let places = (0..self.places.len()).map(Part::Place);
@@ -148,12 +147,12 @@ impl Shared {
         parts.filter_map(|part| Some((due(part)?, part))).min_by_key(|&(due, _)| due)
     }
 
-    /// What happened at each place and on each bus.
+    /// Counters of each switch, hub and bus.
     pub fn traffic(&self) -> Vec<Traffic> {
         self.places.iter().map(Place::traffic).chain(self.buses.iter().map(Bus::traffic)).collect()
     }
 
-    /// Hands on what comes out of a path until `due`.
+    /// Hands on packets that leave a path until `due`.
     fn leave(&mut self, from: usize, due: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
         while let Some(departure) = paths[from].next(due) {
             if let Some((place, port)) = self.ends[from][END] {
@@ -169,7 +168,7 @@ impl Shared {
         self.press(due, from, paths);
     }
 
-    /// Hands on and writes out what has crossed a bus until `due`.
+    /// Hands on and writes packets that have crossed a bus until `due`.
     fn cross(&mut self, bus: usize, due: Instant, paths: &mut [Path], devices: &[Option<Device>]) {
         while let Some(crossed) = self.buses[bus].next(due) {
             match crossed {
@@ -189,7 +188,7 @@ impl Shared {
     }
 }
 
-/// What takes part in the order of time.
+/// A part of the lab that can be due.
 #[derive(Clone, Copy)]
 enum Part {
     Path(usize),
@@ -205,10 +204,10 @@ impl Place {
         let medium = match &junction {
             Junction::Switch { .. } => None,
             Junction::Hub { link } => {
-                // A queue for each station; who is not the destination takes nothing, so that a packet
-                // leaves by the port where it came in and goes to one of the others from there.
+                // A queue for each station. Stations ignore packets for others, so that a packet leaves by the port
+                // by which it came and is handed to the port of its destination from there.
                 let mut words = LinkWords::default();
-                // A hub that was checked has a link that words take.
+                // The link of a checked hub is one that options accept.
                 let _ = words.set("link", &link.to_string());
                 let mut queues = Vec::new();
                 let mut wire = None;
@@ -230,7 +229,7 @@ impl Place {
         self.medium.as_ref().and_then(|(net, _)| net.deadline())
     }
 
-    /// What comes out of a link.
+    /// Takes a packet that left a link.
     fn arrive(&mut self, port: u16, departure: Departure<Slice>, paths: &mut [Path]) {
         let Departure { at, packet, .. } = departure;
         self.traffic.arrived += packet.length.into();
@@ -240,7 +239,7 @@ impl Place {
         }
     }
 
-    /// Hands on what comes out of the medium until `due`.
+    /// Hands on packets that leave the medium until `due`.
     fn repeat(&mut self, due: Instant, paths: &mut [Path]) {
         while let Some((net, _)) = &mut self.medium
             && let Some(Departure { at, from, packet }) = net.next(due)
@@ -249,7 +248,7 @@ impl Place {
         }
     }
 
-    /// Hands a packet to the link that leads to its destination; none leads back.
+    /// Hands a packet to the link towards its destination, but not to the one by which it came.
     fn forward(&mut self, at: Instant, from: u16, packet: Packet<Slice>, paths: &mut [Path]) {
         let out = packet.payload.with(|whole| self.table.direction(whole));
         let back = self.inward[usize::from(from)] ^ 1;

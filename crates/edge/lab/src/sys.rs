@@ -1,4 +1,4 @@
-//! Namespaces are entered and TUN devices made here and nowhere else.
+//! System calls for namespaces and TUN devices.
 
 use std::fs::File;
 use std::io;
@@ -6,15 +6,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives the calling thread namespaces of its own. For one of users the process must have one thread
-/// only (user_namespaces(7)).
+/// Moves the calling thread into new namespaces. For a user namespace the process must have one thread only
+/// (user_namespaces(7)).
 pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: the call takes no pointers; it changes which namespaces the calling thread is in, on
     // which no memory of this program depends.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the command run in a network namespace.
+/// Makes the command run in a network namespace.
 pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     let namespace = namespace.as_raw_fd();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: setns is a
@@ -28,8 +28,8 @@ pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
     }
 }
 
-/// Makes a TUN device of this name in the namespace of the calling thread: IP packets without a
-/// header of their own but `struct virtio_net_hdr`. It lives as long as the file.
+/// Creates a TUN device with this name in the namespace of the calling thread. It carries IP packets without any
+/// header but `struct virtio_net_hdr`, and exists as long as the file.
 pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     let mut request = fabricmark_host::request(name)?;
     request.ifr_ifru.ifru_flags =
@@ -39,7 +39,7 @@ pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Says what whoever reads a TUN device leaves undone in packets: TUN_F_* of `linux/if_tun.h`.
+/// Sets which offloads the reader of a TUN device supports: TUN_F_* of `linux/if_tun.h`.
 pub(crate) fn set_tun_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes a number, no pointer.
     let done = unsafe {

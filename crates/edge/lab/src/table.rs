@@ -1,28 +1,28 @@
-//! Where packets go that have come to a switch or a hub.
+//! Forwarding tables of switches and hubs.
 
 use crate::offload::Offload;
 use crate::route;
 use crate::topology::Topology;
 
-/// For each address of a lab the direction in which it is reached from a switch or hub, by its number in
-/// the emulator.
+/// Forwarding table of a switch or a hub: for each address of a lab, the direction that leads there, by its number
+/// in the emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     network: u8,
-    /// In the own network, by number of the host.
+    /// Hosts of its own network, by number.
     hosts: Vec<Option<usize>>,
-    /// Other networks by number: the direction to the router that is nearest to them.
+    /// Other networks, by number: the direction to the router that is nearest to them.
     networks: Vec<Option<usize>>,
 }
 
 impl Table {
-    /// The table of a switch or a hub, by its name and the directions that leave it.
+    /// The table of the switch or hub with this name.
     pub(crate) fn new(topology: &Topology, name: &str) -> Self {
         let mut hosts = vec![None; 256];
         let mut network = 0;
         for (link, here) in topology.ends(name) {
             network = topology.networks.of_link(link);
-            // A tree: what is behind a link is behind no other.
+            // Links form a tree: each host is behind exactly one of them.
             let mut behind = vec![(link, 1 - here)];
             while let Some((at, end)) = behind.pop() {
                 let host = topology.networks.host(at, end);
@@ -43,8 +43,7 @@ impl Table {
         Self { network: u8::try_from(network).unwrap_or(u8::MAX), hosts, networks }
     }
 
-    /// The direction for a packet behind its [`Offload`] header; `None` for multicast and for whom nobody
-    /// knows.
+    /// The direction for a packet behind its [`Offload`] header; `None` for multicast and unknown destinations.
     pub(crate) fn direction(&self, whole: &[u8]) -> Option<usize> {
         let (network, host) = destination(whole.get(Offload::BYTES..)?)?;
         if network == self.network {
@@ -55,7 +54,7 @@ impl Table {
     }
 }
 
-/// The network and the host of the destination of an IP packet, if it is an address of a lab.
+/// Network and host of the destination of an IP packet; `None` if this is no address of a lab.
 fn destination(packet: &[u8]) -> Option<(u8, u8)> {
     match packet.first()? >> 4 {
         4 => match *packet.get(16..20)? {

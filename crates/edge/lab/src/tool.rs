@@ -1,4 +1,4 @@
-//! The programs `ip` and `tc` of iproute2, and what can go wrong with a lab.
+//! The programs `ip` and `tc` of iproute2, and the errors of a lab.
 
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
@@ -7,30 +7,30 @@ use serde_json::Value;
 
 use crate::namespace::Namespace;
 
-/// Why there is no lab.
+/// Why a lab cannot be built or used.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// This machine lacks a right or a program: which, and what to do about it.
+    /// This machine lacks a right or a program; the text names it and the remedy.
     #[error("{0}")]
     Lacks(String),
-    /// A program did not do what it was asked for.
+    /// A program failed.
     #[error("`{command}` failed: {message}")]
     Tool {
-        /// The command as one could type it in the namespace.
+        /// The command, as it could be typed in the namespace.
         command: String,
-        /// What it said.
+        /// Its error message.
         message: String,
     },
-    /// What was asked for cannot be, and why.
+    /// The request is invalid; the text says why.
     #[error("{0}")]
     Input(String),
-    /// A link cannot be made of what it was said to be.
+    /// The options of a link are invalid.
     #[error(transparent)]
     Invalid(#[from] fabricmark_link::Invalid),
-    /// Queues of the kernel cannot do what a link is to do: what, and what can.
+    /// Queueing disciplines of the kernel do not support an option; the text names it, and a backend that does.
     #[error("{0}")]
     Backend(String),
-    /// The kernel has no such queue.
+    /// The kernel lacks a queueing discipline.
     #[error(
         "link `{link}`: this kernel has no queue of the kind {kind}: as root try `modprobe sch_{kind}`; \
          without the module use a kernel that has it, or backend `emulator`"
@@ -38,10 +38,10 @@ pub enum LabError {
     NoQdisc {
         /// The link that needs it.
         link: String,
-        /// As `tc` calls it.
+        /// Its kind, as `tc` calls it.
         kind: &'static str,
     },
-    /// The emulator has ended, which it only does by a defect.
+    /// The thread of the emulator has ended, which only a defect can cause.
     #[error("the thread of the emulator has stopped: `lab down` and `lab up` start it again")]
     Stopped,
     /// A system call failed.
@@ -55,7 +55,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Whether this machine lacks something: a right, a program, a part of the kernel.
+    /// Whether this machine lacks a right, a program, or a part of the kernel.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Lacks(_) | Self::NoQdisc { .. })
     }
@@ -70,18 +70,18 @@ pub(crate) fn ip(namespace: &Namespace, lines: &str) -> Result<String, LabError>
     run(namespace, "ip", &["-batch", "-"], lines)
 }
 
-/// Runs `tc` in a namespace, with words between single blanks.
+/// Runs `tc` in a namespace, with arguments separated by single spaces.
 pub(crate) fn tc(namespace: &Namespace, words: &str) -> Result<String, LabError> {
     run(namespace, "tc", &words.split(' ').collect::<Vec<_>>(), "")
 }
 
-/// The queues of a device, with what they counted.
+/// Queueing disciplines of a device, with their counters.
 pub(crate) fn queues(namespace: &Namespace, device: &str) -> Result<Vec<Value>, LabError> {
     let text = tc(namespace, &format!("-s -j qdisc show dev {device}"))?;
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
-/// Runs a program in a namespace, with `input` on its standard input; gives its standard output.
+/// Runs a program in a namespace, with `input` on its standard input; returns its standard output.
 pub(crate) fn run(
     namespace: &Namespace,
     program: &'static str,
@@ -100,7 +100,7 @@ pub(crate) fn run(
     namespace.enter(&mut command);
     let mut child = command.spawn().map_err(LabError::system("start a program"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that stopped reading says why below.
+        // A program that has stopped reading reports why below.
         let _ = stdin.write_all(input.as_bytes());
     }
     let Output { status, stdout, stderr } =

@@ -1,4 +1,4 @@
-//! What a lab is made of, as its file says it: hosts, routers, switches, hubs, links between two of them.
+//! Topologies: the hosts, routers, switches, hubs and links of a lab, as a file defines them.
 
 mod file;
 mod junction;
@@ -21,23 +21,23 @@ use crate::qdisc::Backend;
 use file::File;
 use networks::Networks;
 
-/// Why a text describes no lab: which part of it, and what would do.
+/// Why a text is no topology: which part of it is wrong, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TopologyError(String);
 
-/// A lab that is wanted, checked: each link is between two that exist.
+/// A checked topology: the ends of each link exist.
 ///
-/// Nodes and links are in the order of their names; the addresses follow from it.
+/// Nodes and links are in the order of their names, from which the addresses follow.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// What it is called; the name of the file where it says none.
+    /// Title; `None` if the file has none.
     pub title: Option<String>,
-    /// By name.
+    /// Hosts and routers, by name.
     pub nodes: BTreeMap<String, Node>,
-    /// Switches and hubs by name; no node has the name of one.
+    /// Switches and hubs, by name. No node has the same name.
     pub junctions: BTreeMap<String, Junction>,
-    /// In the order of their names.
+    /// Links, in the order of their names.
     pub links: Vec<Wire>,
     pub(crate) networks: Networks,
 }
@@ -47,23 +47,22 @@ pub struct Topology {
 pub struct Node {
     /// Whether it forwards packets of others.
     pub is_router: bool,
-    /// What all its devices share.
+    /// Bus that all its devices share; `None` without one.
     pub bus: Option<HostBus>,
-    /// Settings of its network, by name: `net.ipv4.tcp_rmem`.
+    /// Sysctls of its network and their values, such as `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
 }
 
 /// A link between two nodes, switches or hubs.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    /// Its name, which is that of the devices at its ends; switches and hubs have none.
+    /// Name of the link and of the devices at its ends; switches and hubs have no devices.
     pub name: String,
-    /// What is at its ends.
+    /// Names of the nodes, switches or hubs at its ends.
     pub between: [String; 2],
-    /// What it does with what comes from each end.
+    /// Link options for packets from each end.
     pub words: [LinkWords; 2],
-    /// Whether senders hand over single packets, not super-packets of up to 64 KiB; where nothing is
-    /// said, it follows from the words.
+    /// Whether senders hand over single packets instead of super-packets of up to 64 KiB; `None`: as the options need.
     pub single: Option<bool>,
     /// What carries its packets.
     pub backend: Backend,
@@ -71,8 +70,8 @@ pub struct Wire {
     pub(crate) adapter: Option<Adapter>,
 }
 
-/// Devices that behave like a network adapter: the kernel segments super-packets before they leave, and a sender that is
-/// faster than the link waits at its device.
+/// Devices that behave like a network adapter: the kernel segments super-packets before they leave, and a sender
+/// that is faster than the link waits at its device.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
     /// Whether the kernel segments super-packets for the emulator.
@@ -82,13 +81,12 @@ pub(crate) struct Adapter {
 }
 
 impl Topology {
-    /// Reads what stands in a topology file that names no other files.
+    /// Parses a topology file that names no other files.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
         Self::parse_with(text, &mut |_| Err("no files are read here".to_owned()))
     }
 
-    /// Reads what stands in a topology file; `read` gives the text of a file that a `trace` names, or
-    /// why there is none.
+    /// Parses a topology file; `read` returns the text of a file that a `trace` names, or why there is none.
     pub fn parse_with(
         text: &str,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -97,8 +95,8 @@ impl Topology {
         file.check(read).map_err(TopologyError)
     }
 
-    /// The address of one end of a link: 10.71.NETWORK.HOST and fd71:NETWORK::HOST. The number of a network
-    /// is that of its first link; hosts in it are numbered from 1 in the order of links and ends.
+    /// Address of one end of a link: 10.71.NETWORK.HOST and fd71:NETWORK::HOST. A network has the number of its
+    /// first link; its hosts are numbered from 1 in the order of links and ends.
     pub fn address(&self, link: usize, end: usize, family: Family) -> IpAddr {
         address(self.networks.of_link(link), self.networks.host(link, end), family)
     }
@@ -106,7 +104,7 @@ impl Topology {
     /// The nodes that have a bus, by name.
     pub(crate) fn buses(&self) -> impl Iterator<Item = (&String, HostBus)> {
         let buses = self.nodes.iter().filter_map(|(name, node)| node.bus.map(|bus| (name, bus)));
-        // Nothing crosses the bus of a node without devices.
+        // The bus of a node without devices carries no packets.
         buses.filter(|(name, _)| self.ends(name).next().is_some())
     }
 
@@ -115,14 +113,14 @@ impl Topology {
         self.junctions.contains_key(&self.links[link].between[end])
     }
 
-    /// The number of the direction from one end of a link that the emulator carries, of such directions.
+    /// Number of the direction from one end of a link, among the directions that the emulator carries.
     pub(crate) fn direction(&self, link: usize, end: usize) -> usize {
         let before = self.links[..link].iter();
         2 * before.filter(|wire| wire.backend == Backend::Emulator).count() + end
     }
 
-    /// Whether the device at one end of a link hands over single packets: as was said, else where what it
-    /// sends meets words that speak of single ones; everywhere where a link may need that of all senders.
+    /// Whether the device at one end of a link hands over single packets. `single` decides if it is set, otherwise
+    /// the options that its packets meet. Always true if a link of the lab needs single packets from all senders.
     pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
         if self.links.iter().any(|wire| wire.backend.needs_single_packets()) {
             return true;
@@ -133,24 +131,23 @@ impl Topology {
         }
         let words = &wire.words[end];
         // The token bucket segments super-packets itself, but that costs more than single segments do: TCP over
-        // `ethernet:10G,mtu=9000` stays at 4.8 to 5.7 Gbit/s from writes of 16 KiB on, and reaches 9.80 to 9.89 with single
-        // segments (`docs/notebook/measured.md`).
+        // `ethernet:10G,mtu=9000` stays at 4.8 to 5.7 Gbit/s from writes of 16 KiB on, and reaches 9.80 to 9.89
+        // with single segments (`docs/notebook/measured.md`).
         let is_cut = wire.backend.shapes();
-        // A super-packet that comes when the queue asks for a pause must have room.
+        // A super-packet that arrives when the queue requests a pause must have room.
         let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
         let is_narrow = words.pause_room_bytes().is_some_and(|room| room < most);
         let needs = is_cut || is_narrow || words.needs_single_packets() || self.needs_behind(link);
         wire.single.unwrap_or(needs)
     }
 
-    /// Packets that may still come when a queue asks for a pause: the one that made it ask, and that which is
-    /// on the bus then.
+    /// Packets that may still arrive when a queue requests a pause: the one that caused it, and one on the bus.
     fn packets_beyond(&self, link: usize, end: usize) -> u64 {
         let node = self.nodes.get(&self.links[link].between[end]);
         if node.is_some_and(|node| node.bus.is_some()) { 2 } else { 1 }
     }
 
-    /// Whether words speak of single packets where packets of a link may come to behind a switch or hub.
+    /// Whether options behind a switch or hub that packets of a link may reach need single packets.
     fn needs_behind(&self, link: usize) -> bool {
         let network = self.networks.of_link(link);
         let others = (0..self.links.len())
@@ -161,7 +158,7 @@ impl Topology {
         })
     }
 
-    /// Why a link cannot do what its words say.
+    /// Rejects a link that cannot carry out its options.
     pub(crate) fn check_link(&self, link: usize) -> Result<(), String> {
         let Wire { between, words, backend, .. } = &self.links[link];
         let has_bus = |name: &String| self.nodes.get(name).is_some_and(|node| node.bus.is_some());
@@ -197,24 +194,23 @@ impl Topology {
         Ok(())
     }
 
-    /// Where a node is attached: links, and which of their ends.
+    /// Where a node is attached: links, and the end of each.
     pub fn ends<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
         let ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
         ends.filter(move |&(link, end)| self.links[link].between[end] == node)
     }
 }
 
-/// What stands in a topology file and in the traces that it names.
+/// Text of a topology file and of the traces that it names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Source {
     text: String,
-    /// By the names of their files.
+    /// By file name.
     traces: BTreeMap<String, String>,
 }
 
 impl Source {
-    /// Takes what stands in a topology file, checks it, and reads the traces that it names, relative to
-    /// `folder`.
+    /// Checks the text of a topology file, and reads the traces that it names, relative to `folder`.
     pub fn read(text: String, folder: &Path) -> Result<Self, TopologyError> {
         let mut traces = BTreeMap::new();
         let mut read = |file: &str| {
@@ -226,7 +222,7 @@ impl Source {
         Ok(Self { text, traces })
     }
 
-    /// The topology.
+    /// Parses the topology.
     pub fn topology(&self) -> Result<Topology, TopologyError> {
         let mut read = |file: &str| {
             self.traces.get(file).cloned().ok_or_else(|| "it did not come along".to_owned())
@@ -235,7 +231,7 @@ impl Source {
     }
 }
 
-/// Hands words the text of the file that their `trace` names.
+/// Sets the trace of link options that name a file; `read` returns its text.
 pub(crate) fn fill_trace(
     words: &mut LinkWords,
     read: impl FnOnce(&str) -> Result<String, String>,
@@ -245,7 +241,7 @@ pub(crate) fn fill_trace(
     words.set_trace(&text).map_err(|error| format!("{file}: {error}"))
 }
 
-/// An address in a network; host 0 is the network itself.
+/// Address of a host in a network; host 0 is the network itself.
 pub(crate) fn address(network: usize, host: u8, family: Family) -> IpAddr {
     match family {
         Family::V4 => IpAddr::from([10, 71, network as u8, host]),
@@ -253,14 +249,14 @@ pub(crate) fn address(network: usize, host: u8, family: Family) -> IpAddr {
     }
 }
 
-/// The same with the length of the network's prefix, as `ip` writes it.
+/// The same with the prefix length of the network, as `ip` writes it.
 pub(crate) fn prefix(network: usize, host: u8, family: Family) -> String {
     let bits = if family == Family::V4 { 24 } else { 64 };
     format!("{}/{bits}", address(network, host, family))
 }
 
-/// What gives a device an address, as a line for `ip -batch`. A lab has no other node, so there is no duplicate
-/// address to wait for.
+/// Line for `ip -batch` that gives a device an address. No other node has it, so that IPv6 need not wait for
+/// duplicate address detection.
 pub(crate) fn add_address(network: usize, host: u8, family: Family, device: &str) -> String {
     let nodad = if family == Family::V6 { " nodad" } else { "" };
     format!("addr add {} dev {device}{nodad}\n", prefix(network, host, family))

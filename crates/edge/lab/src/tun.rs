@@ -1,4 +1,4 @@
-//! TUN devices: what a namespace sends into one comes out of a file here, and back.
+//! TUN devices: packets that a namespace sends into one are read from a file here, and the other way round.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,20 +13,20 @@ use crate::privilege;
 use crate::sys;
 use crate::tool::LabError;
 
-/// A network device of a namespace whose other end is this value. It is gone when this is.
+/// A network device of a namespace whose other end is this value. Dropping it removes the device.
 ///
-/// It carries IP packets behind an [`Offload`] header: super-packets of up to 64 KiB whose segments
-/// and checksums nobody has made yet.
+/// It carries IP packets behind an [`Offload`] header: super-packets of up to 64 KiB whose segments and checksums
+/// are not made yet.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
 }
 
-/// Room for any packet: 64 KiB of IP, for IPv6 without its own header, and the [`Offload`] header.
+/// Bytes of the largest packet: 64 KiB of IP, for IPv6 without its own header, and the [`Offload`] header.
 pub(crate) const PACKET_MAX: usize = Offload::BYTES + 65_536 + 40;
 
 impl Tun {
-    /// Makes a device, with a name of at most 15 bytes; it is down and has no address.
+    /// Creates a device with a name of at most 15 bytes; it is down and has no address.
     pub fn new(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
@@ -36,7 +36,7 @@ impl Tun {
             sys::make_tun(&file, name)?;
             let segments = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
             let datagrams = libc::TUN_F_USO4 | libc::TUN_F_USO6;
-            // Segmentation of datagrams came with Linux 6.2.
+            // Segmentation of datagrams exists since Linux 6.2.
             sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments | datagrams)
                 .or_else(|_| sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments))
         };
@@ -45,15 +45,15 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Has the kernel cut super-packets before they come here. That costs it much less than senders who
-    /// hand over single segments (`gso_max_segs 1`), since what is below TCP is done once for all.
+    /// Makes the kernel segment super-packets before they are read here. This costs the kernel much less than senders
+    /// that hand over single segments (`gso_max_segs 1`), since what is below TCP is done once for all segments.
     pub fn take_single_packets(&self) -> Result<(), LabError> {
         sys::set_tun_offloads(&self.file, libc::TUN_F_CSUM)
             .map_err(LabError::system("switch segmentation of a device off"))
     }
 
-    /// Takes the next packet that the namespace sent; `None` while there is none. `bytes` must have
-    /// room for [`PACKET_MAX`].
+    /// Reads the next packet that the namespace sent; `None` if there is none. `bytes` must have room for
+    /// [`PACKET_MAX`].
     pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.file, bytes) {
             Ok(length) => Ok(Some(length)),
@@ -62,7 +62,7 @@ impl Tun {
         }
     }
 
-    /// Lets a packet arrive in the namespace: `headers`, then `payload`.
+    /// Delivers a packet to the namespace: `headers`, then `payload`.
     pub(crate) fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<()> {
         let parts = [io::IoSlice::new(headers), io::IoSlice::new(payload)];
         rustix::io::writev(&self.file, &parts)?;

@@ -16,13 +16,14 @@ use crate::topology::{Adapter, Node, Topology, Wire};
 /// The link of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wiring {
-    /// Its technology.
+    /// Technology of the link.
     pub link: Link,
-    /// What the emulator does in both directions. `None`: a veth pair, behind a token bucket if the technology has a rate.
+    /// Options of the emulated link in both directions. `None`: a veth pair, behind a token bucket if the
+    /// technology has a rate.
     pub words: Option<LinkWords>,
     /// Whether the emulator receives single packets instead of super-packets of up to 64 KiB.
     pub single: bool,
-    /// The bus that all packets of the client cross.
+    /// Host bus of the client; `None` without one.
     pub bus: Option<HostBus>,
 }
 
@@ -79,17 +80,18 @@ impl From<Link> for Wiring {
     }
 }
 
-/// Largest buffers for autotuning: the most that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), so that they do not limit
-/// a long fat path. Initial sizes are Linux's defaults.
+/// Largest buffers for autotuning: the most that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), so that they do
+/// not limit a long fat path. Initial sizes are Linux's defaults.
 const TCP_BUFFERS: [(&str, &str); 2] = [
     ("net.ipv4.tcp_rmem", "4096 131072 2147483647"),
     ("net.ipv4.tcp_wmem", "4096 16384 2147483647"),
 ];
 
-/// The queue before a token bucket: larger than the send buffer of any socket, so that senders wait and no packet is dropped.
+/// The queue before a token bucket: larger than the send buffer of any socket, so that senders wait and no packet
+/// is dropped.
 const QUEUE: &str = "8MiB";
 
-/// What the kernel does for a link without an emulator.
+/// Backend and link options of a link without the emulator.
 fn kernel_words(link: Link) -> Result<(Backend, LinkWords), LabError> {
     let (backend, words) = match link {
         Link::Loopback | Link::Veth { .. } => (Backend::Veth, format!("mtu={}", link.mtu())),

@@ -1,6 +1,6 @@
-//! Real packets of the kernel through the emulator: two namespaces, a TUN device in each.
+//! Real packets of the kernel through the emulator: two namespaces with a TUN device each.
 //!
-//! Where namespaces cannot be made each test is counted as skipped, with the reason.
+//! Tests are counted as skipped, with the reason, if namespaces cannot be created.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::{Emulator, LinkEnd, Namespace, Topology, Tun};
 
-/// One lab at a time: two would share the processors.
+/// One lab at a time: two would share the CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const LEFT: usize = 0;
@@ -24,7 +24,7 @@ struct Pair {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Two hosts and a link that does the same in both directions.
+/// Two hosts and a link with the same options in both directions.
 fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
     both_ways(test, [words, words], mtu)
 }
@@ -66,7 +66,7 @@ fn address(end: usize, family: u8) -> IpAddr {
 }
 
 impl Pair {
-    /// Waits for at most five seconds for anything.
+    /// A socket that waits for a datagram for at most five seconds.
     fn udp(&self, end: usize, family: u8) -> UdpSocket {
         let local = SocketAddr::new(address(end, family), 7000);
         let socket = self.namespaces[end].within(|| UdpSocket::bind(local)).unwrap();
@@ -82,8 +82,7 @@ impl Pair {
         (client, listener.accept().unwrap().0)
     }
 
-    /// Sends `bytes` from left to right; gives bit/s after a quarter of them, when the connection knows
-    /// the way.
+    /// Sends `bytes` from left to right; returns bit/s after the first quarter, in which TCP starts up.
     fn stream(&self, family: u8, bytes: usize) -> f64 {
         let (mut client, mut server) = self.tcp(family);
         thread::scope(|scope| {
@@ -114,7 +113,7 @@ impl Pair {
         })
     }
 
-    /// What went in came out, but for what was dropped.
+    /// Each packet that entered has left, was dropped, or is in flight.
     fn assert_conservation(&self) {
         for way in self.emulator.traffic().unwrap() {
             let dropped: u64 = way.dropped.iter().map(|count| count.packets).sum();
@@ -141,7 +140,7 @@ fn a_round_trip_takes_as_long_as_was_asked_for() {
         let (left, right) = (pair.udp(LEFT, family), pair.udp(RIGHT, family));
         let times: Vec<_> = (0..10).map(|_| round_trip(&left, &right)).collect();
         assert!(times.iter().all(|&time| time >= Duration::from_millis(20)), "{times:?}");
-        // Of ten, the fastest: others may have waited for a processor.
+        // The fastest of ten: others may have waited for a CPU.
         assert!(*times.iter().min().unwrap() < Duration::from_millis(22), "{times:?}");
     }
     pair.assert_conservation();
@@ -154,7 +153,7 @@ fn super_packets_pass_whole_and_are_counted() {
         pair.stream(family, 8 << 20);
     }
     let way = &pair.emulator.traffic().unwrap()[0];
-    // 16 MiB in packets of 1500 bytes would be more than 11,000; with trains of up to 64 KiB few.
+    // 16 MiB are more than 11,000 packets of 1500 bytes.
     assert!(way.arrived.packets > 11_000 && way.trains > 0, "{way:?}");
     assert_eq!((way.pieces, way.refused.packets), (0, 0));
     pair.assert_conservation();
@@ -162,13 +161,13 @@ fn super_packets_pass_whole_and_are_counted() {
 
 #[test]
 fn a_rate_is_that_of_the_wire() {
-    // Room for what TCP sends before it knows better: a lost packet would let the receiver wait.
+    // Room for TCP's slow start: after a loss the receiver would wait.
     let words = "link=ethernet:100M queue=10000p";
     let Some(pair) = both_ways("a rate", [words, ""], 1500) else { return };
     for (family, payload) in [(4, 1448.0), (6, 1428.0)] {
         // Packets of 1500 bytes take 1538 on the wire.
         let ceiling = 1e8 * payload / 1538.0;
-        // The fastest of ten, or as many as it takes: others may have waited for a processor.
+        // The fastest of ten, or of as many as it takes: others may have waited for a CPU.
         let mut fastest = 0.0f64;
         for _ in 0..10 {
             let ratio = pair.stream(family, 6_000_000) / ceiling;
@@ -212,7 +211,7 @@ fn a_queue_that_pauses_its_sender_loses_nothing() {
     let Some(pair) = both_ways("a pause", words, 1500) else { return };
     let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
     let to = right.local_addr().unwrap();
-    // Six times what may wait, as fast as it goes.
+    // Six times the queue, as fast as possible.
     for _ in 0..600 {
         left.send_to(&[0; 1472], to).unwrap();
     }
@@ -231,7 +230,7 @@ fn a_link_changes_while_it_is_used() {
     assert!(round_trip(&left, &right) >= Duration::from_millis(2));
     pair.emulator.change(LEFT, "rtt=60ms".parse().unwrap()).unwrap();
     assert!(round_trip(&left, &right) >= Duration::from_millis(31));
-    // Besides them, IPv6 of the kernel speaks unasked.
+    // The kernel's IPv6 sends packets of its own, too.
     assert!(pair.emulator.traffic().unwrap()[0].departed.packets >= 2);
     pair.assert_conservation();
 }

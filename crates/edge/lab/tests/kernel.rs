@@ -1,6 +1,6 @@
-//! Links of the kernel: real packets through tbf, htb and, where the kernel has it, netem.
+//! Links of the kernel: real packets through tbf, htb and, if the kernel has it, netem.
 //!
-//! Where namespaces cannot be made each test is counted as skipped, with the reason.
+//! Tests are counted as skipped, with the reason, if namespaces cannot be created.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -39,7 +39,7 @@ fn udp(lab: &Lab, node: &str, address: IpAddr) -> UdpSocket {
     socket
 }
 
-/// A datagram there and back.
+/// RTT of a datagram.
 fn round_trip(lab: &Lab, family: Family) -> Duration {
     let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, family));
     let (client, server) = (udp(lab, "client", left), udp(lab, "server", right));
@@ -52,7 +52,7 @@ fn round_trip(lab: &Lab, family: Family) -> Duration {
     begin.elapsed()
 }
 
-/// Sends `bytes` from client to server by TCP; gives bit/s from the first call to the last byte.
+/// Sends `bytes` from client to server by TCP; returns bit/s from the first call to the last byte.
 fn stream(lab: &Lab, family: Family, bytes: usize) -> f64 {
     let server = SocketAddr::new(lab.topology().address(0, 1, family), 7000);
     let [left, right] = ["client", "server"].map(|node| lab.namespace(node).unwrap());
@@ -110,7 +110,7 @@ fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() 
         lab.change(0, Some(0), &"link=ethernet:1G".parse().unwrap()).unwrap();
         assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:1G queue=1000p");
         round_trip(&lab, Family::V6);
-        // IPv6 may speak unasked between the two.
+        // IPv6 may send packets of its own between the two.
         let sent = || ["client", "server"].map(|node| sent_by(&lab, node));
         let before = sent();
         let ways = lab.traffic().unwrap();
@@ -172,7 +172,7 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
     round_trip(&lab, Family::V4);
 }
 
-/// Whether the kernel has a queue, by trying.
+/// Whether the kernel has a queueing discipline, by trying it.
 fn kernel_has(queue: &str) -> bool {
     let add = format!("ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {queue}");
     let output = Command::new("unshare").args(["--net", "sh", "-c", &add]).output();
@@ -264,7 +264,7 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
     }
 }
 
-/// Sends so many numbers from client to server, each of which comes twice; gives them as they come.
+/// Sends `count` numbers from client to server, each of which arrives twice; returns them in the order of arrival.
 fn numbers(lab: &Lab, count: u8) -> Vec<u8> {
     let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, Family::V6));
     let (client, server) = (udp(lab, "client", left), udp(lab, "server", right));
@@ -279,5 +279,5 @@ fn numbers(lab: &Lab, count: u8) -> Vec<u8> {
     (0..2 * usize::from(count)).map(receive).collect()
 }
 
-/// Shaped and delayed.
+/// Options with a rate and a delay.
 const BOTH: &str = "rate=100M rtt=20ms";

@@ -1,4 +1,4 @@
-//! The departures that a pace intends, in virtual time.
+//! The intended departures of a pace, in virtual time.
 
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 
@@ -7,29 +7,27 @@ use crate::invalid::Invalid;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// The intended departures of a flow's payloads, one after the other, in nanoseconds since the run's
-/// start.
+/// Intended departures of a flow's payloads in order, in nanoseconds since the start of the run.
 ///
-/// Each is computed from its number, not from the one before, so that rounding never adds up.
+/// Departures of `fixed` and `burst` are computed from their index, so that rounding errors do not accumulate.
 pub struct Schedule {
     rule: Rule,
-    /// Number of the next departure, from 0.
+    /// Index of the next departure, from 0.
     next: u64,
 }
 
 enum Rule {
     /// One departure every `numerator / denominator` nanoseconds.
     Fixed { numerator: u128, denominator: u128 },
-    /// Exponential gaps.
+    /// Exponential gaps; `at` is the last departure.
     Poisson { mean_ns: f64, stream: Stream, at: Split },
-    /// Payloads of `payload` bytes, `burst` bytes a period.
+    /// Payloads of `payload` bytes, `burst` bytes per period.
     Burst { payload: u128, burst: u128, period_ns: u128 },
-    /// A list.
+    /// Departures listed in a file.
     Trace(Trace),
 }
 
-/// A time in whole nanoseconds and the fraction beyond them: a sum of a billion gaps keeps the
-/// precision of a single one.
+/// A time in whole nanoseconds plus a fraction: the sum of a billion gaps is as precise as a single gap.
 #[derive(Default)]
 struct Split {
     whole_ns: u64,
@@ -37,11 +35,10 @@ struct Split {
 }
 
 impl Pace {
-    /// The intended departures of payloads of one size, or nothing for a closed loop, which intends
-    /// none.
+    /// The intended departures of payloads of one size; `None` for a closed loop, which has none.
     ///
-    /// `stream` is the randomness of this flow; the same stream gives the same departures. `trace` is
-    /// what the file of a trace lists; other paces do not look at it.
+    /// `stream` is the random stream of this flow; equal streams give equal departures. `trace` holds the
+    /// departures of a trace file; other paces ignore it.
     pub fn schedule(
         &self,
         payload: Bytes,
@@ -79,7 +76,7 @@ impl Pace {
     }
 }
 
-/// A value that no grammar lets through.
+/// The error for a value that the parsers reject.
 fn zero() -> Invalid {
     Invalid("a rate, a burst, a period and a payload must be above 0".to_owned())
 }
@@ -94,11 +91,10 @@ fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), Invalid> {
 }
 
 impl Schedule {
-    /// The intended departure of the next payload, never before the last one; `None` once a trace
-    /// has ended, and beyond 584 years.
+    /// Intended departure of the next payload, never before the previous one; `None` at the end of a trace and
+    /// beyond 584 years.
     ///
-    /// `fixed`: payload k departs at `floor(k * interval)`. `burst`: at
-    /// `period * floor(k * payload / burst)`.
+    /// `fixed`: payload k departs at `floor(k * interval)`. `burst`: at `period * floor(k * payload / burst)`.
     pub fn next_departure_ns(&mut self) -> Option<u64> {
         let number = u128::from(self.next);
         let at = match &mut self.rule {
@@ -107,7 +103,7 @@ impl Schedule {
             }
             Rule::Poisson { mean_ns, stream, at } => {
                 let sum_ns = at.fraction_ns + *mean_ns * stream.exponential();
-                // The conversion saturates: a gap of more than 584 years is cut to them.
+                // The conversion saturates: a longer gap counts as 584 years.
                 at.whole_ns = at.whole_ns.checked_add(sum_ns as u64)?;
                 at.fraction_ns = sum_ns.fract();
                 at.whole_ns
@@ -122,9 +118,8 @@ impl Schedule {
         Some(at)
     }
 
-    /// The time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap
-    /// of `poisson` and of a trace, for bursts the time from one to the next. Who departs later than
-    /// that after the intended time holds up the next.
+    /// Time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap of `poisson` and
+    /// of a trace, or the time between bursts. A payload with a larger departure lag delays the next one.
     pub fn interval_ns(&self) -> u64 {
         let ns = match &self.rule {
             Rule::Fixed { numerator, denominator } => numerator.div_ceil(*denominator),

@@ -1,29 +1,29 @@
-//! Departures listed one by one.
+//! Traces: departures listed one by one.
 
 use fabricmark_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::invalid::Invalid;
 
-/// Departures as a text lists them: one a line, counted from the start of the run, in nanoseconds or
-/// with a unit (`1500`, `1.5us`, `20ms`), each no earlier than the one before.
+/// Departures listed as text: one per line, as time since the start of the run in nanoseconds or with a unit
+/// (`1500`, `1.5us`, `20ms`), each no earlier than the previous one.
 ///
-/// Empty lines and lines that begin with `#` say nothing.
+/// Empty lines and lines that begin with `#` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u64>")]
 pub struct Trace(Vec<u64>);
 
 impl Trace {
-    /// Most departures of a trace: 10,000 a second for 10 s. As JSON it takes at most 2.1 MB, which a
-    /// control message still holds.
+    /// Largest number of departures: 10,000 per second for 10 s. As JSON they take at most 2.1 MB, which fits into
+    /// a control message.
     pub const DEPARTURES_MAX: usize = 100_000;
 
-    /// Reads the text of a trace.
+    /// Parses the text of a trace.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         parse(text, Self::DEPARTURES_MAX)
     }
 
-    /// The departures in nanoseconds since the start; at least one, in their order.
+    /// The departures in nanoseconds since the start of the run, in order; at least one.
     pub fn departures_ns(&self) -> &[u64] {
         &self.0
     }
@@ -32,7 +32,7 @@ impl Trace {
 impl TryFrom<Vec<u64>> for Trace {
     type Error = Invalid;
 
-    /// Takes the departures themselves, one a line.
+    /// Errors number the departures as lines of a trace, from 1.
     fn try_from(departures: Vec<u64>) -> Result<Self, Invalid> {
         checked((1..).zip(departures.into_iter().map(|ns| Ok(Nanos(ns)))), Self::DEPARTURES_MAX)
     }
@@ -51,7 +51,7 @@ fn parse(text: &str, max: usize) -> Result<Trace, Invalid> {
     checked(said.map(|(line, text)| (line, departure(text))), max)
 }
 
-/// A trace of at most `max` departures, each given with its line or with why it is none.
+/// Checks a trace of at most `max` departures, each given with its line number and as a time or as why it is not one.
 fn checked(
     listed: impl Iterator<Item = (usize, Result<Nanos, String>)>,
     max: usize,

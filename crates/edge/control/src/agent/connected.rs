@@ -1,4 +1,4 @@
-//! One connection to an agent: first of a stranger, then of a coordinator that has a worker.
+//! A connection to an agent: first of an unauthenticated peer, then of a coordinator with a worker.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,24 +20,23 @@ use crate::interfaces::device_of;
 use crate::process::WorkerProcess;
 use crate::secured::{Secured, machine_time};
 
-/// Time for a connection to prove who is at its other end: a handshake of one round trip over the
-/// longest path, with repetitions.
+/// Time limit for authentication: a handshake of one round trip over the longest path, with retransmissions.
 const PROVE_WITHIN: Nanos = Nanos::from_secs(20);
 
-/// Bytes until then: a ClientHello, a certificate of 400 bytes and a signature are 2 KB.
+/// Limit of received bytes until then: a ClientHello, a certificate of 400 bytes and a signature take 2 KB.
 const PROVE_BYTES: u64 = 16 << 10;
 
-/// Time for who did not prove it to hear so.
+/// Time for the peer to read why the connection ends.
 const PART_WITHIN: Nanos = Nanos::from_secs(2);
 
-/// Reads of 4 KiB until then.
+/// Largest number of 4 KiB reads in a row to discard what arrives until then.
 const PART_READS: usize = 8;
 
-/// Memory of a worker beside what the quota allows: its program, stacks and a run's histograms.
+/// Memory of a worker in addition to the quota: its program, stacks and a run's histograms.
 const WORKER_BYTES: u64 = 256 << 20;
 
-/// Time beyond its duration after which a run is ended whatever the coordinator says: longer than the
-/// coordinator's own patience.
+/// Time after the end of its duration at which a run is ended whatever the coordinator says. The coordinator itself
+/// waits less.
 const OVERTIME: Nanos = Nanos::from_secs(300);
 
 /// A worker process and the socket to it.
@@ -46,27 +45,26 @@ struct Hand {
     socket: UnixStream,
     frames: FrameReader,
     is_watched: bool,
-    /// When its run is ended at the latest.
+    /// Deadline of its run.
     until: Option<Instant>,
 }
 
 enum Phase {
-    /// Nothing has arrived.
+    /// No byte has arrived.
     Silent,
-    /// The other end proves who it is.
+    /// The handshake is in progress.
     Proving(Box<Secured>),
-    /// It did.
+    /// The peer is authenticated.
     Known(Box<Secured>, Box<Connection>),
-    /// It is told why not, or goodbye: the connection stays until it has heard that, or for a moment.
+    /// A rejection or goodbye was sent: the connection stays open until the peer has closed it, or for a moment.
     Parting {
-        /// When it ends at the latest.
+        /// Deadline.
         until: Instant,
     },
-    /// There is nothing more to say.
+    /// To be closed.
     Over,
 }
 
-/// A connection.
 pub(super) struct Connected {
     pub(super) tcp: TcpStream,
     peer: SocketAddr,
@@ -74,7 +72,7 @@ pub(super) struct Connected {
     phase: Phase,
     frames: FrameReader,
     hand: Option<Hand>,
-    /// What the kernel tells of.
+    /// Events registered with epoll.
     watched: EventFlags,
 }
 
@@ -92,12 +90,12 @@ impl Connected {
         })
     }
 
-    /// Whether the other end has proved who it is.
+    /// Whether the peer is authenticated.
     pub(super) fn is_known(&self) -> bool {
         matches!(self.phase, Phase::Known(..))
     }
 
-    /// The coordinator; zeros before it has said hello.
+    /// Session of the coordinator; zeros before its hello.
     pub(super) fn session(&self) -> SessionId {
         match &self.phase {
             Phase::Known(_, protocol) => protocol.session(),
@@ -105,7 +103,7 @@ impl Connected {
         }
     }
 
-    /// The conversation with an end that has proved who it is.
+    /// The conversation with an authenticated peer; `None` before and after.
     pub(super) fn protocol(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
             Phase::Known(_, protocol) => Some(protocol),
@@ -113,7 +111,7 @@ impl Connected {
         }
     }
 
-    /// Something arrived, or there is room again.
+    /// Handles an event of the connection: bytes have arrived, or there is room to send.
     pub(super) fn on_peer(&mut self, settings: &Settings) {
         if let Err(_gone) = self.take(settings) {
             self.end();
@@ -152,7 +150,7 @@ impl Connected {
         if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The other end has proved who it is: its requests are read from now on.
+    /// Starts the conversation with a peer that has authenticated itself.
     fn welcome(&mut self, settings: &Settings) -> io::Result<()> {
         let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
@@ -211,8 +209,8 @@ impl Connected {
         }
     }
 
-    /// What a coordinator does not decide, or cannot know: who may open flows, which ports they have, and
-    /// the number of the device here where an address means something on its link alone.
+    /// Sets what a coordinator must not decide or cannot know: who may open flows, the range of ports, and the
+    /// scope id of link-local addresses on this host.
     fn confine(&self, prepare: &mut Prepare, settings: &Settings) {
         if let Ok(SocketAddr::V6(own)) = self.tcp.local_addr() {
             prepare.scope_id = own.scope_id();
@@ -224,7 +222,7 @@ impl Connected {
         prepare.ports = settings.ports;
     }
 
-    /// Starts the worker for the first run, and sets the end of each.
+    /// Starts the worker for the first run, and sets the deadline of each run.
     fn engage(&mut self, prepare: &Prepare, settings: &Settings) -> io::Result<()> {
         if self.hand.is_none() {
             let (process, mut socket) = WorkerProcess::start(&settings.program, None)?;
@@ -242,7 +240,7 @@ impl Connected {
         Ok(())
     }
 
-    /// The worker said something.
+    /// Handles reports of the worker.
     pub(super) fn on_worker(&mut self) {
         match self.hear() {
             Ok(reports) => {
@@ -252,7 +250,7 @@ impl Connected {
                     {
                         hand.until = None;
                     }
-                    // The greeting of the same program says nothing new.
+                    // The worker is the same program, so that its greeting is not needed.
                     if !matches!(report, Report::Hello { .. })
                         && let Some(protocol) = self.protocol()
                     {
@@ -296,8 +294,7 @@ impl Connected {
         }
     }
 
-    /// Lets the kernel tell what is of interest now: while the other end takes nothing, nothing is
-    /// taken for it either.
+    /// Registers the events of interest with epoll. While the peer does not read, nothing is read from its worker.
     pub(super) fn watch(&mut self, epoll: &OwnedFd, id: u64) -> io::Result<()> {
         let is_behind = match &self.phase {
             Phase::Proving(secured) | Phase::Known(secured, _) => secured.is_behind(),
@@ -321,12 +318,12 @@ impl Connected {
         Ok(())
     }
 
-    /// The connection is over, for the other end or for us.
+    /// Ends the connection, after an error or after the peer has closed it.
     pub(super) fn end(&mut self) {
         match &mut self.phase {
             Phase::Known(_, protocol) => protocol.on_closed(),
-            // Closing with bytes unread would take the reason away from the other end (RFC 9293, section
-            // 3.10.4).
+            // Closing with unread bytes resets the connection, and the peer would lose the reason (RFC 9293,
+            // section 3.10.4).
             Phase::Proving(_) if self.tcp.shutdown(Shutdown::Write).is_ok() => {
                 self.phase = Phase::Parting { until: machine_time() + PART_WITHIN };
             }
@@ -334,7 +331,7 @@ impl Connected {
         }
     }
 
-    /// Reads what nobody wants, until the other end closes.
+    /// Discards what arrives until the peer closes.
     fn part(&mut self) -> io::Result<()> {
         let mut scratch = [0; 4096];
         for _ in 0..PART_READS {
@@ -348,8 +345,8 @@ impl Connected {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Says goodbye, and frees the worker with all it has; false while the other end may still read what was
-    /// said before.
+    /// Says goodbye, and frees the worker with all its resources. False while the peer may still read what was sent
+    /// before.
     pub(super) fn close(&mut self) -> bool {
         self.hand = None;
         let Phase::Known(mut secured, _) = std::mem::replace(&mut self.phase, Phase::Over) else {
@@ -364,8 +361,8 @@ impl Connected {
     }
 }
 
-/// Hands an order to a worker, which reads at once: a call waits only for one that is longer than the
-/// socket's buffer.
+/// Sends an order to a worker, which reads at once: the call blocks only if the order is longer than the socket's
+/// buffer.
 fn send(socket: &mut UnixStream, order: &Order) -> io::Result<()> {
     socket.set_write_timeout(Some(Duration::from_secs(5)))?;
     socket.write_all(&encode(order))

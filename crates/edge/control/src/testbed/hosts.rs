@@ -1,4 +1,4 @@
-//! On hosts, by their agents; nodes without one are this host.
+//! Testbed of hosts with agents; nodes without an agent are on this host.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,23 +20,23 @@ use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::AgentAccess;
 
-/// How long a lost agent is called again: long enough to move a cable or to restart the daemon.
+/// How long reconnecting to a lost agent is tried: long enough to replug a cable or to restart the daemon.
 const CALL_FOR: Duration = Duration::from_secs(30);
 
-/// Pause between calls.
+/// Pause between attempts.
 const CALL_EVERY: Duration = Duration::from_millis(500);
 
 /// The hosts of a plan's nodes.
 pub(super) struct Hosts {
     plan: Plan,
-    /// By the name of the node; this host is not among them.
+    /// Agents by the name of their node; nodes on this host have none.
     agents: BTreeMap<String, Remote>,
-    /// What the plan says of the wires between the nodes.
+    /// Paths between the nodes, as far as the plan defines their wires.
     ways: Ways,
 }
 
 impl Hosts {
-    /// Calls the agents.
+    /// Connects to the agents.
     pub(super) fn call(
         plan: &Plan,
         nodes: &BTreeMap<String, AgentAccess>,
@@ -63,12 +63,12 @@ impl Hosts {
     }
 }
 
-/// An agent that has answered.
+/// An agent to which a connection was made.
 struct Remote {
     access: AgentAccess,
     session: SessionId,
     welcome: Welcome,
-    /// A worker that nobody uses yet.
+    /// A worker that is not in use yet.
     spare: Option<Node>,
 }
 
@@ -91,12 +91,12 @@ impl Remote {
         Node::behind(carrier, socket)
     }
 
-    /// One more worker.
+    /// The spare worker, or a new one.
     fn worker(&mut self) -> Result<Node, PlanError> {
         self.spare.take().map_or_else(|| self.connect(), Ok)
     }
 
-    /// Calls the agent until it answers, for at most [`CALL_FOR`].
+    /// Tries to reconnect to the agent, for at most [`CALL_FOR`].
     fn reconnect(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
         let until = Instant::now() + CALL_FOR;
         loop {
@@ -112,7 +112,7 @@ impl Remote {
         }
     }
 
-    /// Whether the agent runs on this machine, so that both ends share its processors.
+    /// Whether the agent runs on this machine, so that both ends share its CPUs.
     fn is_this_machine(&self) -> bool {
         let boot = fabricmark_host::boot();
         !boot.is_empty() && self.welcome.boot == boot
@@ -122,7 +122,7 @@ impl Remote {
         AgentError { host: self.access.host.name.clone(), why }
     }
 
-    /// Where the data of a family goes.
+    /// Attachment of the agent for data of a family.
     fn attach(&self, family: Family) -> Result<Attachment, AgentError> {
         let known = &self.welcome.addresses;
         let at = self.access.host.data_address(family, known).ok_or_else(|| {
@@ -135,7 +135,7 @@ impl Remote {
         Ok(Attachment { device: self.welcome.device.clone(), address: at.ip(), scope_id: 0 })
     }
 
-    /// Where this host sends data to it.
+    /// Attachment of this host for data to the agent.
     fn attach_here(&self, family: Family) -> Result<Attachment, AgentError> {
         let known = &self.welcome.addresses;
         let Some(at) = self.access.host.data_address(family, known) else {

@@ -1,4 +1,4 @@
-//! The server is that of iperf3.
+//! Testbed whose server is iperf3.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::Iperf3Access;
 
-/// A server of iperf3, and this process.
+/// An iperf3 server, with the client in this process.
 pub(super) struct Iperf3(pub(super) Iperf3Access);
 
 impl Testbed for Iperf3 {
@@ -36,7 +36,7 @@ impl Testbed for Iperf3 {
     fn facts(&self, role: Role, _: &Point, _: Option<&Node>) -> NodeFacts {
         let (carrier, host) = match role {
             Role::Client => (Carrier::LocalSocket, None),
-            // iperf3 says nothing of its machine.
+            // iperf3 reports nothing about its machine.
             Role::Server => {
                 let host = HostFacts { hostname: self.0.name.clone(), ..HostFacts::default() };
                 (Carrier::Iperf3, Some(host))

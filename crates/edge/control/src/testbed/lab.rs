@@ -1,5 +1,5 @@
-//! In labs on this machine: the one of a plan's topology, or one with client and server for each link of its points.
-//! Points over loopback are at the loopback device.
+//! Testbed of labs on this machine: the lab of a plan's topology, or a lab with client and server for each link of
+//! its points. Points over loopback use the loopback device.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 
-/// Most links of a plan, each with two namespaces: a choice.
+/// Largest number of links of a plan, an arbitrary choice: each has two namespaces.
 const LINKS_MAX: usize = 256;
 
 /// The labs of a plan.
@@ -29,7 +29,7 @@ pub(super) struct InLab {
 
 /// A lab, and the paths between its nodes.
 struct Network {
-    /// The link that it consists of; `None` for the topology of a plan.
+    /// The link that the lab consists of; `None` for the topology of a plan.
     wiring: Option<Wiring>,
     lab: Lab,
     ways: Ways,
@@ -68,7 +68,7 @@ impl InLab {
         Ok(Self { plan: plan.clone(), networks, emulator_cpu })
     }
 
-    /// The place of the network of a point's link; `None` for loopback.
+    /// Index of the network with the link of a point; `None` for loopback.
     fn place(&self, point: &Point) -> Option<usize> {
         let wiring = Wiring::of(point);
         self.networks.iter().position(|network| {
@@ -130,7 +130,7 @@ impl Testbed for InLab {
         NodeFacts::here(self.network(point).map(|_| self.name(role, point).to_owned()))
     }
 
-    /// An emulator between the ends keeps its own CPU.
+    /// The ends do not use the CPU of an emulator between them.
     fn cpus(&self, point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
         let network = self.network(point);
         let is_emulated =
@@ -149,7 +149,7 @@ impl Testbed for InLab {
         self.way(network, point).path.clone()
     }
 
-    /// The delays of the links; jitter takes from them.
+    /// Sum of the delays of the links; 0 with jitter, which may reduce them.
     fn least_rtt(&self, point: &Point) -> Option<Nanos> {
         let way = self.network(point).map(|network| self.way(network, point));
         Some(way.filter(|way| !way.has_jitter).map_or(Nanos(0), |way| way.rtt))
@@ -164,7 +164,8 @@ impl Testbed for InLab {
         let Some(network) = self.network(point) else { return Ok(None) };
         let mut traffic = network.lab.traffic()?;
         if network.wiring.is_some() {
-            // What finds no room before the bus of the client was on its way back: a host drops nothing that leaves.
+            // Packets that found no room before the client's bus were on their way back: a host does not drop what
+            // it sends.
             for bus in network.lab.shared_traffic()? {
                 for (count, more) in traffic[1].dropped.iter_mut().zip(bus.dropped) {
                     *count += more;

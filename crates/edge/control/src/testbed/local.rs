@@ -1,4 +1,4 @@
-//! In the network that this process is in.
+//! Testbeds in the network namespace of this process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! The paths over a plan's topology.
+//! Paths over a plan's topology.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,7 +8,7 @@ use fabricmark_plan::Plan;
 
 use crate::error::PlanError;
 
-/// The path from one node to another.
+/// Paths by the names of their first and last node.
 pub(super) type Ways = BTreeMap<[String; 2], Way>;
 
 pub(super) fn parse(text: &str) -> Result<Topology, PlanError> {

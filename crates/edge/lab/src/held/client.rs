@@ -1,4 +1,4 @@
-//! Labs that are up, seen by a command.
+//! Labs that are up, as a command uses them.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +17,7 @@ use super::place::{Named, Place};
 use super::{HeldError, VARIABLE};
 use crate::topology::Source;
 
-/// Time for a holder to answer: it gives others their time first, and processes a second to end.
+/// Time for a holder to answer: it serves others first, and gives processes a second to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A lab that is up.
@@ -27,8 +27,8 @@ pub struct Lab {
     pub(super) stream: UnixStream,
 }
 
-/// Lets a new process hold a lab: `start` starts one that calls [`super::hold`] with its end of a
-/// socket. Gives back when the lab is up.
+/// Starts a process that holds a lab: `start` starts one that calls [`super::hold`] with its end of a socket.
+/// Returns when the lab is up.
 pub fn ask_to_hold(
     place: &Place,
     name: &str,
@@ -36,7 +36,7 @@ pub fn ask_to_hold(
     seed: u64,
     start: impl FnOnce(UnixStream) -> io::Result<()>,
 ) -> Result<(), HeldError> {
-    // Two commands at once would both find that there is none of that name.
+    // Without the lock, two commands at once would both find the name unused.
     let folder = File::open(place.folder())?;
     flock(&folder, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let lab = Named::new(name)?;
@@ -54,8 +54,8 @@ pub fn ask_to_hold(
     message::read::<Reply>(&ours)?.result().map(|_| ())
 }
 
-/// Whether a lab of this name answers. A holder that was killed takes connections until the kernel has ended
-/// it, and what it leaves is ended once it takes none.
+/// Whether a lab of this name answers. A holder that was killed accepts connections until the kernel has ended it;
+/// then `Place::labs` ends what it leaves.
 fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
     while let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) {
         match lab.report() {
@@ -66,13 +66,13 @@ fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
     Ok(false)
 }
 
-/// Whether an error says that the other end of a socket is gone.
+/// Whether an error means that the peer of a socket is gone.
 fn has_ended(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof)
 }
 
 impl Lab {
-    /// The lab of this name; the only one where no name is given.
+    /// The lab of this name; without a name, the only lab that is up.
     pub fn find(place: &Place, name: Option<&str>) -> Result<Self, HeldError> {
         let mut labs = place.labs()?;
         let names = labs.iter().map(Self::name).collect::<Vec<_>>().join(", ");
@@ -91,12 +91,12 @@ impl Lab {
         found.map_or_else(|| refused(format!("no lab `{name}` is up{others}")), Ok)
     }
 
-    /// Its name.
+    /// Name that the user gave it.
     pub fn name(&self) -> &str {
         &self.named.name
     }
 
-    /// What it is made of and what happened in it.
+    /// Its parts and their counters.
     pub fn report(&self) -> Result<Report, HeldError> {
         match self.ask(&Request::Show)? {
             Reply::Report(report) => Ok(report),
@@ -104,10 +104,10 @@ impl Lab {
         }
     }
 
-    /// Changes what a link does with what comes from one of its ends, or from both. The file of a `trace`
-    /// is read here, relative to the folder of this process.
+    /// Changes the options of a link for packets from one of its ends, or from both. The file of a `trace` is read
+    /// here, relative to the current folder of this process.
     pub fn change(&self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
-        // Words that cannot be read are refused by the holder.
+        // The holder rejects options that cannot be parsed.
         let parsed = words.parse::<LinkWords>().unwrap_or_default();
         let read = |file: &str| {
             fs::read_to_string(file).map_err(|error| {
@@ -121,20 +121,20 @@ impl Lab {
         self.ask(&request).map(|_| ())
     }
 
-    /// Ends it, with what runs in it. When this comes back, its devices are gone.
+    /// Ends the lab and the processes in it. When this returns, its devices are gone.
     pub fn down(self) -> Result<(), HeldError> {
         self.ask(&Request::Down).map(|_| ())
     }
 
-    /// Moves this process into the network of a node. It must have one thread only. Gives the variable
-    /// that must stand in the environment of what runs there, and its value.
+    /// Moves this process into the network namespace of a node. It must have one thread only. Returns the name and
+    /// value of the variable that processes there must have in their environment.
     pub fn enter(&self, node: &str) -> Result<(&'static str, String), HeldError> {
         self.ask(&Request::Enter { node: node.to_owned() })?;
         let [user, network] = message::receive_descriptors(&self.stream)?;
         let go = |namespace: BorrowedFd<'_>, kind| {
             move_into_link_name_space(namespace, Some(kind)).map_err(io::Error::from)
         };
-        // Nobody may enter the user namespace in which he is.
+        // A process cannot enter the user namespace that it is in.
         if !is_same(user.as_fd(), Path::new("/proc/self/ns/user"))? {
             go(user.as_fd(), LinkNameSpaceType::User)?;
         }

@@ -16,11 +16,11 @@ use crate::network::Lab;
 use crate::privilege;
 use crate::topology::fill_trace;
 
-/// Time for who asks to say what; others wait meanwhile.
+/// Time for a client to send its request and to read the answer; others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Holds a lab until somebody asks for its end: reads from `parent` what to build, builds it, tells
-/// `parent` that it is up or why not, and answers at its socket from then on.
+/// Holds a lab until a client ends it: reads from `parent` what to build, builds it, tells `parent` that it is up
+/// or why it is not, and then answers at its socket.
 ///
 /// Must be called while the process has one thread.
 pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
@@ -32,13 +32,13 @@ pub fn hold(parent: &UnixStream) -> Result<(), HeldError> {
     };
     message::write(parent, &reply)?;
     let (place, listener, network) = built?;
-    // Nothing is to be heard from the terminal any more.
+    // The parent sends and receives nothing more.
     parent.shutdown(std::net::Shutdown::Both)?;
     Holder { lab: order.lab, place, network }.serve(&listener)
 }
 
 fn build(order: &Order) -> Result<(Place, UnixListener, Lab), HeldError> {
-    // The signals of the terminal from which it was started are not for it.
+    // Signals of the terminal in which it was started are not meant for it.
     let _ = rustix::process::setsid();
     let topology = order.topology.topology();
     let topology = topology.map_err(|error| HeldError::Refused(error.to_string()))?;
@@ -62,7 +62,7 @@ impl Holder {
             let (stream, _) = listener.accept()?;
             let _ = stream.set_read_timeout(Some(PATIENCE));
             let _ = stream.set_write_timeout(Some(PATIENCE));
-            // Who has gone needs no answer; whoever only looks whether somebody is here asks nothing.
+            // A client that has gone needs no answer; one that only checks for a listener sends no request.
             let Ok(request) = message::read::<Request>(&stream) else { continue };
             if matches!(request, Request::Down) {
                 remnant::end(&self.lab);

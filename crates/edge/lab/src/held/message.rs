@@ -1,4 +1,4 @@
-//! What is asked of a holder and what it answers: one line of JSON each, and descriptors beside it.
+//! Messages to and from a holder: one line of JSON each, and descriptors beside it.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -19,7 +19,7 @@ use crate::path::Traffic;
 use crate::qdisc::Backend;
 use crate::topology::Source;
 
-/// The lab that a new process is to hold.
+/// The lab that a new process has to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     #[serde(flatten)]
@@ -32,17 +32,17 @@ pub(crate) struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     Show,
-    /// Descriptors of a node's network namespace and of the user namespace that owns it.
+    /// Asks for descriptors of a node's network namespace and of the user namespace that owns it.
     Enter {
         node: String,
     },
-    /// A link is to do something else.
+    /// Changes the options of a link.
     Change {
         link: String,
-        /// Only what comes from this node.
+        /// Only for packets from this node; `None`: in both directions.
         from: Option<String>,
         words: String,
-        /// What stands in the file of their `trace`.
+        /// Contents of the file that `trace` names.
         trace: Option<String>,
     },
     Down,
@@ -54,7 +54,7 @@ pub(crate) enum Reply {
     /// Done; descriptors follow if any were asked for.
     Done,
     Failed(String),
-    /// What this machine lacks for it.
+    /// What this machine lacks.
     Missing(String),
 }
 
@@ -66,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// What was done, or why it was not.
+    /// The reply, or the error that it reports.
     pub(crate) fn result(self) -> Result<Self, HeldError> {
         match self {
             Self::Failed(why) => Err(HeldError::Refused(why)),
@@ -76,18 +76,18 @@ impl Reply {
     }
 }
 
-/// A lab that is up.
+/// Parts and counters of a lab that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name.
+    /// Name of the lab.
     pub name: String,
-    /// What it is, if its file says so.
+    /// Title in its file.
     pub title: Option<String>,
-    /// The process that holds it.
+    /// Process id of its holder.
     pub holder_pid: u32,
     /// Hosts and routers, then switches and hubs.
     pub nodes: Vec<NodeReport>,
-    /// Two for each link.
+    /// Directions of the links, two for each link.
     pub paths: Vec<PathReport>,
     /// Switches and hubs, then the buses of nodes.
     pub shared: Vec<SharedReport>,
@@ -96,23 +96,23 @@ pub struct Report {
 /// A host, a router, a switch or a hub.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Its name.
+    /// Name in the topology.
     pub name: String,
     /// `host`, `router`, `switch` or `hub`.
     pub kind: String,
-    /// Its addresses, link by link: of IPv4 and of IPv6.
+    /// IPv4 and IPv6 address on each of its links.
     pub addresses: Vec<[std::net::IpAddr; 2]>,
 }
 
-/// Where links meet.
+/// Counters of a switch, a hub or a bus.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedReport {
-    /// Its name; that of the node where it is a bus.
+    /// Name; of a bus, that of its node.
     pub name: String,
-    /// What it does.
+    /// Its settings.
     pub does: String,
-    /// Packets of all links together; `departed` to the links to their destinations, or to the devices of a bus;
-    /// `dropped` are those without a way to their destination, such as multicast, or without room.
+    /// Packets of all links together. `departed` are those handed to the link towards their destination, or to a
+    /// device of a bus; `dropped` are those without a route, such as multicast, or without room.
     #[serde(flatten)]
     pub packets: Packets,
 }
@@ -120,34 +120,34 @@ pub struct SharedReport {
 /// One direction of a link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PathReport {
-    /// The link.
+    /// Name of the link.
     pub link: String,
-    /// The node whose packets it carries.
+    /// Sending node.
     pub from: String,
-    /// The node to which it carries them.
+    /// Receiving node.
     pub to: String,
     /// What carries its packets.
     pub backend: Backend,
-    /// What it does.
+    /// Options of the link in this direction.
     pub words: String,
     /// Packets from `from` to `to`.
     #[serde(flatten)]
     pub packets: Packets,
-    /// Copies made on the way.
+    /// Copies that the link made.
     pub duplicated: u64,
-    /// Packets that never came in since the device of `from` was full: a super-packet is one here.
+    /// Packets dropped by the device of `from` because it was full, before the link; a super-packet counts as one.
     pub device_drops: u64,
-    /// Nanoseconds for which the queue stopped the device of `from`, as `pause` asks for.
+    /// Nanoseconds for which the queue paused the device of `from` (option `pause`).
     pub paused_ns: u64,
-    /// Super-packets that came from `from`.
+    /// Super-packets sent by `from`.
     pub trains: u64,
 }
 
-/// Packets of IP that crossed something; each segment of a super-packet is one:
-/// `arrived + duplicated = departed + refused + dropped + held`.
+/// IP packets that crossed a link, switch, hub or bus; each segment of a super-packet is one: `arrived + duplicated
+/// = departed + refused + dropped + held`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Packets {
-    /// Packets that came.
+    /// Packets that arrived.
     pub arrived: u64,
     /// Bytes of IP in them.
     pub arrived_bytes: u64,
@@ -155,11 +155,11 @@ pub struct Packets {
     pub departed: u64,
     /// Bytes of IP in them.
     pub departed_bytes: u64,
-    /// Packets on their way.
+    /// Packets in flight.
     pub held: u64,
-    /// Packets dropped on the way, as asked for: losses, full queues, signals of congestion.
+    /// Packets dropped by options of the link: loss, full queues, congestion signals.
     pub dropped: u64,
-    /// Packets that a device did not take.
+    /// Packets that the receiving device did not accept.
     pub refused: u64,
 }
 
@@ -177,10 +177,10 @@ impl From<&Traffic> for Packets {
     }
 }
 
-/// Longest line that is read: a topology file of 256 links is below 100 KiB.
+/// Longest line in bytes: a topology file of 256 links is below 100 KiB.
 const LINE_MAX: usize = 1 << 20;
 
-/// Refuses what whoever reads would cut.
+/// Rejects messages that are too long for the reader.
 pub(crate) fn check_length(value: &impl Serialize) -> Result<(), HeldError> {
     let bytes = serde_json::to_vec(value).map_err(io::Error::from)?.len();
     if bytes < LINE_MAX {
@@ -198,7 +198,7 @@ pub(crate) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<(
     to.write_all(&line)
 }
 
-/// Reads a line, byte by byte: what is read beyond it would take descriptors along.
+/// Reads a line, byte by byte: reading beyond it would lose descriptors.
 pub(crate) fn read<T: DeserializeOwned>(mut from: &UnixStream) -> io::Result<T> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     loop {
@@ -210,7 +210,7 @@ pub(crate) fn read<T: DeserializeOwned>(mut from: &UnixStream) -> io::Result<T> 
     }
 }
 
-/// Hands descriptors over, with one byte that carries them.
+/// Sends descriptors, with the one byte that has to carry them.
 pub(crate) fn send_descriptors(to: &UnixStream, both: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);

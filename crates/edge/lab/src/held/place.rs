@@ -1,4 +1,4 @@
-//! The folder of the sockets, and what its file names say: `NAME.ID.sock`.
+//! The folder of the sockets, and their file names: `NAME.ID.sock`.
 
 use std::env;
 use std::fs;
@@ -12,24 +12,23 @@ use serde::{Deserialize, Serialize};
 use super::remnant;
 use super::{HeldError, Lab};
 
-/// Where the sockets of a user's labs are.
+/// The folder with the sockets of a user's labs.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
 }
 
-/// A lab by its file name.
+/// A lab, identified by its file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Named {
-    /// The name that people gave it.
+    /// Name that the user gave it.
     pub(crate) name: String,
-    /// What no other lab ever had: 16 hexadecimal digits.
+    /// Unique id: 16 hexadecimal digits.
     pub(crate) id: String,
 }
 
 impl Place {
-    /// `fabricmark` in XDG_RUNTIME_DIR, or in /run for root; made where there is none, for this user
-    /// alone.
+    /// `fabricmark` in XDG_RUNTIME_DIR, or in /run for root. It is created, for this user alone, if it does not exist.
     pub fn find() -> Result<Self, HeldError> {
         let runtime = match env::var_os("XDG_RUNTIME_DIR") {
             Some(folder) if !folder.is_empty() => PathBuf::from(folder),
@@ -57,7 +56,7 @@ impl Place {
         self.folder.join(format!("{lab}.sock"))
     }
 
-    /// The labs that are up, by name. What is left of others is ended.
+    /// The labs that are up, sorted by name. Ends what is left of others.
     pub fn labs(&self) -> Result<Vec<Lab>, HeldError> {
         let mut labs = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(unusable(&self.folder))? {
@@ -68,7 +67,7 @@ impl Place {
                 labs.push(Lab { named, stream });
             } else {
                 remnant::end(&named);
-                // Another call may have been faster.
+                // Another call may have removed it.
                 let _ = fs::remove_file(path);
             }
         }
@@ -77,7 +76,7 @@ impl Place {
     }
 }
 
-/// A folder or a socket that cannot be used.
+/// The error for a folder or a socket that cannot be used.
 pub(super) fn unusable(path: &Path) -> impl FnOnce(io::Error) -> HeldError {
     move |error| HeldError::Missing(format!("cannot use {}: {error}", path.display()))
 }
@@ -86,7 +85,7 @@ impl Named {
     /// A lab of this name with a new id.
     pub(crate) fn new(name: &str) -> Result<Self, HeldError> {
         let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        // With the folder and the id, a socket's path has 107 bytes at most (unix(7)).
+        // With folder and id, the path of a socket has at most 107 bytes (unix(7)).
         if !(1..=40).contains(&name.len()) || !name.chars().all(is_good) {
             return Err(HeldError::Refused(format!(
                 "`{name}` cannot be the name of a lab: use 1 to 40 letters, digits, dashes; --name gives \

@@ -1,4 +1,4 @@
-//! Processes that run in a lab, and their end.
+//! Ends the processes that run in a lab.
 
 use std::fs;
 use std::thread;
@@ -9,10 +9,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::VARIABLE;
 use super::place::Named;
 
-/// Time for processes to end before they are ended.
+/// Time for processes to end by themselves after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Ends the processes that were started in a lab, and theirs: those that have its name and id in their
+/// Ends the processes that were started in a lab, and their descendants: those with its name and id in their
 /// environment.
 pub(crate) fn end(lab: &Named) {
     let mark = format!("{VARIABLE}={lab}").into_bytes();
@@ -26,10 +26,10 @@ pub(crate) fn end(lab: &Named) {
 
 fn send(mark: &[u8], signal: Signal) {
     for pid in all() {
-        // The descriptor is one of this process even if its number is given to another meanwhile.
+        // The descriptor refers to this process even if its id is used again meanwhile.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         if has(pid, mark) {
-            // One that has ended needs no signal.
+            // A process that has ended needs no signal.
             let _ = pidfd_send_signal(&process, signal);
         }
     }

@@ -1,27 +1,27 @@
-//! What a netem is told: tc-netem(8), and net/sched/sch_netem.c where that says less.
+//! Options of netem: tc-netem(8), and net/sched/sch_netem.c where the manual says less.
 
 use fabricmark_link::{Description, Discipline, Losses, Order, WireDescription, beyond_header};
 use fabricmark_units::Nanos;
 
 use super::{Ask, HEADER, Qdiscs, limited};
 
-/// A rate that delays nobody, 12 ns for 1500 bytes: netem keeps the order of packets where it has a
-/// rate, since a packet then leaves after the one before it (`netem_enqueue` in
-/// net/sched/sch_netem.c). Without, a packet with a shorter delay overtakes.
+/// A rate that is no noticeable delay: 12 ns for 1500 bytes. Netem keeps the order of packets if it has a rate,
+/// since each packet then leaves after the previous one (`netem_enqueue` in net/sched/sch_netem.c). Without a rate,
+/// a packet with a shorter delay overtakes others.
 const KEEPING_ORDER: &str = "1000gbit 0";
 
-/// Jitter of netem lies within four standard deviations: its tables have 16 bits, 8192 to one
+/// Netem's jitter is within four standard deviations: its tables have 16 bits, and 8192 is one deviation
 /// (NETEM_DIST_SCALE in linux/pkt_sched.h).
 const DEVIATIONS: u64 = 4;
 
-/// Netem draws 32 bits for a chance (`get_crandom`): less than half of a step would be none.
+/// Smallest probability: netem draws 32 bits (`get_crandom`), so that less than half a step would be 0.
 const SHARE_LEAST: f64 = 0.5 / 4_294_967_296.0;
 
-/// Packets that netem has room for where no rate says how many come: the smallest Ethernet frames at
-/// 10 Gbit/s (RFC 5180, appendix A: 84 bytes with the gap).
+/// Packets per second that size the limit of a netem without a rate: the smallest Ethernet frames at 10 Gbit/s (RFC
+/// 5180, appendix A: 84 bytes with the gap).
 const FRAMES_PER_SECOND: u128 = 14_880_953;
 
-/// The queue of netem where nothing says more: its own default (tc-netem(8)).
+/// Smallest limit of a netem: its own default in packets (tc-netem(8)).
 const NETEM_LEAST: u64 = 1000;
 
 impl Ask<'_> {
@@ -50,21 +50,21 @@ impl Ask<'_> {
         Ok(Qdiscs { root: self.netem(&rate)?, class: None, leaf: None })
     }
 
-    /// The rate of a netem that shapes nothing.
+    /// The rate of a netem that does not shape.
     pub(super) fn rate_for_order(&self) -> String {
         let is_kept = self.asked.jitter.0 > 0 && self.asked.order == Order::Kept;
         if is_kept { KEEPING_ORDER } else { "0bit 0" }.to_owned()
     }
 
-    /// A netem with this rate. Rate and corruption are always there, for a change of netem keeps those
-    /// that it does not name (`netem_change` in net/sched/sch_netem.c).
+    /// A netem with this rate. Rate and corruption are always set, since a change of netem keeps options that it
+    /// does not name (`netem_change` in net/sched/sch_netem.c).
     pub(super) fn netem(&self, rate: &str) -> Result<String, String> {
         let Description { delay, jitter, distribution, loss, corrupt, duplicate, reorder, .. } =
             &self.asked;
         let mut text = format!("netem limit {}", self.netem_limit());
         if let &Some((share, longest, gap)) = reorder {
-            // Netem sends a share at once and delays the others: the same from the other side, where
-            // nothing else delays.
+            // Netem sends a fraction of packets at once and delays the others: this is equivalent if nothing else
+            // delays packets.
             if gap.is_some() || delay.0 > 0 {
                 let why = " with a delay or a number of packets that overtake";
                 return Err(self.refusal("reorder", why, "`emulator`"));
@@ -74,7 +74,7 @@ impl Ask<'_> {
             text += &format!(" delay {delay}");
         }
         if jitter.0 > 0 {
-            // Without one, the kernel draws evenly, whatever tc-netem(8) says.
+            // Without a distribution the kernel draws uniformly, whatever tc-netem(8) says.
             text += &format!(" {jitter} distribution {distribution}");
         }
         match loss {
@@ -98,8 +98,7 @@ impl Ask<'_> {
         Ok(text)
     }
 
-    /// Packets that netem has room for: what waits for the wire and what is on its way, both of which
-    /// it counts against its limit.
+    /// Limit of a netem in packets: those that wait for the wire and those in flight, both of which netem counts.
     ///
     /// Its default of 1,000 packets is what 10 Gbit/s carry in 1.2 ms.
     fn netem_limit(&self) -> u64 {
@@ -114,11 +113,11 @@ impl Ask<'_> {
         let packet = u128::from(self.mtu) * 8_000_000_000 * seconds;
         let on_the_way = u64::try_from(bits.saturating_mul(longest).div_ceil(packet));
         let waiting = self.packets(wire.queue);
-        // And the one that is being sent.
+        // Plus the packet that is being sent.
         limited(waiting.saturating_add(on_the_way.unwrap_or(u64::MAX)).saturating_add(1))
     }
 
-    /// A share that netem can draw.
+    /// A probability in percent, if netem can draw it.
     fn chance(&self, key: &str, share: f64) -> Result<String, String> {
         if share > 0.0 && share < SHARE_LEAST {
             let why = ", which is less than it can draw (2^-33)";
@@ -128,7 +127,7 @@ impl Ask<'_> {
     }
 }
 
-/// With more digits than the kernel's steps of 2^-32.
+/// A percentage with more digits than the kernel's steps of 2^-32.
 fn percent(share: f64) -> String {
     let text = format!("{:.10}", share * 100.0);
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))

@@ -70,8 +70,7 @@ fn an_htb_has_a_quantum_of_one_packet_and_a_bucket_that_its_timer_can_empty() {
 
 #[test]
 fn delay_and_loss_beside_a_shaper_are_a_netem_below_it() {
-    // 10,417 packets of 1500 bytes wait for five quarters of the product of rate and round trip, 4,167 are on
-    // their way, and one is being sent.
+    // 10,417 packets of 1500 bytes wait for five quarters of the BDP, 4,167 are in flight, and one is being sent.
     assert_eq!(
         commands(Backend::Htb, "rate=1G rtt=100ms loss=1e-6"),
         "qdisc replace root handle 1: stab overhead -14 htb default 1\n\
@@ -92,13 +91,13 @@ fn a_netem_has_room_for_what_is_on_its_way() {
         ("", "netem limit 1000 corrupt 0% rate 0bit 0"),
         // 14.88 million frames a second.
         ("rtt=400ms", "netem limit 2976191 delay 200ms corrupt 0% rate 0bit 0"),
-        // Queue of a round trip, half as much on its way, one being sent: 55,556 + 27,778 + 1.
+        // A queue of one BDP, half as much in flight, one being sent: 55,556 + 27,778 + 1.
         (
             "link=ethernet:10G,mtu=9000 rtt=400ms",
             "netem limit 97224 delay 200ms corrupt 0% rate 10000000000bit 24",
         ),
         ("rate=10M queue=15000B", "netem limit 11 corrupt 0% rate 10000000bit -14"),
-        // Four deviations beyond the mean; order is kept where not said otherwise.
+        // Four standard deviations beyond the mean; order is kept by default.
         (
             "delay=10ms jitter=1ms",
             "netem limit 208334 delay 10ms 1ms distribution normal corrupt 0% rate 1000gbit 0",

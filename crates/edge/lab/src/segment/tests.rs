@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A train as Linux hands it over: the checksum field holds the sum of the pseudo-header.
+/// A super-packet as Linux hands it over: the checksum field holds the sum of the pseudo-header.
 fn train(transport: Transport, v6: bool, segment: u16, payload: &[u8], flags: u8) -> Vec<u8> {
     let internet = if v6 { 40 } else { 20 };
-    // 12 bytes of options: time stamps.
+    // 12 bytes of options: timestamps.
     let behind = if transport == Transport::Tcp { 32 } else { 8 };
     let mut packet = vec![0; internet + behind];
     packet.extend_from_slice(payload);
@@ -50,7 +50,7 @@ fn pseudo(packet: &[u8], internet: usize) -> Internet {
     Internet::new().with(addresses).with(&[0, protocol]).with(&transport_bytes.to_be_bytes())
 }
 
-/// The bytes of what came out of a net.
+/// The bytes that are written for a packet that left a net.
 fn written(whole: &[u8], packet: &Packet<()>) -> Vec<u8> {
     piece(whole, packet).map_or_else(
         || whole.to_vec(),
@@ -58,7 +58,7 @@ fn written(whole: &[u8], packet: &Packet<()>) -> Vec<u8> {
     )
 }
 
-/// The IP packet with its checksum made, after what every packet must fulfil.
+/// The IP packet with its checksum computed, after checks that hold for every packet.
 fn finished(bytes: &[u8]) -> Vec<u8> {
     let offload = Offload::read(bytes).unwrap();
     let mut packet = bytes[Offload::BYTES..].to_vec();
@@ -78,13 +78,13 @@ fn finished(bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Every segment alone, by a medium that loses each of its packets but the chosen.
+/// Each segment alone, from a net that loses all others.
 fn singles(whole: &[u8]) -> Vec<Vec<u8>> {
     let length = length(whole);
     (0..length.segments()).flat_map(|i| survivors(whole, |other| other != i)).collect()
 }
 
-/// What a loss of chosen segments leaves of a train.
+/// The pieces of a super-packet that remain after the loss of some segments.
 fn survivors(whole: &[u8], lost: impl Fn(u32) -> bool) -> Vec<Vec<u8>> {
     let length = length(whole);
     let trace = (0..length.segments()).map(lost).collect();

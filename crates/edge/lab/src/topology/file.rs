@@ -1,4 +1,4 @@
-//! A topology file as it is written, and how it becomes a topology.
+//! Topology files, and how they become a topology.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use super::networks::Networks;
 use super::{Junction, Node, Topology, Wire, fill_trace};
 use crate::qdisc::{Backend, Qdiscs};
 
-/// Links are numbered by one byte of their IPv4 addresses.
+/// Largest number of links: they are numbered by one byte of their IPv4 addresses.
 const LINKS_MAX: usize = 256;
 
-/// Longest name of a network device: IFNAMSIZ with its zero byte is 16.
+/// Longest name of a network device: IFNAMSIZ, 16 bytes with the terminating zero.
 const NAME_MAX: usize = 15;
 
-/// Gives the text of a file that is named in another, or says why there is none.
+/// Returns the text of a file that a topology file names, or why there is none.
 pub(super) type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 #[derive(Deserialize)]
@@ -49,13 +49,13 @@ struct FileNode {
 #[serde(deny_unknown_fields)]
 struct FileLink {
     between: [String; 2],
-    /// Both directions.
+    /// Options of both directions.
     #[serde(default)]
     words: String,
-    /// From the first to the second, beyond `words` or instead.
+    /// Options from the first end to the second, which add to `words` or replace them.
     #[serde(default)]
     there: String,
-    /// From the second to the first.
+    /// Options from the second end to the first.
     #[serde(default)]
     back: String,
     single: Option<bool>,
@@ -63,7 +63,7 @@ struct FileLink {
     backend: Backend,
 }
 
-/// `routers` routers NAME-r1, NAME-r2 and so on between two nodes, and the links NAME-1, NAME-2 and so on
+/// A chain between two nodes: `routers` routers NAME-r1, NAME-r2 and so on, and the links NAME-1, NAME-2 and so on
 /// between them, all like a [`FileLink`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,7 +135,7 @@ impl File {
         Ok(topology)
     }
 
-    /// Adds the routers and links of a chain to the others.
+    /// Adds the routers and links of a chain.
     fn expand(&mut self, name: &str, chain: FileChain) -> Result<(), String> {
         let FileChain { between, routers: count, words, there, back, single, backend } = chain;
         if count >= LINKS_MAX {
@@ -215,7 +215,7 @@ impl FileLink {
 
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    // A dash at the beginning would be an option to whoever gets it.
+    // Programs would take a leading dash for an option.
     if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_good) && !name.starts_with('-') {
         return Ok(());
     }
@@ -236,7 +236,7 @@ fn too_many_links(count: usize) -> String {
     format!("a lab has at most {LINKS_MAX} links, this has {count}")
 }
 
-/// Whether a setting stands below `net.`, in plain words between dots.
+/// Whether a sysctl is below `net.`, in plain words between dots.
 fn is_of_network(key: &str) -> bool {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     key.starts_with("net.")

@@ -1,4 +1,4 @@
-//! Switches and hubs: what links meet at without a network of its own.
+//! Switches and hubs, at which links meet.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT};
 use serde::Deserialize;
 
-/// A switch or a hub. Hosts and routers on it are in one network.
+/// A switch or a hub. Hosts and routers attached to it are in one network.
 #[derive(Clone, Debug)]
 pub enum Junction {
-    /// Each packet goes out by the port that leads to its destination.
+    /// Forwards each packet to the port that leads to its destination.
     Switch {
-        /// When it begins to send a packet on.
+        /// When it starts to forward a packet.
         forwarding: Forwarding,
-        /// How long each packet takes inside.
+        /// Delay of each packet inside.
         delay: Nanos,
     },
-    /// One packet at a time, whichever link it comes by.
+    /// Carries one packet at a time, whichever link it comes from.
     Hub {
-        /// The technology of the medium.
+        /// Technology of the medium.
         link: Link,
     },
 }
 
-/// Preamble and destination address of an Ethernet frame: what a switch must see to know the port.
+/// Preamble and destination address of an Ethernet frame: a cut-through switch forwards after these bytes.
 const LOOK_BYTES: u32 = 14;
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ impl FileHub {
 }
 
 impl Junction {
-    /// Its kind in one word.
+    /// `switch` or `hub`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
@@ -80,13 +80,13 @@ impl Junction {
         }
     }
 
-    /// What holds for its links where they do not say otherwise: the MTU of a hub.
+    /// Default options of its links: the MTU of a hub.
     pub(super) fn words_of_links(&self) -> LinkWords {
         let mut words = LinkWords::default();
         if let Self::Hub { link } = self
             && link.mtu() != MTU_DEFAULT
         {
-            // Each MTU that a link has is one that words take.
+            // Options accept each MTU that a link can have.
             let _ = words.set("mtu", &link.mtu().to_string());
         }
         words
@@ -94,7 +94,7 @@ impl Junction {
 }
 
 impl fmt::Display for Junction {
-    /// What it does, as the file says it.
+    /// Its settings, as in a topology file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Switch { forwarding, delay } => {

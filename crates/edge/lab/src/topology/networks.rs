@@ -1,18 +1,18 @@
-//! Which links are one network, and who has which address in it.
+//! Which links form one network, and the numbers of hosts in it.
 
 use std::collections::BTreeMap;
 
 use super::{Junction, Wire};
 
-/// Most addresses in a network: those of a /24 without its own and that of broadcasts.
+/// Largest number of addresses in a network: those of a /24 without network and broadcast address.
 const HOSTS_MAX: usize = 254;
 
-/// A link between two nodes is a network; links that meet at switches and hubs are one together.
+/// Networks of a lab: a link between two nodes is a network; links that meet at switches and hubs form one together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Networks {
-    /// For each link the number of its network: that of the first link in it.
+    /// Number of the network of each link: that of the first link in it.
     of_link: Vec<usize>,
-    /// For each end of each link the number of the host in its network; 0 at a switch or a hub.
+    /// Number of the host at each end of each link in its network; 0 at a switch or a hub.
     hosts: Vec<[u8; 2]>,
 }
 
@@ -63,17 +63,17 @@ impl Networks {
         }
     }
 
-    /// The network of a link.
+    /// Number of the network of a link.
     pub fn of_link(&self, link: usize) -> usize {
         self.of_link[link]
     }
 
-    /// The number of a host in its network; 0 where an end is at a switch or a hub.
+    /// Number of the host in its network; 0 if the end is at a switch or a hub.
     pub fn host(&self, link: usize, end: usize) -> u8 {
         self.hosts[link][end]
     }
 
-    /// The ends in a network at hosts and routers, in the order of their addresses.
+    /// Ends at hosts and routers of a network, in the order of their addresses.
     pub fn ends(&self, network: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let links = (0..self.of_link.len()).filter(move |&link| self.of_link[link] == network);
         let ends = links.flat_map(|link| [(link, 0), (link, 1)]);

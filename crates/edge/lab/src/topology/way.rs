@@ -1,4 +1,4 @@
-//! The way between two nodes of a topology, and what crosses it there and back.
+//! The path between two nodes of a topology, and what packets meet on it in both directions.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,27 +9,28 @@ use fabricmark_wire::{Hop, Link, Path, Switch, Switching};
 use super::{Junction, Topology};
 use crate::qdisc::Backend;
 
-/// The links between two nodes, in order.
+/// The path between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// Each link by its place, and the end at which packets enter it on the way there.
+    /// Links in order: index of each, and the end at which packets enter it in the forward direction.
     pub links: Vec<(usize, usize)>,
-    /// The largest IP packet that crosses all of them, in bytes.
+    /// Path MTU: the largest IP packet that crosses all links, in bytes.
     pub mtu: u16,
-    /// The delays of the links there and back.
+    /// Sum of the delays of all links in both directions.
     pub rtt: Nanos,
-    /// Whether a delay varies.
+    /// Whether any of the delays varies.
     pub has_jitter: bool,
-    /// The wires; `None` where one has no rate of a technology, or where a queue of the kernel or a hub stands for it.
+    /// The wires; `None` if one has no rate of a technology or is a queue of the kernel, or if a hub is between two
+    /// links.
     pub path: Option<Path>,
 }
 
-/// Networks crossed on the way to a node, and the link by which it was reached with the end at which that was entered.
+/// Number of networks crossed to a node, and the link by which it was reached with the end at which packets enter it.
 type Found = (usize, Option<(usize, usize)>);
 
 impl Topology {
-    /// The way of packets from one node to another: over the fewest networks, and of these the first link by name. `None`
-    /// where none leads there.
+    /// The path from one node to another: over the fewest networks, and of equal ones over the first link by name.
+    /// `None` if there is none.
     pub fn way(&self, from: &str, to: &str) -> Option<Way> {
         let links = self.links_between(from, to)?;
         let directions = || links.iter().flat_map(|&(link, end)| [(link, end), (link, 1 - end)]);
@@ -60,7 +61,7 @@ impl Topology {
                 let crossed = if is_junction { networks } else { networks + 1 };
                 if found.get(there).is_none_or(|&(known, _)| crossed < known) {
                     found.insert(there, (crossed, Some((link, end))));
-                    // What is in the same network comes first.
+                    // Nodes in the same network come first.
                     if is_junction { next.push_front(there) } else { next.push_back(there) }
                 }
             }
@@ -102,7 +103,7 @@ impl Topology {
         Some(Path { hops, propagation_ns: Nanos(0) })
     }
 
-    /// The technology of a link in one direction, where that alone says its rate and its MTU.
+    /// Technology of a link in one direction, if it alone determines rate and MTU.
     fn technology(&self, link: usize, end: usize) -> Option<Link> {
         let words = &self.links[link].words[end];
         let technology = words.link()?;
