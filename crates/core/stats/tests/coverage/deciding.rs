@@ -1,4 +1,4 @@
-//! Plans that compare a level with itself in slices, until each comparison is decided: how often they say that it differs.
+//! Plans that compare a level with itself in slices until decided: how often do they report a difference?
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use fabricmark_stats::{Better, Comparison, Sample, StopRule, Verdict, holm, paired_ratios};
 use fabricmark_units::Stream;
 
-/// Plans, and the comparisons of each, which are one family.
+/// Simulated plans, and the comparisons of each, which form one family.
 const PLANS: usize = 400;
 const ROWS: usize = 10;
 
-/// Rounds of a block that count; the shipped plan has 8 to 10 (`plans/ipv6-vs-ipv4.toml`).
+/// Counted rounds of a block; the shipped plan has 8 to 10 (`plans/ipv6-vs-ipv4.toml`).
 const ROUNDS: usize = 8;
 
 /// The rule of the shipped plan.
@@ -21,22 +21,22 @@ fn rule(confidence: f64) -> StopRule {
 /// Two standard errors of a share of 5 % of the plans.
 const NOISE: f64 = 0.022;
 
-/// The changes within which both count as the same.
+/// Tie band.
 const TIE: f64 = 0.02;
 
-/// What disturbs a machine, which both levels share.
+/// Disturbances of a machine, shared by both levels.
 #[derive(Clone, Copy)]
 struct Machine {
     name: &'static str,
-    /// Standard deviation of a slice by itself.
+    /// Standard deviation of independent noise per slice.
     noise: f64,
-    /// Standard deviation of the steps of a random walk, a step each slice.
+    /// Standard deviation of a random walk's step per slice.
     drift: f64,
-    /// Correlation of a slice with the one before, and the standard deviation of that part.
+    /// Autocorrelated part: correlation with the previous slice, and standard deviation.
     follows: (f64, f64),
-    /// Share of slices with which a burst of steal begins. It halves six slices on average.
+    /// Share of slices at which a burst of steal time starts. It halves six slices on average.
     steal: f64,
-    /// Standard deviation of what a level's connections of one block have by themselves.
+    /// Standard deviation between the connections of a level in different blocks.
     connections: f64,
 }
 
@@ -57,7 +57,7 @@ const MACHINES: [Machine; 5] = [
     Machine { name: "all of these", drift: 0.01, follows: (0.8, 0.1), steal: 0.02, ..QUIET },
 ];
 
-/// A machine at work.
+/// State of a simulated machine.
 struct Work {
     machine: Machine,
     walk: f64,
@@ -70,7 +70,7 @@ impl Work {
         Self { machine, walk: 0.0, following: 0.0, is_stolen: false }
     }
 
-    /// What a slice gives of a level whose long-term mean is 1.
+    /// Result of a slice of a level whose long-term mean is 1.
     fn slice(&mut self, stream: &mut Stream) -> f64 {
         let Machine { noise, drift, follows: (phi, spread), steal, .. } = self.machine;
         self.walk += drift * stream.normal();
@@ -81,7 +81,7 @@ impl Work {
         log.exp() * if self.is_stolen { 0.5 } else { 1.0 }
     }
 
-    /// The slices of two levels in a block and their sums; the second is better by `effect`.
+    /// Slices of two levels in a block and their sums; the second level is better by `effect`.
     fn block(&mut self, effect: f64, stream: &mut Stream) -> [Sample; 2] {
         let of_connections = [0, 1].map(|_| (self.machine.connections * stream.normal()).exp());
         let better = [1.0, 1.0 + effect];
@@ -98,7 +98,7 @@ impl Work {
     }
 }
 
-/// A comparison, when its time is over.
+/// A comparison at the check that decides it, or at `runs_max`.
 fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -> Comparison {
     let mut ratios = Vec::new();
     loop {
@@ -118,13 +118,13 @@ fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -
 
 struct Row {
     machine: &'static str,
-    /// Share of the plans that found any difference, and of the comparisons.
+    /// Share of plans with any false difference, and share of comparisons.
     wrong_plans: f64,
     wrong: f64,
-    /// Share of the comparisons whose interval held the truth, at both confidences.
+    /// Share of comparisons whose interval contains the true value, at both confidences.
     held: [f64; 2],
     blocks: f64,
-    /// Share of the comparisons of levels 5 % apart that found that, and that found the contrary.
+    /// Share of comparisons of levels 5 % apart that find it, and that find the opposite.
     found: f64,
     contrary: f64,
 }
@@ -190,7 +190,7 @@ these with the wrong sign.
 |---|---|---|---|---|---|---|---|
 ";
 
-/// The table as a text.
+/// The table as text.
 pub(super) fn table() -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut text = INTRODUCTION.to_owned();
